@@ -1,0 +1,62 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS ?=
+
+.PHONY: help
+help: ## List everything
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## Python environment with everything in it
+
+.PHONY: demo
+demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--minutes 2 --seed 7"
+	$(BIN)/endmark demo $(ARGS)
+
+.PHONY: test
+test: $(READY) test-system lint types ## All set-up, then every test
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: test-system
+test-system: ## Debian packages the tests use: MariaDB, Chromium, docker-compose
+	infra/install-test-system.sh
+
+.PHONY: lint
+lint: $(READY) ## Style, import rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(READY) ## Strict types
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(READY) ## Format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(READY) ## Stream join against Spark's own and the plain prototype, as ratios
+	$(BIN)/python tests/bench/stream_join.py $(ARGS)
+
+.PHONY: schemas
+schemas: $(READY) ## Write schemas/pipeline.v1.json from the models
+	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json
+
+.PHONY: lock
+lock: $(READY) ## Pin every Python package anew
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --quiet --upgrade -o requirements.lock
+
+.PHONY: clean
+clean: ## Remove what runs left behind
+	rm -rf var .pytest_cache .mypy_cache .ruff_cache .hypothesis
