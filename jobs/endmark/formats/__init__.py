@@ -1,0 +1,1 @@
+"""From the bytes of records to columns or rejections."""
