@@ -1,0 +1,1 @@
+"""Grouping that emits a group once, when it is closed."""

@@ -1,0 +1,1 @@
+"""The stream join and the lookup join, on whole columns. No Spark."""

@@ -1,0 +1,52 @@
+"""Merging sorted key columns: the one primitive that probes, purges and looks up are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+# Pairs expanded at a time. A key with half of all rows would otherwise need indices for every pair at once.
+PAIRS_AT_ONCE = 1 << 20
+
+
+def pairs(probe: Ints, keys: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Positions (i, j) with `probe[i] == keys[j]`, in pieces of about `PAIRS_AT_ONCE`.
+
+    `keys` is sorted; `probe` may have any order, but is fastest sorted. A piece keeps the order of i.
+    """
+    if len(probe) == 0 or len(keys) == 0 or probe.max() < keys[0] or probe.min() > keys[-1]:
+        return
+    first = np.searchsorted(keys, probe)
+    hits = np.flatnonzero(keys[np.minimum(first, len(keys) - 1)] == probe)
+    if len(hits) == 0:
+        return
+    first = first[hits]
+    counts = np.searchsorted(keys, probe[hits], "right") - first
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(hits):
+        done = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
+        yield _expand(hits[start:stop], first[start:stop], counts[start:stop])
+        start = stop
+
+
+def _expand(hits: Ints, first: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    before = np.cumsum(counts) - counts
+    return np.repeat(hits, counts), np.arange(counts.sum()) + np.repeat(first - before, counts)
+
+
+def member(values: Ints, keys: Ints) -> Bools:
+    """Which of `values` are in sorted `keys`."""
+    if len(keys) == 0:
+        return np.zeros(len(values), bool)
+    found: Bools = keys[np.minimum(np.searchsorted(keys, values), len(keys) - 1)] == values
+    return found

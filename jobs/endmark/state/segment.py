@@ -1,0 +1,92 @@
+"""A segment: an immutable block of rows sorted by key, with the rows that died since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.state import codec
+from endmark.state.search import pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from endmark.state.search import Bools, Ints
+
+
+def int64(column: pa.Array) -> Ints:
+    """An integer or timestamp column as int64 (timestamps in microseconds), without copying."""
+    return np.asarray(column.view(pa.int64()).to_numpy(zero_copy_only=True))
+
+
+def sort_by_key(batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
+    """Rows in key order; equal keys keep their order."""
+    # Stable means timsort, which merges the sorted runs that a batch may consist of instead of sorting anew.
+    order = np.argsort(int64(batch.column(key)), kind="stable")
+    return batch.take(pa.array(order))
+
+
+def merge_sorted(batches: list[pa.RecordBatch], key: str) -> pa.RecordBatch:
+    """One batch in key order, from one or more that are."""
+    return batches[0] if len(batches) == 1 else sort_by_key(codec.concat(batches), key)
+
+
+@dataclass
+class Segment:
+    """A block of rows, and what is known of it without loading it.
+
+    `low` and `high` bound the event times of its live rows, in microseconds.
+    `dead` marks dead rows; `None` while all are alive.
+    """
+
+    segment_id: str
+    rows: int
+    size: int
+    low: int
+    high: int
+    dead: Bools | None
+    key: str
+    time: str | None
+    load: Callable[[], pa.RecordBatch]
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        return self.load()
+
+    @cached_property
+    def keys(self) -> Ints:
+        return int64(self.batch.column(self.key))
+
+    @cached_property
+    def times(self) -> Ints:
+        if self.time is None:
+            raise TypeError("rows of this segment have no time")
+        return int64(self.batch.column(self.time))
+
+    @cached_property
+    def live(self) -> int:
+        return self.rows if self.dead is None else self.rows - int(np.count_nonzero(self.dead))
+
+    def live_batch(self) -> pa.RecordBatch:
+        return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))
+
+    def find(self, probe: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Positions (i in probe, j in this segment) of equal keys among live rows."""
+        for i, j in pairs(probe, self.keys):
+            if self.dead is None:
+                yield i, j
+            else:
+                alive = ~self.dead[j]
+                yield i[alive], j[alive]
+
+    def kill(self, positions: Ints | Bools) -> int:
+        """Mark rows dead; returns how many were alive."""
+        before = self.live
+        self.dead = np.zeros(self.rows, bool) if self.dead is None else self.dead
+        self.dead[positions] = True
+        del self.live
+        return before - self.live

@@ -1,0 +1,58 @@
+"""Where segments rest: the store behind an operator, and a local copy that is never stale."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from endmark.state import codec
+
+
+class BlobStore(Protocol):
+    """Durable bytes by id. Spark's state store in a job, a dictionary in tests."""
+
+    def get(self, blob_id: str) -> bytes: ...
+    def put(self, blob_id: str, data: bytes) -> None: ...
+    def remove(self, blob_id: str) -> None: ...
+
+
+class SegmentStore:
+    """Segments by id, memory-mapped from a local directory when it holds a copy.
+
+    A segment never changes, so a copy needs no invalidation: crash, retry and relocation of a task
+    only ever cost a read of the durable store.
+    """
+
+    def __init__(self, blobs: BlobStore, directory: Path) -> None:
+        self._blobs = blobs
+        self._directory = directory
+
+    def add(self, batch: pa.RecordBatch) -> tuple[str, int]:
+        """Store a segment; returns its new id and its size in durable bytes."""
+        segment_id = uuid.uuid4().hex
+        data = codec.encode(batch, compress=True)
+        self._blobs.put(segment_id, data)
+        self._copy(segment_id, batch)
+        return segment_id, len(data)
+
+    def load(self, segment_id: str) -> pa.RecordBatch:
+        try:
+            return codec.decode(pa.memory_map(str(self._directory / segment_id)).read_buffer())
+        except FileNotFoundError:
+            batch = codec.decode(self._blobs.get(segment_id))
+            self._copy(segment_id, batch)
+            return batch
+
+    def remove(self, segment_id: str) -> None:
+        self._blobs.remove(segment_id)
+        (self._directory / segment_id).unlink(missing_ok=True)
+
+    def _copy(self, segment_id: str, batch: pa.RecordBatch) -> None:
+        # Written aside and renamed, since another worker may map it at any time. Uncompressed, so that
+        # mapping it costs no decoding.
+        partial = self._directory / f"{segment_id}.{uuid.uuid4().hex}.part"
+        partial.write_bytes(codec.encode(batch))
+        partial.rename(self._directory / segment_id)
