@@ -1,0 +1,88 @@
+"""The catalogue of metrics: one place that names them, says what they count and in which unit.
+
+A sample is written as `name{label=value,...}`, labels sorted. Names follow Prometheus: base units, counters
+end in `_total`. The job writes one set of samples per batch, the sidecar publishes them as `endmark_<name>`.
+Labels never hold keys or values of the data, so the number of series is fixed by the pipeline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+CATALOGUE: dict[str, str] = {
+    "records_total": "Kafka records read, of any kind.",
+    "rows_total": "Well-formed data rows.",
+    "punctuations_total": "Well-formed punctuations.",
+    "dead_letters_total": "Records that could not be read, by reason.",
+    "violations_total": "Rows their own stream had ruled out by punctuation or time, by reason.",
+    "lookup_rows_total": "Stream rows that entered the lookup join.",
+    "lookup_missed_rows_total": "Stream rows without a match in the relation.",
+    "lookup_page_reads_total": "Pages of the relation read.",
+    "lookup_page_rows_total": "Relation rows read with those pages.",
+    "lookup_read_seconds_total": "Seconds spent reading pages, summed over tasks.",
+    "join_results_total": "Rows the stream join put out.",
+    "join_inserted_rows_total": "Rows that entered join state.",
+    "join_dropped_rows_total": "Rows not stored since the other stream had closed their key.",
+    "join_invalidated_rows_total": "State rows dropped since they left the window.",
+    "join_purged_rows_total": "State rows dropped because of a punctuation.",
+    "propagated_punctuations_total": "Output punctuations, by what completed them: closed or expired.",
+    "groups_closed_total": "Groups put out, final.",
+    "state_rows": "Live rows in operator state.",
+    "state_bytes": "Bytes of operator state, dead rows included.",
+    "state_segments": "Segments in operator state.",
+    "pending_punctuations": "Punctuations that wait for their stream's last live rows.",
+    "closed_keys": "Keys remembered as closed.",
+    "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
+    "lag_records": "Records in Kafka that the last batch had not read yet.",
+}
+
+_SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})?")
+
+Samples = dict[str, float]
+
+
+def sample(name: str, **labels: str) -> str:
+    """The key of one sample, such as `state_rows{operator=join,stream=bids}`.
+
+    >>> sample("state_rows", stream="bids", operator="join")
+    'state_rows{operator=join,stream=bids}'
+    """
+    if name not in CATALOGUE:
+        raise KeyError(f"{name} is not in the catalogue of metrics")
+    inner = ",".join(f"{label}={labels[label]}" for label in sorted(labels))
+    return f"{name}{{{inner}}}" if inner else name
+
+
+def parse(key: str) -> tuple[str, dict[str, str]]:
+    """Split a sample's key into name and labels.
+
+    >>> parse("state_rows{operator=join,stream=bids}")
+    ('state_rows', {'operator': 'join', 'stream': 'bids'})
+    """
+    found = _SAMPLE.fullmatch(key)
+    if not found:
+        raise ValueError(f"not a metric sample: {key!r}")
+    pairs = (pair.partition("=")[::2] for pair in (found["labels"] or "").split(",") if pair)
+    return found["name"], dict(pairs)
+
+
+def is_counter(key: str) -> bool:
+    return parse(key)[0].endswith("_total")
+
+
+def add(parts: Iterable[Mapping[str, float]]) -> Samples:
+    """Sum samples of several tasks; gauges add up too, since every task reports its own share."""
+    total: Samples = {}
+    for part in parts:
+        for key, value in part.items():
+            total[key] = total.get(key, 0.0) + value
+    return total
+
+
+def accumulate(before: Mapping[str, float], batch: Mapping[str, float]) -> Samples:
+    """Totals after a batch: counters grow, gauges are those of the batch."""
+    totals = {key: value for key, value in before.items() if is_counter(key)}
+    for key, value in batch.items():
+        totals[key] = totals.get(key, 0.0) + value if is_counter(key) else value
+    return totals

@@ -1,0 +1,160 @@
+"""The ops database: what the job tells the sidecar. Written by the driver, read by everyone else.
+
+`batches` is keyed by (pipeline, batch_id), so a replayed batch replaces its row and totals stay exact.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from endmark.metrics import Samples, accumulate
+
+KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
+
+_meta = sa.MetaData()
+
+runs = sa.Table(
+    "runs",
+    _meta,
+    sa.Column("run_id", sa.String(36), primary_key=True),
+    sa.Column("pipeline", sa.String(63), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),  # starting, running, stopped, failed
+    sa.Column("started_at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("stopped_at", sa.Double),
+    sa.Column("error", sa.Text),
+)
+
+batches = sa.Table(
+    "batches",
+    _meta,
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("batch_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("run_id", sa.String(36), nullable=False),
+    sa.Column("committed_at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("samples", sa.JSON, nullable=False),  # this batch alone
+    sa.Column("totals", sa.JSON, nullable=False),  # counters since the first batch, gauges of this one
+    sa.Column("offsets", sa.JSON, nullable=False),  # topic -> partition -> first offset not read
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One finished batch as the sidecar sees it."""
+
+    pipeline: str
+    batch_id: int
+    run_id: str
+    committed_at: float
+    samples: Samples
+    totals: Samples
+    offsets: dict[str, dict[str, int]]
+
+
+class OpsDatabase:
+    """Reads and writes the ops database at an SQLAlchemy URL; creates its tables when they are missing."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = sa.create_engine(url, pool_pre_ping=True)
+        if self.engine.dialect.name == "sqlite":
+            event.listen(self.engine, "connect", _use_write_ahead_log)
+        _meta.create_all(self.engine)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def start_run(self, run_id: str, pipeline: str) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(
+                runs.insert().values(
+                    run_id=run_id, pipeline=pipeline, state="starting", started_at=time.time()
+                )
+            )
+
+    def set_run_state(self, run_id: str, state: str, error: str | None = None) -> None:
+        ended = state in ("stopped", "failed")
+        with self.engine.begin() as connection:
+            connection.execute(
+                runs.update()
+                .where(runs.c.run_id == run_id)
+                .values(state=state, error=error, stopped_at=time.time() if ended else None)
+            )
+
+    def record_batch(
+        self,
+        pipeline: str,
+        batch_id: int,
+        run_id: str,
+        samples: Mapping[str, float],
+        offsets: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        """Store a batch and its running totals, replacing what an earlier attempt stored."""
+        with self.engine.begin() as connection:
+            before = connection.execute(
+                sa.select(batches.c.totals)
+                .where(batches.c.pipeline == pipeline, batches.c.batch_id < batch_id)
+                .order_by(batches.c.batch_id.desc())
+                .limit(1)
+            ).scalar()
+            connection.execute(
+                batches.delete().where(
+                    batches.c.pipeline == pipeline,
+                    # Higher ids are of an earlier checkpoint, whose batches this one begins again.
+                    (batches.c.batch_id >= batch_id) | (batches.c.batch_id <= batch_id - KEPT_BATCHES),
+                )
+            )
+            connection.execute(
+                batches.insert().values(
+                    pipeline=pipeline,
+                    batch_id=batch_id,
+                    run_id=run_id,
+                    committed_at=time.time(),
+                    samples=dict(samples),
+                    totals=accumulate(before or {}, samples),
+                    offsets={topic: dict(ends) for topic, ends in offsets.items()},
+                )
+            )
+
+    def amend_batch(self, pipeline: str, batch_id: int, gauges: Mapping[str, float]) -> None:
+        """Add gauges that are known only after a batch's commit, such as its duration."""
+        this = (batches.c.pipeline == pipeline) & (batches.c.batch_id == batch_id)
+        with self.engine.begin() as connection:
+            row = connection.execute(sa.select(batches.c.samples, batches.c.totals).where(this)).first()
+            if row is not None:
+                amended = {"samples": {**row.samples, **gauges}, "totals": {**row.totals, **gauges}}
+                connection.execute(batches.update().where(this).values(**amended))
+
+    def latest_run(self, pipeline: str) -> dict[str, Any] | None:
+        """The pipeline's run that started last, as a mapping of its columns."""
+        query = sa.select(runs).where(runs.c.pipeline == pipeline).order_by(runs.c.started_at.desc()).limit(1)
+        with self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        return dict(row._mapping) if row else None
+
+    def latest_batch(self, pipeline: str) -> Batch | None:
+        found = self.batches_after(pipeline, -1, limit=1)
+        return found[0] if found else None
+
+    def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[Batch]:
+        """The newest `limit` batches with an id above `batch_id`, oldest first."""
+        query = (
+            sa.select(batches)
+            .where(batches.c.pipeline == pipeline, batches.c.batch_id > batch_id)
+            .order_by(batches.c.batch_id.desc())
+            .limit(limit)
+        )
+        with self.engine.connect() as connection:
+            return [Batch(**row._mapping) for row in reversed(connection.execute(query).all())]
+
+
+def _use_write_ahead_log(connection: Any, _record: Any) -> None:
+    # WAL lets the sidecar read while the job writes; NORMAL may lose the last batches on power loss only,
+    # and a replayed batch writes them again.
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA busy_timeout=5000")

@@ -1,0 +1,1 @@
+"""The pipeline on Spark Structured Streaming: the only package that imports pyspark."""

@@ -1,0 +1,163 @@
+"""One bucket's work in one batch: the stream join, then the group-by on the same key, without a shuffle."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.aggregate.closing import ClosingAggregate
+from endmark.joins.side import SideInput
+from endmark.joins.stream_join import StreamJoin
+from endmark.metrics import Samples, sample
+from endmark.spark import channels
+from endmark.spark.violations import violation_rows
+from endmark.state import codec
+from endmark.state.segment import merge_sorted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from endmark.spark.streams import GroupPlan, StreamPlan
+    from endmark.state.segment_list import SegmentList
+    from endmark.state.store import SegmentStore
+
+
+ROWS_PER_BLOB = 1 << 16
+
+
+@dataclass(frozen=True)
+class BucketPlan:
+    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one.
+
+    `result_columns` are the columns of the results table, in its order.
+    """
+
+    left: StreamPlan
+    right: StreamPlan
+    result_columns: list[str]
+    group: GroupPlan | None
+
+
+@dataclass(frozen=True)
+class BucketSnapshot:
+    """What a bucket remembers beside its segments."""
+
+    join: bytes
+    group: bytes | None
+
+
+class BucketTask:
+    """Runs a bucket's batches; sees packed blobs only."""
+
+    def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
+        self._plan = plan
+        self._join = StreamJoin(
+            plan.left.side, plan.right.side, store, restored.join if restored is not None else None
+        )
+        self._groups: ClosingAggregate | None = None
+        if plan.group is not None:
+            self._groups = ClosingAggregate(
+                plan.group.key,
+                plan.group.output_key,
+                plan.group.measures,
+                store,
+                restored.group if restored is not None else None,
+            )
+
+    def snapshot(self) -> BucketSnapshot:
+        return BucketSnapshot(self._join.snapshot(), self._groups.snapshot() if self._groups else None)
+
+    def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+        """One batch: blobs by channel in, blobs for the sink out."""
+        arrived: dict[str, list[bytes]] = {}
+        for channel, blob in packed:
+            if channel in channels.TO_SINK:
+                yield channel, blob
+            else:
+                arrived.setdefault(channel, []).append(blob)
+        measured = []
+        inputs = self._input(self._plan.left, arrived), self._input(self._plan.right, arrived)
+        for result in _gather(self._join.process(*inputs)):
+            yield channels.RESULTS, codec.encode(result.select(self._plan.result_columns))
+            if self._groups is not None:
+                measured.append(self._groups.inputs(result))
+        for violation in self._join.output.violations:
+            stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
+            rows = violation_rows(stream, violation.reason, violation.rows)
+            yield channels.VIOLATIONS, codec.encode(rows)
+        closed_groups = 0
+        if self._groups is not None:
+            self._groups.add(measured)
+            closed = self._groups.close(np.sort(self._join.output.announced))
+            closed_groups = closed.num_rows
+            if closed_groups:
+                yield channels.GROUPS, codec.encode(closed)
+        yield channels.METRICS, json.dumps({"samples": self._samples(closed_groups)}).encode()
+
+    @staticmethod
+    def _input(stream: StreamPlan, arrived: dict[str, list[bytes]]) -> SideInput:
+        def batches(channel: str) -> list[pa.RecordBatch]:
+            name = channels.stream_channel(channel, stream.name)
+            return [codec.decode(blob) for blob in arrived.get(name, [])]
+
+        def batch(channel: str) -> pa.RecordBatch | None:
+            found = batches(channel)
+            return codec.concat(found) if found else None
+
+        rows = batches(channels.ROWS)
+        newest: dict[int, int] = {}
+        for blob in arrived.get(channels.stream_channel(channels.PROGRESS, stream.name), []):
+            for partition, time in json.loads(blob).items():
+                newest[int(partition)] = max(time, newest.get(int(partition), time))
+        return SideInput(
+            rows=merge_sorted(rows, stream.side.key) if rows else None,
+            bystanders=batch(channels.BYSTANDERS),
+            punctuations=batch(channels.PUNCTUATIONS),
+            newest=newest,
+        )
+
+    def _samples(self, closed_groups: int) -> Samples:
+        output = self._join.output
+        samples: Counter[str] = Counter()
+        for (name, label), count in output.counts.items():
+            if name == "propagated_punctuations_total":
+                samples[sample(name, by=label)] += count
+            else:
+                samples[sample(name, **({"stream": label} if label else {}))] += count
+        for violation in output.violations:
+            key = sample("violations_total", stream=violation.side, reason=violation.reason)
+            samples[key] += violation.rows.num_rows
+        for side in (self._join.left, self._join.right):
+            labels = {"operator": "join", "stream": side.spec.name}
+            samples.update(_state_samples(side.rows, labels))
+            samples[sample("pending_punctuations", stream=side.spec.name)] += side.pending.rows
+            samples[sample("closed_keys", stream=side.spec.name)] += side.closed.rows
+        if self._groups is not None:
+            samples.update(_state_samples(self._groups.groups, {"operator": "aggregate", "stream": "groups"}))
+            samples[sample("groups_closed_total")] += closed_groups
+        return dict(samples)
+
+
+def _gather(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small pieces to batches of `ROWS_PER_BLOB` or more, so that few blobs cross to the sink."""
+    held: list[pa.RecordBatch] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(batch.num_rows for batch in held) >= ROWS_PER_BLOB:
+            yield codec.concat(held)
+            held = []
+    if held:
+        yield codec.concat(held)
+
+
+def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, int]:
+    return {
+        sample("state_rows", **labels): segments.rows,
+        sample("state_bytes", **labels): segments.size,
+        sample("state_segments", **labels): len(segments.segments),
+    }

@@ -1,0 +1,119 @@
+"""Packed rows: blobs of Arrow IPC or JSON bytes that travel through one plan, told apart by their channel."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.state import codec
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from endmark.state.search import Ints
+
+PACKED = pa.schema([("bucket", pa.int32()), ("channel", pa.string()), ("blob", pa.binary())])
+PACKED_DDL = "bucket int, channel string, blob binary"
+UNPACKED_DDL = "channel string, blob binary"
+
+# Channels into the operators, each followed by ":" and a stream's name.
+ROWS = "rows"
+BYSTANDERS = "bystanders"
+PUNCTUATIONS = "punctuations"
+PROGRESS = "progress"
+# Channels to the sink.
+RESULTS = "results"
+GROUPS = "groups"
+DEAD_LETTERS = "dead_letters"
+VIOLATIONS = "violations"
+METRICS = "metrics"
+
+TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, METRICS})
+
+DEAD_LETTER_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("reason", pa.string()),
+        ("error", pa.string()),
+        ("value", pa.binary()),
+    ]
+)
+VIOLATION_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("reason", pa.string()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("record", pa.string()),
+    ]
+)
+PUNCTUATION_SCHEMA = pa.schema([("key", pa.int64()), ("partition", pa.int64()), ("offset", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The buckets of an operator: `labels[i]` is the grouping key of bucket i.
+
+    Spark hashes grouping keys; labels are chosen so that every shuffle partition gets one bucket.
+    """
+
+    labels: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def of_keys(self, keys: Ints) -> Ints:
+        """Bucket numbers of int64 keys: high bits of a multiplicative hash, so runs of ids spread evenly."""
+        high = (keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+        return (high % np.uint64(len(self))).astype(np.int64)
+
+    def of_pages(self, pages: Ints) -> Ints:
+        return pages % len(self)
+
+    def split(self, batch: pa.RecordBatch, buckets: Ints, key: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Each bucket's rows sorted by `key`, with the bucket's label."""
+        keys = int64(batch.column(key))
+        for number, label in enumerate(self.labels):
+            mine = np.flatnonzero(buckets == number)
+            if len(mine):
+                # Sorting each share by itself is twice as fast as sorting all rows by (bucket, key).
+                yield label, batch.take(pa.array(mine[np.argsort(keys[mine])]))
+
+
+class Packer:
+    """Collects packed rows and hands them to Spark as one Arrow batch."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, str, bytes]] = []
+
+    def add(self, label: int, channel: str, batch: pa.RecordBatch) -> None:
+        self._rows.append((label, channel, codec.encode(batch)))
+
+    def add_json(self, label: int, channel: str, value: Mapping[str, Any]) -> None:
+        self._rows.append((label, channel, json.dumps(value).encode()))
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        if self._rows:
+            columns = zip(*self._rows, strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)]
+            yield pa.record_batch(arrays, schema=PACKED)
+            self._rows.clear()
+
+
+def stream_channel(channel: str, stream: str) -> str:
+    return f"{channel}:{stream}"
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: the record batches inside a column of blobs."""
+    for batch in batches:
+        for blob in batch.column(0):
+            yield codec.decode(blob.as_buffer())

@@ -1,0 +1,157 @@
+"""From Kafka records to packed rows: parse, set rejects and late rows aside, split by bucket.
+
+A task reads one partition of one topic in offset order, so what is late within the batch is known here; what
+is late against earlier batches is known to the join, which keeps each partition's newest event time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.formats.json_records import JsonParser, Parsed
+from endmark.joins.side import NEVER, late_rows
+from endmark.metrics import sample
+from endmark.spark import channels
+from endmark.spark.channels import Buckets, Packer, stream_channel
+from endmark.spark.violations import violation_rows
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.relation.contract import PageDirectory
+    from endmark.spark.streams import StreamPlan
+
+
+class Ingest:
+    """For `mapInArrow` over Kafka's columns topic, partition, offset and value."""
+
+    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, directory: PageDirectory) -> None:
+        self._by_topic = {stream.topic: stream for stream in streams.values()}
+        self._buckets = buckets
+        self._directory = directory
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(self._by_topic, self._buckets, self._directory)
+        for batch in batches:
+            task.read(batch)
+            yield from task.packer.flush()
+        task.finish()
+        yield from task.packer.flush()
+
+
+class _Task:
+    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, directory: PageDirectory) -> None:
+        self._by_topic = by_topic
+        self._buckets = buckets
+        self._directory = directory
+        self._parsers: dict[str, JsonParser] = {}
+        self._newest: dict[tuple[str, int], int] = {}
+        self._until: dict[str, dict[str, int]] = {}
+        self._counts: Counter[str] = Counter()
+        self.packer = Packer()
+
+    def read(self, batch: pa.RecordBatch) -> None:
+        # One partition as a rule; Spark may still put several small ones into one Arrow batch.
+        origins = pa.table({"topic": batch.column("topic"), "partition": batch.column("partition")})
+        for origin in origins.group_by(["topic", "partition"]).aggregate([]).to_pylist():
+            topic, partition = origin["topic"], origin["partition"]
+            mine = pc.and_(
+                pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition)
+            )
+            self._read_partition(self._by_topic[topic], partition, batch.filter(mine))
+
+    def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
+        offsets = int64(batch.column("offset"))
+        parsed = self._parser(stream).parse(batch.column("value"))
+        self._until.setdefault(stream.topic, {})[str(partition)] = int(offsets[-1]) + 1
+        self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
+        self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
+        self._counts[sample("punctuations_total", stream=stream.name)] += len(parsed.closed)
+        self._pack_rows(stream, partition, parsed, offsets)
+        self._pack_punctuations(stream, partition, parsed, offsets)
+        self._pack_dead_letters(stream, partition, parsed, offsets)
+
+    def _parser(self, stream: StreamPlan) -> JsonParser:
+        if stream.name not in self._parsers:
+            self._parsers[stream.name] = JsonParser(stream.columns, stream.punctuated_on)
+        return self._parsers[stream.name]
+
+    def _pack_rows(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
+        if parsed.rows.num_rows == 0:
+            return
+        coordinates = [
+            pa.repeat(pa.scalar(partition, pa.int64()), parsed.rows.num_rows),
+            pa.array(offsets[parsed.row_at]),
+        ]
+        names = [f"{stream.name}_{name}" for name in parsed.rows.schema.names]
+        rows = pa.record_batch(
+            parsed.rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
+        )
+        newest = self._newest.get((stream.name, partition), NEVER)
+        late, newest = late_rows(int64(rows.column(stream.side.time)), newest, stream.side.lateness)
+        self._newest[stream.name, partition] = newest
+        if late.any():
+            broken = violation_rows(stream, "late", rows.filter(pa.array(late)))
+            self._counts[sample("violations_total", stream=stream.name, reason="late")] += broken.num_rows
+            self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
+            rows = rows.filter(pa.array(~late))
+        if stream.lookup_key is None:
+            buckets, key = self._buckets.of_keys(int64(rows.column(stream.side.key))), stream.side.key
+        else:
+            pages = self._directory.page_of(int64(rows.column(stream.lookup_key)))
+            buckets, key = self._buckets.of_pages(pages), stream.lookup_key
+        for label, share in self._buckets.split(rows, buckets, key):
+            self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
+
+    def _pack_punctuations(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
+    ) -> None:
+        if len(parsed.closed) == 0:
+            return
+        columns = [
+            parsed.closed,
+            pa.repeat(pa.scalar(partition, pa.int64()), len(parsed.closed)),
+            pa.array(offsets[parsed.closed_at]),
+        ]
+        closed = pa.record_batch(columns, schema=channels.PUNCTUATION_SCHEMA)
+        buckets = self._buckets.of_keys(int64(closed.column("key")))
+        for label, share in self._buckets.split(closed, buckets, "key"):
+            self.packer.add(label, stream_channel(channels.PUNCTUATIONS, stream.name), share)
+
+    def _pack_dead_letters(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
+    ) -> None:
+        if not parsed.rejections:
+            return
+        for rejection in parsed.rejections:
+            self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
+        letters = [
+            {
+                "topic": stream.topic,
+                "partition": partition,
+                "offset": int(offsets[rejection.at]),
+                "reason": rejection.reason,
+                "error": rejection.error,
+                "value": rejection.value,
+            }
+            for rejection in parsed.rejections
+        ]
+        batch = pa.RecordBatch.from_pylist(letters, schema=channels.DEAD_LETTER_SCHEMA)
+        self.packer.add(self._buckets.labels[0], channels.DEAD_LETTERS, batch)
+
+    def finish(self) -> None:
+        """Tell every bucket how far time came, and the sink what was read."""
+        for (stream, partition), newest in self._newest.items():
+            for label in self._buckets.labels:
+                self.packer.add_json(
+                    label, stream_channel(channels.PROGRESS, stream), {str(partition): newest}
+                )
+        if self._until:
+            report = {"samples": dict(self._counts), "offsets": self._until}
+            self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)

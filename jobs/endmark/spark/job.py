@@ -1,0 +1,187 @@
+"""Runs a pipeline until it is told to stop, or until what is in Kafka now is done."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import threading
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+
+from endmark.errors import EndmarkError
+from endmark.opsdb import OpsDatabase
+from endmark.parts.jars import spark_jars
+from endmark.relation.contract import PageDirectory
+from endmark.relation.sql import SqlRelation
+from endmark.spark import checkpoint, plan
+from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
+from endmark.spark.kafka import partition_counts
+from endmark.spark.listener import BatchListener
+from endmark.spark.session import start_session
+from endmark.spark.sink import Sink
+from endmark.spark.tables import Target, prepare, targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from endmark.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """Where a job reads and writes, and how fast.
+
+    Args:
+        bootstrap: the broker's host:port.
+        warehouse: directory of the Delta tables.
+        checkpoint: directory of the checkpoint; belongs to that warehouse.
+        ops_url: SQLAlchemy URL of the ops database.
+        master: Spark master.
+        buckets: hash shares of state, one task each; fixed for the life of a checkpoint.
+        trigger_seconds: least time from the start of one batch to the next.
+        max_records_per_batch: bounds a batch after a pause.
+        available_now: stop after what Kafka holds at the start.
+        driver_memory: the driver's heap, as Spark writes it.
+    """
+
+    bootstrap: str
+    warehouse: Path
+    checkpoint: Path
+    ops_url: str
+    master: str = "local[2]"
+    buckets: int = 2
+    trigger_seconds: float = 1.0
+    max_records_per_batch: int = 500_000
+    available_now: bool = False
+    driver_memory: str = "2g"
+
+
+class JobFailedError(EndmarkError):
+    """The query stopped by itself; the text is its cause."""
+
+
+def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None]) -> None:
+    """Run until SIGTERM or SIGINT, or until done with `available_now`.
+
+    Raises:
+        EndmarkError: something outside is wrong, before or while running.
+    """
+    jars = spark_jars(say)
+    relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
+    relation.check()
+    directory = PageDirectory(relation.directory(pipeline.lookup.page_rows))
+    say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
+    topics = [pipeline.streams[name].topic for name in pipeline.sides]
+    partitions = partition_counts(options.bootstrap, topics)
+    with checkpoint.claimed(options.checkpoint) as app_id:
+        checkpoint.pin(options.checkpoint, _pinned(pipeline, options))
+        tables = targets(pipeline, options.warehouse.resolve())
+        prepare(tables, app_id)
+        ops = OpsDatabase(options.ops_url)
+        run_id = str(uuid.uuid4())
+        ops.start_run(run_id, pipeline.name)
+        try:
+            say("starting Spark")
+            source = plan.Source(options.bootstrap, partitions, options.max_records_per_batch)
+            _run(pipeline, options, jars, source, directory, _Run(app_id, run_id, tables, ops, say))
+        except Exception as error:
+            ops.set_run_state(run_id, "failed", str(error))
+            raise
+        else:
+            ops.set_run_state(run_id, "stopped")
+        finally:
+            ops.close()
+
+
+@dataclass(frozen=True)
+class _Run:
+    app_id: str
+    run_id: str
+    tables: list[Target]
+    ops: OpsDatabase
+    say: Callable[[str], None]
+
+
+def _pinned(pipeline: Pipeline, options: JobOptions) -> dict[str, Any]:
+    """Whatever rows in state and tables depend on. A relation may move, and pages may change their size."""
+    spec = pipeline.model_dump(mode="json")
+    pinned: dict[str, Any] = {"buckets": options.buckets}
+    pinned |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
+    pinned["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
+    for name, relation in spec["relations"].items():
+        pinned[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
+    return pinned
+
+
+def _run(
+    pipeline: Pipeline,
+    options: JobOptions,
+    jars: list[Path],
+    source: plan.Source,
+    directory: PageDirectory,
+    run: _Run,
+) -> None:
+    spark = start_session(
+        f"endmark {pipeline.name}",
+        jars,
+        master=options.master,
+        shuffle_partitions=options.buckets,
+        driver_memory=options.driver_memory,
+    )
+    cache = cache_name(run.run_id)
+    remove_orphaned_caches()
+    try:
+        spark.streams.addListener(BatchListener(run.ops, pipeline.name))
+        frame = plan.build(spark, pipeline, source, directory, cache)
+        trigger: dict[str, Any] = (
+            {"availableNow": True}
+            if options.available_now
+            else {"processingTime": f"{options.trigger_seconds} seconds"}
+        )
+        query = (
+            frame.writeStream.queryName(pipeline.name)
+            .foreachBatch(Sink(pipeline, run.tables, run.app_id, run.ops, run.run_id))
+            .option("checkpointLocation", str(options.checkpoint.resolve() / "spark"))
+            .trigger(**trigger)
+            .start()
+        )
+        run.ops.set_run_state(run.run_id, "running")
+        run.say("running")
+        _wait(query, options.bootstrap)
+        run.say("stopped")
+    finally:
+        spark.stop()
+        shutil.rmtree(cache_directory(cache), ignore_errors=True)
+
+
+def _wait(query: StreamingQuery, bootstrap: str) -> None:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        while query.isActive and not stop.wait(0.2):
+            pass
+        query.stop()
+        if (failure := query.exception()) is not None:
+            raise JobFailedError(cause_of(str(failure), bootstrap))
+    except StreamingQueryException as error:
+        raise JobFailedError(cause_of(str(error), bootstrap)) from error
+
+
+def cause_of(failure: str, bootstrap: str) -> str:
+    """The line of a Spark failure that says what went wrong: our own error if a task raised one."""
+    ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)+\w*(?:Exception|Error): .*)$", failure, re.MULTILINE)
+    cause = str(causes[-1]) if causes else failure.strip().splitlines()[0]
+    if "org.apache.kafka" in cause:
+        return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"
+    return cause

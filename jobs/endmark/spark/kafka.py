@@ -1,0 +1,51 @@
+"""What the driver asks Kafka before the query starts."""
+
+from __future__ import annotations
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_fixed,
+)
+
+from endmark.errors import MissingPartError
+
+
+def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float = 30.0) -> dict[str, int]:
+    """The number of partitions of each topic, waiting for topics that are about to be created.
+
+    Raises:
+        MissingPartError: the broker does not answer, or a topic is missing, after the deadline.
+    """
+    found: dict[str, int] = {}
+
+    def ask() -> dict[str, int]:
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, bootstrap_timeout_ms=5000)
+        try:
+            for topic in topics:
+                found[topic] = len(consumer.partitions_for_topic(topic) or ())
+        finally:
+            consumer.close()
+        return found
+
+    attempts = Retrying(
+        retry=retry_if_exception_type(KafkaError) | retry_if_result(lambda counts: 0 in counts.values()),
+        stop=stop_after_delay(deadline_seconds),
+        wait=wait_fixed(0.5),
+    )
+    try:
+        return attempts(ask)
+    except RetryError as error:
+        missing = [topic for topic, count in found.items() if count == 0]
+        if missing:
+            raise MissingPartError(
+                f"broker {bootstrap} has no topic {', '.join(missing)}; create it, or correct streams.*.topic"
+            ) from error
+        raise MissingPartError(
+            f"no Kafka broker answers at {bootstrap}; start it, or correct --bootstrap"
+        ) from error

@@ -1,0 +1,60 @@
+"""The lookup join as a stage of the plan: a task owns the pages of its bucket for the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.joins.lookup_join import LookupJoin, LookupOutput
+from endmark.metrics import sample
+from endmark.spark import channels
+from endmark.spark.channels import Buckets, Packer, stream_channel
+from endmark.state import codec
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.spark.streams import StreamPlan
+
+
+class Lookup:
+    """For `mapInArrow` over packed rows: joins the rows of one stream, lets everything else pass."""
+
+    def __init__(self, stream: StreamPlan, relation: str, join: LookupJoin, buckets: Buckets) -> None:
+        self._stream = stream
+        self._relation = relation
+        self._join = join
+        self._buckets = buckets
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        channel = stream_channel(channels.ROWS, self._stream.name)
+        arrived = []
+        for batch in batches:
+            mine = pc.equal(batch.column("channel"), channel)
+            arrived += [codec.decode(blob.as_buffer()) for blob in batch.filter(mine).column("blob")]
+            if others := batch.filter(pc.invert(mine)):
+                yield others
+        if arrived:
+            packer = Packer()
+            rows = codec.concat(arrived)
+            self._pack(packer, rows.num_rows, self._join.resolve(rows))
+            yield from packer.flush()
+
+    def _pack(self, packer: Packer, rows: int, output: LookupOutput) -> None:
+        side = self._stream.side
+        for channel, batch in ((channels.ROWS, output.joined), (channels.BYSTANDERS, output.missed)):
+            buckets = self._buckets.of_keys(int64(batch.column(side.key)))
+            for label, share in self._buckets.split(batch, buckets, side.key):
+                packer.add(label, stream_channel(channel, self._stream.name), share)
+        counts = {
+            "lookup_rows_total": rows,
+            "lookup_missed_rows_total": output.missed.num_rows,
+            "lookup_page_reads_total": output.page_reads,
+            "lookup_page_rows_total": output.page_rows,
+            "lookup_read_seconds_total": output.read_seconds,
+        }
+        samples = {sample(name, relation=self._relation): value for name, value in counts.items()}
+        packer.add_json(self._buckets.labels[0], channels.METRICS, {"samples": samples})

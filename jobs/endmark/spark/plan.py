@@ -1,0 +1,104 @@
+"""The plan: one source, two shuffles, one stateful operator, no branches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.joins.lookup_join import LookupJoin
+from endmark.relation.sql import SqlRelation
+from endmark.spark import channels
+from endmark.spark.bucket_task import BucketPlan
+from endmark.spark.channels import Buckets
+from endmark.spark.ingest import Ingest
+from endmark.spark.lookup import Lookup
+from endmark.spark.processor import BucketProcessor
+from endmark.spark.streams import group_plan, stream_plans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from endmark.pipeline import Pipeline
+    from endmark.relation.contract import PageDirectory
+
+_LABELS_TRIED = 16  # per partition; at 200 partitions one of them misses out with odds of 1 in 50,000
+
+
+@dataclass(frozen=True)
+class Source:
+    """How Kafka is read: broker, partitions by topic, records per batch at most."""
+
+    bootstrap: str
+    partitions: dict[str, int]
+    max_records_per_batch: int
+
+
+def bucket_labels(spark: SparkSession, count: int) -> Buckets:
+    """One label for each of `count` shuffle partitions, by Spark's own hash."""
+    # Labels 0 and 1 share one of two partitions, so counting up would leave a core idle.
+    tried = range(_LABELS_TRIED * count)
+    partition_of = spark.sql(
+        "SELECT " + ", ".join(f"pmod(hash({label}), {count})" for label in tried)
+    ).collect()[0]
+    labels: dict[int, int] = {}
+    for label in tried:
+        labels.setdefault(partition_of[label], label)
+    if len(labels) == count:
+        return Buckets(tuple(labels[partition] for partition in range(count)))
+    raise AssertionError(f"no label found for some of {count} shuffle partitions")
+
+
+def build(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    source: Source,
+    directory: PageDirectory,
+    cache_name: str,
+) -> DataFrame:
+    """The streaming frame of (channel, blob) that the sink takes apart."""
+    buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
+    streams = stream_plans(pipeline, source.partitions)
+    left, right = (streams[name] for name in pipeline.sides)
+    looked_up = streams[pipeline.lookup.stream]
+    relation = pipeline.relations[pipeline.lookup.relation]
+    renamed = {
+        name: f"{pipeline.lookup.relation}_{name}" for name in relation.columns if name != relation.key
+    }
+    lookup_key = f"{looked_up.name}_{pipeline.lookup.key}"
+    lookup = LookupJoin(SqlRelation(relation), directory, lookup_key, relation.key, renamed)
+    packed = (
+        _records(spark, source)
+        .mapInArrow(Ingest(streams, buckets, directory).__call__, channels.PACKED_DDL)
+        .repartition(len(buckets), "bucket")
+        .mapInArrow(
+            Lookup(looked_up, pipeline.lookup.relation, lookup, buckets).__call__, channels.PACKED_DDL
+        )
+    )
+    processor = BucketProcessor(
+        BucketPlan(left, right, list(pipeline.result_columns()), group_plan(pipeline)), cache_name
+    )
+    return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
+
+
+def _records(spark: SparkSession, source: Source) -> DataFrame:
+    options = {
+        "kafka.bootstrap.servers": source.bootstrap,
+        "subscribe": ",".join(source.partitions),
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(source.max_records_per_batch),
+        # A broker that does not answer is asked twice and stops the query within a minute. Kafka's own
+        # defaults and Spark's three attempts would make it four.
+        "fetchOffset.numRetries": "2",
+        "kafka.default.api.timeout.ms": "15000",
+        "kafka.request.timeout.ms": "10000",
+        "kafkaConsumer.pollTimeoutMs": "30000",
+    }
+    return (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .load()
+        .select("topic", F.col("partition"), F.col("offset"), F.col("value"))
+    )

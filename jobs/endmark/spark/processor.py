@@ -1,0 +1,71 @@
+"""The stateful operator: one `BucketTask` per grouping key, its segments in Spark's state store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from endmark.spark.bucket_task import BucketPlan, BucketSnapshot, BucketTask
+from endmark.spark.cache import cache_directory
+from endmark.state.store import SegmentStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# These strings bind every checkpoint.
+MANIFEST_DDL = "join binary, grouping binary"
+SEGMENTS_KEY_DDL = "segment_id string"
+SEGMENTS_VALUE_DDL = "segment binary"
+
+
+class _StateBlobs:
+    """Spark's map state as the durable store of segments."""
+
+    def __init__(self, segments: Any) -> None:
+        self._segments = segments
+
+    def get(self, blob_id: str) -> bytes:
+        return bytes(self._segments.getValue((blob_id,))[0])
+
+    def put(self, blob_id: str, data: bytes) -> None:
+        self._segments.updateValue((blob_id,), (data,))
+
+    def remove(self, blob_id: str) -> None:
+        self._segments.removeKey((blob_id,))
+
+
+class BucketProcessor(StatefulProcessor):
+    """For `transformWithState` over packed rows grouped by bucket.
+
+    Args:
+        plan: what runs in each bucket.
+        cache_name: directory, below the machine's temporary one, for local copies of segments.
+    """
+
+    def __init__(self, plan: BucketPlan, cache_name: str) -> None:
+        self._plan = plan
+        self._cache_name = cache_name
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._manifest = handle.getValueState("manifest", MANIFEST_DDL)
+        segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
+        directory = cache_directory(self._cache_name)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._store = SegmentStore(_StateBlobs(segments), directory)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        found = self._manifest.get()
+        restored = None
+        if found is not None:
+            join, grouping = found
+            restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping))
+        task = BucketTask(self._plan, self._store, restored)
+        for channel, blob in task.run((row.channel, bytes(row.blob)) for row in rows):
+            yield Row(channel=channel, blob=blob)
+        snapshot = task.snapshot()
+        self._manifest.update((snapshot.join, snapshot.group))
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,61 @@
+"""The Spark session: settings that the engine relies on, each with its reason."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_STATE = "spark.sql.streaming.stateStore"
+SETTINGS = {
+    # transformWithState needs RocksDB; changelogs upload what a batch changed instead of whole snapshots.
+    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    # Changelogs hold whole segments: 100 batches of them, the default, would be gigabytes.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    # Few, large Arrow batches: every one costs a parse and a sort.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # A stop that never returns would hang a deployment; the default is to wait for ever.
+    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # The plan is fixed and writes have no shuffle: there is nothing to plan anew at run time.
+    "spark.sql.adaptive.enabled": "false",
+    # Delta writes a few files a batch; more partitions than cores only add commits of empty tasks.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Blobs of megabytes live for one batch, which the parallel collector takes for throughput, G1 for pauses.
+    "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
+    "spark.executor.defaultJavaOptions": "-XX:+UseParallelGC",
+    # No web interface, no kill links, no REST submission: nobody asked for a door.
+    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",
+    "spark.master.rest.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def start_session(
+    name: str, jars: list[Path], *, master: str, shuffle_partitions: int, driver_memory: str
+) -> SparkSession:
+    """Start Spark on `master` with local `jars`; loopback only when the master is local."""
+    # Workers must run this very interpreter, or they lack the packages of its environment.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName(name).master(master)
+    settings = SETTINGS | {
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.driver.memory": driver_memory,
+    }
+    if master.startswith("local"):
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
