@@ -1,0 +1,214 @@
+"""The command line. Exit codes: 0 done, 1 failed while running or unequal, 2 something to mend first."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
+from endmark.pipeline_file import load
+
+AUCTION = Path(__file__).parent / "pipelines" / "auction.yaml"
+
+app = typer.Typer(
+    help="Near-real-time ETL whose state is bounded by what the data says is finished.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
+Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]
+Warehouse = Annotated[Path, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")]
+OpsUrl = Annotated[str, typer.Option(help="SQLAlchemy URL of the ops database.", envvar="ENDMARK_OPS_URL")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+class _Output:
+    """Progress for people on stderr, or JSON lines for programs on stdout."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json = as_json
+        self.console = Console()
+
+    def say(self, text: str) -> None:
+        if self._json:
+            self.emit({"event": text})
+        else:
+            typer.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+
+    def emit(self, value: Any) -> None:
+        typer.echo(json.dumps(value, default=str))
+
+
+@app.command()
+def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
+    """Check a pipeline file without running it."""
+    spec = load(pipeline)
+    if as_json:
+        _Output(as_json).emit({"valid": True, "pipeline": spec.name})
+    else:
+        typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
+
+
+@app.command()
+def run(
+    bootstrap: Bootstrap,
+    warehouse: Warehouse,
+    checkpoint: Annotated[Path, typer.Option(help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT")],
+    ops_url: OpsUrl,
+    pipeline: PipelineFile = AUCTION,
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
+    trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
+    max_records_per_batch: Annotated[
+        int, typer.Option(min=1, help="Bounds a batch after a pause.")
+    ] = 500_000,
+    available_now: Annotated[bool, typer.Option(help="Stop after what Kafka holds now.")] = False,
+    driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
+    as_json: AsJson = False,
+) -> None:
+    """Run a pipeline until SIGTERM, or with --available-now until it is done."""
+    from endmark.spark.job import JobOptions, run_job
+
+    options = JobOptions(
+        bootstrap=bootstrap,
+        warehouse=warehouse,
+        checkpoint=checkpoint,
+        ops_url=ops_url,
+        master=master,
+        buckets=buckets,
+        trigger_seconds=trigger_seconds,
+        max_records_per_batch=max_records_per_batch,
+        available_now=available_now,
+        driver_memory=driver_memory,
+    )
+    run_job(load(pipeline), options, _Output(as_json).say)
+
+
+@app.command()
+def feed(
+    bootstrap: Bootstrap,
+    relation_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Fill the sellers table here first.", envvar="ENDMARK_RELATION_URL", show_envvar=True
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
+    minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
+    rate: Annotated[float, typer.Option(help="Mean records a second.")] = 2_000.0,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    open_items: Annotated[int, typer.Option(help="Auctions open at a time.")] = 2_000,
+    zipf_exponent: Annotated[float, typer.Option(help="Skew of sellers; 0 is uniform.")] = 1.0,
+    bad_rate: Annotated[float, typer.Option(help="Share of bad records.")] = 0.0005,
+    as_json: AsJson = False,
+) -> None:
+    """Publish the auction workload in real time."""
+    from endmark_feed.run import FeedOptions, FeedProgress, run_feed, seed_relation
+
+    output = _Output(as_json)
+    options = FeedOptions(
+        seed=seed,
+        minutes=minutes,
+        rate=rate,
+        sellers=sellers,
+        open_items=open_items,
+        zipf_exponent=zipf_exponent,
+        bad_rate=bad_rate,
+    )
+
+    def report(progress: FeedProgress) -> None:
+        if as_json:
+            output.emit({**asdict(progress), "records": progress.records})
+        else:
+            output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
+
+    if relation_url is not None:
+        output.say(f"sellers: {seed_relation(relation_url, sellers, seed):,} rows")
+    report(run_feed(options, bootstrap, report))
+
+
+@app.command()
+def ops(
+    ops_url: OpsUrl,
+    pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    as_json: AsJson = False,
+) -> None:
+    """Serve health, metrics and the dashboard."""
+    from endmark_ops.server import serve
+
+    output = _Output(as_json)
+
+    def ready(url: str) -> None:
+        if as_json:
+            output.emit({"event": "ready", "url": url})
+        else:
+            output.say(f"dashboard at {url}")
+
+    serve(ops_url, pipeline, port, host=host, on_ready=ready)
+
+
+@app.command()
+def verify(
+    bootstrap: Bootstrap, warehouse: Warehouse, pipeline: PipelineFile = AUCTION, as_json: AsJson = False
+) -> None:
+    """Recompute everything from Kafka and the relation and compare it with the Delta tables.
+
+    The job must be stopped or idle.
+    """
+    from endmark.verify.report import render
+    from endmark.verify.run import verify as recompute
+
+    report = recompute(load(pipeline), bootstrap, warehouse)
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        Console().print(render(report))
+    if not report.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def demo(
+    minutes: Annotated[float, typer.Option(help="How long the feed runs.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
+    rate: Annotated[float, typer.Option(help="Mean records a second.")] = 4_000.0,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    lookup: Annotated[Literal["sqlite", "mysql"], typer.Option(help="Where the master table is.")] = "sqlite",
+    directory: Annotated[Path, typer.Option(help="Where runs are kept, one folder each.")] = Path("var/demo"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Dashboard port; 0 takes a free one.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run the whole warehouse on this machine: broker, feed, job, dashboard; then verify it."""
+    from endmark.demo.run import DemoOptions, run_demo
+
+    options = DemoOptions(AUCTION, minutes, seed, rate, sellers, lookup, directory, port)
+    if not run_demo(options, as_json=as_json):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def main() -> None:
+    """Run the command line; errors a user can mend are one line and no traceback."""
+    try:
+        app()
+    except EndmarkError as error:
+        if "--json" in sys.argv:
+            typer.echo(json.dumps({"error": str(error)}))
+        else:
+            typer.echo(f"endmark: {error}", err=True)
+        usage = isinstance(error, ConfigError | MissingPartError)
+        raise SystemExit(EXIT_USAGE if usage else EXIT_FAILED) from None
+
+
+if __name__ == "__main__":
+    main()

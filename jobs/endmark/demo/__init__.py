@@ -1,0 +1,1 @@
+"""The demo: the whole warehouse on one machine."""

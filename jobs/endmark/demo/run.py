@@ -1,0 +1,210 @@
+"""The demo's choreography: broker, relation, job, sidecar and feed start, run, stop, and are verified."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+from kafka import KafkaConsumer, TopicPartition
+from rich.console import Console
+from rich.live import Live
+
+from endmark.demo.view import DemoState, live_view
+from endmark.errors import MissingPartError
+from endmark.opsdb import OpsDatabase
+from endmark.parts.broker import Broker
+from endmark.parts.jars import broker_jars, spark_jars
+from endmark.parts.java import require_java
+from endmark.parts.mariadb import MariaDb
+from endmark.parts.process import ManagedProcess
+from endmark.pipeline_file import load
+from endmark.verify.report import VerifyReport, render
+from endmark.verify.run import verify
+from endmark_feed.run import seed_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Spark's start takes some 10 s; a slow machine gets more than it needs.
+_JOB_START_SECONDS = 180.0
+_DRAIN_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What the demo runs and where; see the command's help."""
+
+    pipeline: Path
+    minutes: float
+    seed: int
+    rate: float
+    sellers: int
+    lookup: Literal["sqlite", "mysql"]
+    directory: Path
+    port: int
+
+
+def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
+    """Run the demo; returns whether the result is right.
+
+    Raises:
+        MissingPartError: a part cannot start, or ends before its time.
+    """
+    folder = (options.directory / time.strftime("%Y%m%d-%H%M%S")).absolute()
+    folder.mkdir(parents=True)
+    with ExitStack() as parts:
+        demo = _Demo(options, folder, parts, Console(stderr=as_json))
+        report = demo.run()
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        demo.console.print(render(report))
+        demo.console.print(f"Delta tables, logs and checkpoint are in {os.path.relpath(folder)}")
+    return report.ok
+
+
+class _Demo:
+    def __init__(self, options: DemoOptions, folder: Path, parts: ExitStack, console: Console) -> None:
+        self._options = options
+        self._folder = folder
+        self._parts = parts
+        self.console = console
+        self._warehouse = folder / "warehouse"
+        self._ops_url = f"sqlite:///{folder / 'ops.db'}"
+
+    def run(self) -> VerifyReport:
+        require_java()
+        spark_jars(self._say)
+        broker_jars(self._say)
+        self._start_relation()
+        pipeline = load(self._options.pipeline)
+        self._say("starting the broker")
+        broker = self._parts.enter_context(Broker(self._folder / "broker", say=self._say))
+        feed = self._start_feed(broker.bootstrap)
+        job = self._start_job(broker.bootstrap)
+        ops = self._parts.enter_context(closing(OpsDatabase(self._ops_url)))
+        url = self._start_sidecar()
+        self._say(f"dashboard: {url}   metrics: {url}metrics   logs: {os.path.relpath(self._folder)}")
+        self._watch(DemoState(pipeline.name, url, ops), feed, job, broker.bootstrap)
+        self._say("stopping the job, then recomputing everything from Kafka and the relation")
+        job.stop()
+        return verify(pipeline, broker.bootstrap, self._warehouse)
+
+    def _say(self, text: str) -> None:
+        self.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/dim] {text}", highlight=False)
+
+    def _start_relation(self) -> None:
+        if self._options.lookup == "mysql":
+            self._say("starting MariaDB")
+            url = self._parts.enter_context(MariaDb(self._folder / "mariadb")).url
+        else:
+            url = f"sqlite:///{self._folder / 'relation.db'}"
+        # By environment, since a command line shows in the list of processes.
+        os.environ["ENDMARK_RELATION_URL"] = url
+        rows = seed_relation(url, self._options.sellers, self._options.seed)
+        self._say(f"relation sellers: {rows:,} rows in {self._options.lookup}")
+
+    def _start_feed(self, bootstrap: str) -> ManagedProcess:
+        options = self._options
+        self._say(f"feeding {options.rate:,.0f} records/s for {options.minutes:g} min, seed {options.seed}")
+        arguments = [
+            f"--bootstrap={bootstrap}",
+            f"--seed={options.seed}",
+            f"--minutes={options.minutes}",
+            f"--rate={options.rate}",
+            f"--sellers={options.sellers}",
+        ]
+        return self._start("feed", arguments)
+
+    def _start_job(self, bootstrap: str) -> ManagedProcess:
+        self._say("starting the Spark job")
+        arguments = [
+            str(self._options.pipeline.absolute()),
+            f"--bootstrap={bootstrap}",
+            f"--warehouse={self._warehouse}",
+            f"--checkpoint={self._folder / 'checkpoint'}",
+            f"--ops-url={self._ops_url}",
+        ]
+        return self._start("run", arguments)
+
+    def _start_sidecar(self) -> str:
+        arguments = [f"--ops-url={self._ops_url}", f"--port={self._options.port}"]
+        sidecar = self._start("ops", arguments)
+        found: list[str] = []
+
+        def is_ready() -> bool:
+            found.extend(line["url"] for line in json_lines(sidecar.log) if "url" in line)
+            return bool(found)
+
+        sidecar.wait_ready(is_ready, seconds=30)
+        return found[0]
+
+    def _start(self, command: str, arguments: Sequence[str]) -> ManagedProcess:
+        line = [sys.executable, "-m", "endmark.cli", command, *arguments, "--json"]
+        log = self._folder / f"{command}.log"
+        return self._parts.enter_context(ManagedProcess(f"endmark {command}", line, log, stop_seconds=90))
+
+    def _watch(self, state: DemoState, feed: ManagedProcess, job: ManagedProcess, bootstrap: str) -> None:
+        """Show progress until the feed is done and the job has read all of it."""
+        deadline = None
+        with Live(console=self.console, refresh_per_second=2, transient=True) as live:
+            while True:
+                fed = [line for line in json_lines(feed.log) if "records" in line]
+                state.fed = fed[-1]["records"] if fed else 0
+                live.update(live_view(state))
+                if not job.running:
+                    raise MissingPartError(f"the job ended: {_last_error(job.log)}; see {job.log}")
+                if not feed.running:
+                    feed.wait_done(1)
+                    deadline = deadline or time.monotonic() + _DRAIN_SECONDS
+                    if caught_up(state.ops, state.pipeline, bootstrap):
+                        break
+                if deadline is not None and time.monotonic() > deadline:
+                    raise MissingPartError(
+                        f"the job did not catch up in {_DRAIN_SECONDS:.0f} s after the feed; see {job.log}"
+                    )
+                time.sleep(0.5)
+        self.console.print(live_view(state))
+
+
+def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
+    """Whether the job has finished a batch that reaches the end of every partition."""
+    batch = ops.latest_batch(pipeline)
+    if batch is None:
+        return False
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+    try:
+        for topic, read in batch.offsets.items():
+            partitions = [
+                TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()
+            ]
+            ends = consumer.end_offsets(partitions)
+            if any(end > read.get(str(partition.partition), 0) for partition, end in ends.items()):
+                return False
+    finally:
+        consumer.close()
+    return True
+
+
+def json_lines(log: Path) -> list[dict[str, Any]]:
+    """The JSON objects among the lines of a log; a line still being written is left for later."""
+    found = []
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+    return found
+
+
+def _last_error(log: Path) -> str:
+    errors = [line["error"] for line in json_lines(log) if "error" in line]
+    return str(errors[-1]) if errors else "without a word"

@@ -1,0 +1,76 @@
+"""What the demo shows in the terminal while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from endmark.metrics import Samples, parse
+
+if TYPE_CHECKING:
+    from endmark.opsdb import OpsDatabase
+
+
+@dataclass
+class DemoState:
+    """Where the view's numbers come from: the ops database, and the feed's own count of records."""
+
+    pipeline: str
+    url: str
+    ops: OpsDatabase
+    fed: int = 0
+
+
+def live_view(state: DemoState) -> Table:
+    """One small table of totals and state."""
+    table = Table.grid(padding=(0, 1))
+    for _ in range(4):
+        table.add_column(justify="right", min_width=8, no_wrap=True)
+        table.add_column(style="dim", no_wrap=True)
+    batch = state.ops.latest_batch(state.pipeline)
+    run = state.ops.latest_run(state.pipeline)
+    totals = batch.totals if batch else {}
+    seconds = totals.get("batch_seconds{phase=total}", 0.0)
+    table.add_row(f"{state.fed:,}", "fed", _sum(totals, "records_total"), "read", "", "", "", "")
+    table.add_row(
+        _sum(totals, "join_results_total"),
+        "joined",
+        _sum(totals, "groups_closed_total"),
+        "groups final",
+        _sum(totals, "dead_letters_total"),
+        "dead letters",
+        _sum(totals, "violations_total"),
+        "violations",
+    )
+    table.add_row(
+        _sum(totals, "state_rows", operator="join"),
+        "live rows",
+        _sum(totals, "join_purged_rows_total"),
+        "purged",
+        _sum(totals, "join_dropped_rows_total"),
+        "never stored",
+        _sum(totals, "join_invalidated_rows_total"),
+        "out of window",
+    )
+    table.add_row(
+        f"{batch.batch_id + 1:,}" if batch else "0",
+        "batches",
+        f"{seconds:.2f} s",
+        "last batch",
+        _sum(totals, "lookup_page_reads_total"),
+        "pages read",
+        run["state"] if run else "starting",
+        "job",
+    )
+    return table
+
+
+def _sum(totals: Samples, name: str, **labels: str) -> str:
+    matching = (
+        value
+        for key, value in totals.items()
+        if (parsed := parse(key))[0] == name and labels.items() <= parsed[1].items()
+    )
+    return f"{sum(matching):,.0f}"

@@ -1,0 +1,165 @@
+"""A MariaDB server as a child process, apart from any that the system runs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import URL, create_engine, text
+from sqlalchemy.exc import OperationalError
+
+from endmark.errors import MissingPartError
+from endmark.parts.claim import claimed
+from endmark.parts.ports import LOOPBACK, free_port, listens, require_free_port
+from endmark.parts.process import ManagedProcess
+
+_DATABASE = "warehouse"
+_USER = "endmark"
+# Debian keeps servers in sbin, which is not on everybody's PATH.
+_SBIN = "/usr/sbin:/usr/local/sbin"
+_INSTALL_SECONDS = 120.0
+_START_SECONDS = 60.0
+
+
+class MariaDb:
+    """A MariaDB server on 127.0.0.1 whose tables live in `data_dir` and outlast restarts.
+
+    It has the database `warehouse` and the user `endmark`, who owns it; the password is this object's own
+    and never written down. Without `port`, a free one is taken and kept over restarts of this object.
+    """
+
+    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+        self._data_dir = data_dir.absolute()
+        self._port = port or free_port()
+        self._password = secrets.token_urlsafe(24)
+        self._process: ManagedProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """SQLAlchemy URL of the database, password included."""
+        return self._url.render_as_string(hide_password=False)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while started."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Return once the server answers `url`.
+
+        Raises `MissingPartError` when MariaDB is not installed, when port or directory are in use, or
+        when the server fails.
+        """
+        server, install = _require("mariadbd"), _require("mariadb-install-db")
+        require_free_port(self._port, "MariaDB")
+        with claimed(self._data_dir, "MariaDB") as claim:
+            self._install_once(install)
+            welcome = self._write_welcome()
+            try:
+                command = self._command(server, welcome)
+                self._process = ManagedProcess("MariaDB", command, self._log, inherits=[claim])
+                self._process.wait_ready(self._answers, _START_SECONDS)
+            finally:
+                welcome.unlink()
+
+    def stop(self) -> None:
+        """Shut down in order. Idempotent."""
+        if self._process:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End the server as a crash would. Idempotent."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _url(self) -> URL:
+        return URL.create("mysql+pymysql", _USER, self._password, LOOPBACK, self._port, _DATABASE)
+
+    @property
+    def _log(self) -> Path:
+        return self._data_dir / "mariadb.log"
+
+    @property
+    def _tables(self) -> Path:
+        return self._data_dir / "tables"
+
+    def _install_once(self, install: str) -> None:
+        """System tables come first into a scratch directory, so half of them never look like all."""
+        if self._tables.is_dir():
+            return
+        scratch = self._data_dir / "installing"
+        shutil.rmtree(scratch, ignore_errors=True)
+        command = [install, "--no-defaults", f"--datadir={scratch}", *_as_us()]
+        command += ["--auth-root-authentication-method=socket", "--skip-test-db", "--skip-name-resolve"]
+        ManagedProcess("creating MariaDB's system tables", command, self._log).wait_done(_INSTALL_SECONDS)
+        scratch.rename(self._tables)
+
+    def _write_welcome(self) -> Path:
+        """SQL that the server runs before it listens. The password is of a URL-safe alphabet."""
+        path = self._data_dir / "welcome.sql"
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        user = f"'{_USER}'@'{LOOPBACK}'"
+        path.write_text(
+            f"CREATE DATABASE IF NOT EXISTS {_DATABASE} CHARACTER SET utf8mb4;\n"
+            f"CREATE OR REPLACE USER {user} IDENTIFIED BY '{self._password}';\n"
+            f"GRANT ALL ON {_DATABASE}.* TO {user};\n"
+        )
+        return path
+
+    def _command(self, server: str, welcome: Path) -> list[str]:
+        return [
+            server,
+            "--no-defaults",
+            *_as_us(),
+            f"--datadir={self._tables}",
+            f"--bind-address={LOOPBACK}",
+            f"--port={self._port}",
+            # Relative to the data directory: a socket's whole path may have 107 bytes only.
+            "--socket=server.sock",
+            f"--pid-file={self._data_dir / 'mariadb.pid'}",
+            f"--init-file={welcome}",
+            "--innodb-buffer-pool-size=256M",
+            "--skip-name-resolve",
+        ]
+
+    def _answers(self) -> bool:
+        if not listens(self._port):
+            return False
+        engine = create_engine(self._url)
+        try:
+            with engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
+        except OperationalError:
+            return False
+        finally:
+            engine.dispose()
+        return True
+
+
+def _as_us() -> list[str]:
+    # MariaDB will not run as root unless told to, and need not own the directories above its tables then.
+    return [] if os.geteuid() else ["--user=root"]
+
+
+def _require(program: str) -> str:
+    path = shutil.which(program) or shutil.which(program, path=_SBIN)
+    if path is None:
+        raise MissingPartError(f"`{program}` was not found; install mariadb-server or give --relation-url")
+    return path

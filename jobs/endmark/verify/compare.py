@@ -1,0 +1,197 @@
+"""Sets what is there against what should be: tables as multisets, and the conservation of records."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from endmark.pipeline import COORDINATES, Pipeline
+from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
+from endmark.verify.session import Session, fill, name, names
+
+EXAMPLES = 10
+
+# One aggregation finds what EXCEPT ALL finds both ways. Doubles are equal by value, so -0.0 equals 0.0.
+# No column is named with a `#`.
+_DIFFERENCE = """
+CREATE TABLE difference AS
+SELECT $columns, sum("#sign")::BIGINT AS "#surplus" FROM (
+    SELECT $columns, 1 AS "#sign" FROM $actual UNION ALL SELECT $columns, -1 FROM $expected
+) GROUP BY $columns HAVING sum("#sign") <> 0
+"""
+
+_SURPLUS = """
+SELECT coalesce(sum("#surplus") FILTER ("#surplus" > 0), 0)::BIGINT AS unexpected,
+    coalesce(-sum("#surplus") FILTER ("#surplus" < 0), 0)::BIGINT AS missing
+FROM difference
+"""
+
+_COUNTS = """
+SELECT
+    (SELECT count(*) FROM records WHERE topic = ?) AS records,
+    (SELECT count(*) FROM $judged) AS "rows",
+    (SELECT count(*) FROM $promises) AS punctuations,
+    (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters,
+    (SELECT count(*) FROM $judged WHERE violation = 'closed') AS closed,
+    (SELECT count(*) FROM $judged WHERE violation = 'late') AS late,
+    (SELECT count(*) FROM $side) AS joined
+"""
+
+_REJECTED = """(
+    SELECT topic, "partition", "offset", 'dead_letters' AS "table" FROM actual_dead_letters
+    UNION ALL SELECT topic, "partition", "offset", 'violations' FROM actual_violations
+)"""
+
+_KEPT_TWICE = """
+SELECT topic, "partition", "offset", list_sort(list("table")) AS tables
+FROM $rejected GROUP BY ALL HAVING count(*) > 1
+"""
+
+_NOT_READ = """
+SELECT topic, "partition", "offset", "table"
+FROM $rejected ANTI JOIN records USING (topic, "partition", "offset")
+"""
+
+_UNBALANCED = """
+SELECT records, processed, rejected FROM (
+    SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
+        (SELECT count(*) FROM $judged WHERE violation IS NULL)
+            + (SELECT count(*) FROM $promises) AS processed,
+        (SELECT count(*) FROM $rejected WHERE topic = ?) AS rejected
+) WHERE records <> processed + rejected
+"""
+
+_NOT_PROCESSED = """
+SELECT $coordinates FROM actual_results a
+WHERE NOT EXISTS (
+    SELECT 1 FROM $judged j
+    WHERE j.violation IS NULL AND j.$partition = a.$partition AND j.$offset = a.$offset
+)
+"""
+
+_JOINED_TWICE = """
+SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates HAVING count(*) > 1
+"""
+
+_FIRST = """
+WITH found AS ($query) SELECT *, count(*) OVER () AS "#found" FROM found LIMIT ?
+"""
+
+
+def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
+    """What became of the records of each topic, as recomputed."""
+    return [_count_topic(session, pipeline, stream) for stream in pipeline.sides]
+
+
+def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCounts:
+    topic = pipeline.streams[stream].topic
+    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "promises", "side")}
+    (found,) = session.run(_COUNTS, [topic, topic], **fragments)
+    kept = found["rows"] - found["closed"] - found["late"]
+    return TopicCounts(
+        topic=topic,
+        records=found["records"],
+        rows=found["rows"],
+        punctuations=found["punctuations"],
+        dead_letters=found["dead_letters"],
+        violations={"closed": found["closed"], "late": found["late"]},
+        processed=kept + found["punctuations"],
+        lookup_missed=kept - found["joined"],
+    )
+
+
+def compare_tables(
+    session: Session, pipeline: Pipeline, problems: dict[str, str | None]
+) -> list[TableComparison]:
+    """Compare the four tables; `problems` says what was wrong with their columns."""
+    compared = {
+        "results": list(pipeline.result_columns()),
+        "groups": list(pipeline.group_columns()),
+        "dead_letters": ["topic", "partition", "offset", "value"],
+        "violations": ["topic", "partition", "offset", "reason", "event_time"],
+    }
+    return [_compare(session, table, columns, problems[table]) for table, columns in compared.items()]
+
+
+def _compare(session: Session, table: str, columns: list[str], problem: str | None) -> TableComparison:
+    expected, actual = f"expected_{table}", f"actual_{table}"
+    session.run(_DIFFERENCE, columns=names(columns), actual=name(actual), expected=name(expected))
+    (surplus,) = session.run(_SURPLUS)
+    # Ordered by content, so that a changed row stands next to what it should be.
+    rows = session.run(
+        "SELECT * FROM difference ORDER BY $columns LIMIT ?", [EXAMPLES], columns=names(columns)
+    )
+    session.run("DROP TABLE difference")
+    return TableComparison(
+        table=table,
+        expected=session.count(expected),
+        actual=session.count(actual),
+        missing=surplus["missing"],
+        unexpected=surplus["unexpected"],
+        problem=problem,
+        examples=[_difference(row) for row in rows],
+    )
+
+
+def _difference(row: dict[str, Any]) -> Difference:
+    surplus = row.pop("#surplus")
+    kind: Literal["missing", "unexpected"] = "unexpected" if surplus > 0 else "missing"
+    return Difference(kind=kind, times=abs(surplus), row=_readable(row))
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    return {column: _readable_value(value) for column, value in row.items()}
+
+
+def _readable_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value
+
+
+def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
+    """Every way in which the tables lost, doubled or made up records; empty when they did not."""
+    pair = [f"{stream}_{coordinate}" for stream in pipeline.sides for coordinate in COORDINATES]
+    breaches = [
+        _breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
+        _breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
+        _breach(session, "two records joined more than once", _JOINED_TWICE, coordinates=names(pair)),
+    ]
+    for stream in pipeline.sides:
+        topic, judged = pipeline.streams[stream].topic, name(f"judged_{stream}")
+        partition, offset = (name(f"{stream}_{coordinate}") for coordinate in COORDINATES)
+        breaches += [
+            _breach(
+                session,
+                f"topic {topic}: records do not add up to processed and rejected ones",
+                _UNBALANCED,
+                [topic, topic],
+                judged=judged,
+                promises=name(f"promises_{stream}"),
+                rejected=_REJECTED,
+            ),
+            _breach(
+                session,
+                f"topic {topic}: a result of a record that was not processed",
+                _NOT_PROCESSED,
+                judged=judged,
+                coordinates=names(pair),
+                partition=partition,
+                offset=offset,
+            ),
+        ]
+    return [breach for breach in breaches if breach is not None]
+
+
+def _breach(
+    session: Session, rule: str, query: str, values: list[Any] | None = None, **fragments: str
+) -> Breach | None:
+    rows = session.run(_FIRST, [*(values or []), EXAMPLES], query=fill(query, **fragments))
+    if not rows:
+        return None
+    times = rows[0]["#found"]
+    for row in rows:
+        del row["#found"]
+    return Breach(rule=rule, times=times, examples=[_readable(row) for row in rows])

@@ -1,0 +1,162 @@
+"""What Kafka holds: every record of the topics, up to a fixed end, as Arrow batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+
+from endmark.errors import ConfigError, MissingPartError
+
+SCHEMA = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())]
+)
+CONNECT_SECONDS = 5
+STALL_SECONDS = 60
+POLL_RECORDS = 20_000
+FETCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Range:
+    """The offsets from `first` up to, not including, `end` of one partition."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+class Log:
+    """Reads whole topics once, apart from any consumer group.
+
+    Raises:
+        MissingPartError: the broker cannot be reached, or stops sending.
+        ConfigError: a topic does not exist, or `until` names offsets that Kafka does not hold.
+    """
+
+    def __init__(
+        self, bootstrap: str, topics: Sequence[str], until: Mapping[str, Mapping[int, int]] | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        try:
+            self._consumer = KafkaConsumer(
+                bootstrap_servers=bootstrap,
+                isolation_level="read_committed",
+                enable_auto_commit=False,
+                # Any other setting would skip records that expire while they are read.
+                auto_offset_reset="none",
+                allow_auto_create_topics=False,
+                bootstrap_timeout_ms=CONNECT_SECONDS * 1000,
+                max_poll_records=POLL_RECORDS,
+                max_partition_fetch_bytes=FETCH_BYTES,
+                # The client computes checksums in pure Python, which would take most of the time.
+                check_crcs=False,
+            )
+        except KafkaError as error:
+            raise self._unreachable(error) from error
+        try:
+            self.ranges = self._find_ranges(topics, until or {})
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def _unreachable(self, error: KafkaError) -> MissingPartError:
+        return MissingPartError(
+            f"no Kafka broker answers at {self._bootstrap} ({type(error).__name__}); "
+            "start it or check the bootstrap address"
+        )
+
+    def _find_ranges(self, topics: Sequence[str], until: Mapping[str, Mapping[int, int]]) -> list[Range]:
+        try:
+            partitions = [pair for topic in topics for pair in self._partitions(topic)]
+            firsts = self._consumer.beginning_offsets(partitions)
+            ends = self._consumer.end_offsets(partitions)
+        except (KafkaConnectionError, KafkaTimeoutError) as error:
+            raise self._unreachable(error) from error
+        for topic, wanted in until.items():
+            for partition, end in wanted.items():
+                pair = TopicPartition(topic, partition)
+                if pair not in ends or not firsts[pair] <= end <= ends[pair]:
+                    held = f"offsets {firsts[pair]} to {ends[pair]}" if pair in ends else "no such partition"
+                    raise ConfigError(
+                        f"asked to verify topic {topic!r} partition {partition} up to offset {end}, but "
+                        f"{self._bootstrap} holds {held}; was the topic deleted or its data expired?"
+                    )
+                ends[pair] = end
+        return [Range(pair.topic, pair.partition, firsts[pair], ends[pair]) for pair in partitions]
+
+    def _partitions(self, topic: str) -> list[Any]:
+        found = self._consumer.partitions_for_topic(topic)
+        if not found:
+            raise ConfigError(
+                f"topic {topic!r} does not exist at {self._bootstrap}; create it or correct streams.*.topic"
+            )
+        return [TopicPartition(topic, partition) for partition in sorted(found)]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every record of `ranges` once, in batches with columns as in `SCHEMA`; one partition a batch."""
+        unread = {
+            TopicPartition(each.topic, each.partition): each.end
+            for each in self.ranges
+            if each.first < each.end
+        }
+        self._consumer.assign(list(unread))
+        for each in self.ranges:
+            if each.first < each.end:
+                self._consumer.seek(TopicPartition(each.topic, each.partition), each.first)
+        last_seen = time.monotonic()
+        while unread:
+            arrived = self._poll()
+            for pair, records in arrived.items():
+                last_seen = time.monotonic()
+                yield _batch(pair, records, unread[pair])
+            # Positions, not records, tell the end: transaction markers take up offsets too.
+            done = [pair for pair, end in unread.items() if self._consumer.position(pair) >= end]
+            for pair in done:
+                del unread[pair]
+            if done:
+                self._consumer.pause(*done)
+            if time.monotonic() - last_seen > STALL_SECONDS:
+                raise MissingPartError(
+                    f"{self._bootstrap} sent nothing for {STALL_SECONDS} s while {len(unread)} partitions "
+                    "were not read to their end; is the broker still up?"
+                )
+
+    def _poll(self) -> dict[Any, list[Any]]:
+        try:
+            arrived: dict[Any, list[Any]] = self._consumer.poll(timeout_ms=1000)
+        except KafkaError as error:
+            raise MissingPartError(
+                f"cannot read records from {self._bootstrap}: {type(error).__name__}: {error}; did they "
+                "expire, or are they compressed by a codec whose Python package is not installed?"
+            ) from error
+        return arrived
+
+
+def _batch(pair: Any, records: list[Any], end: int) -> pa.RecordBatch:
+    if records[-1].offset >= end:
+        records = [record for record in records if record.offset < end]
+    return pa.record_batch(
+        [
+            pa.repeat(pair.topic, len(records)),
+            pa.repeat(pa.scalar(pair.partition, pa.int32()), len(records)),
+            pa.array([record.offset for record in records], pa.int64()),
+            pa.array([record.value for record in records], pa.binary()),
+        ],
+        schema=SCHEMA,
+    )

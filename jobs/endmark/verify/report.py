@@ -1,0 +1,188 @@
+"""What a verification found, for programs as JSON and for people as a table."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, computed_field
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+SHOWN_CHARACTERS = 80
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class TopicCounts(_Model):
+    """What became of a topic's records: `records` is `processed`, `dead_letters` and violations together."""
+
+    topic: str
+    records: int
+    rows: int
+    punctuations: int
+    dead_letters: int
+    violations: dict[str, int]
+    processed: int
+    lookup_missed: int
+
+
+class Difference(_Model):
+    """A row that is there `times` times more or fewer than it should be."""
+
+    kind: Literal["missing", "unexpected"]
+    times: int
+    row: dict[str, Any]
+
+
+class TableComparison(_Model):
+    """A Delta table against its recomputation, as multisets; `examples` are the first differences."""
+
+    table: str
+    expected: int
+    actual: int
+    missing: int
+    unexpected: int
+    problem: str | None
+    examples: list[Difference]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def equal(self) -> bool:
+        return not (self.missing or self.unexpected or self.problem)
+
+
+class Breach(_Model):
+    """A way in which records were not conserved, how often, and the first cases."""
+
+    rule: str
+    times: int
+    examples: list[dict[str, Any]]
+
+
+class VerifyReport(_Model):
+    """The outcome: `equal` speaks of tables, `conserved` of records, `ok` of both."""
+
+    pipeline: str
+    seconds: float
+    topics: list[TopicCounts]
+    tables: list[TableComparison]
+    breaches: list[Breach]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def equal(self) -> bool:
+        return all(table.equal for table in self.tables)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def conserved(self) -> bool:
+        return not self.breaches
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def ok(self) -> bool:
+        return self.equal and self.conserved
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=2)
+
+
+def render(report: VerifyReport) -> Table:
+    """The report as a grid of two tables, the differences if there are any, and the verdict."""
+    grid = Table.grid(padding=(0, 0, 1, 0))
+    grid.add_row(_render_topics(report.topics))
+    grid.add_row(_render_tables(report.tables))
+    for trouble in _troubles(report):
+        grid.add_row(trouble)
+    grid.add_row(_verdict(report))
+    return grid
+
+
+def _render_topics(topics: list[TopicCounts]) -> Table:
+    table = _table("Records in Kafka", "topic")
+    # In two lines where long, so that millions of each fit a terminal of 80 columns.
+    for heading in (
+        "records",
+        "processed",
+        "dead\nletters",
+        "closed",
+        "late",
+        "punctu-\nations",
+        "no\nmatch",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for topic in topics:
+        rejected = (topic.dead_letters, *topic.violations.values())
+        counts = (topic.records, topic.processed, *rejected, topic.punctuations, topic.lookup_missed)
+        table.add_row(topic.topic, *(f"{count:,}" for count in counts))
+    return table
+
+
+def _render_tables(tables: list[TableComparison]) -> Table:
+    table = _table("Delta tables against their recomputation", "table")
+    for heading in ("recomputed", "in Delta", "missing", "unexpected"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for each in tables:
+        counts = (each.expected, each.actual, each.missing, each.unexpected)
+        verdict = Text("equal", "green") if each.equal else Text("differs", "bold red")
+        table.add_row(each.table, *(f"{count:,}" for count in counts), verdict)
+    return table
+
+
+def _table(title: str, first: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    table.add_column(first, min_width=8, overflow="fold")
+    return table
+
+
+def _troubles(report: VerifyReport) -> list[Text]:
+    found = []
+    for table in report.tables:
+        if table.problem:
+            found.append(_trouble(f"Table {table.table} {table.problem}", []))
+        if table.examples:
+            lines = [f"{each.kind} {_times(each.times)}{_line(each.row)}" for each in table.examples]
+            found.append(_trouble(f"Table {table.table}, first differences:", lines))
+    for breach in report.breaches:
+        lines = [_line(example) for example in breach.examples]
+        found.append(_trouble(f"{breach.times:,} x {breach.rule}:", lines))
+    return found
+
+
+def _trouble(heading: str, lines: list[str]) -> Text:
+    return Text.assemble((heading, "bold red"), *(f"\n  {line}" for line in lines))
+
+
+def _times(times: int) -> str:
+    return f"{times:,} times " if times > 1 else ""
+
+
+def _line(row: dict[str, Any]) -> str:
+    # `repr`, since values are anyone's bytes and may hold what a terminal obeys.
+    return ", ".join(f"{column}={_shortened(repr(value))}" for column, value in row.items())
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= SHOWN_CHARACTERS else value[: SHOWN_CHARACTERS - 3] + "..."
+
+
+def _verdict(report: VerifyReport) -> Text:
+    records = sum(topic.records for topic in report.topics)
+    read = f"{records:,} records, recomputed in {report.seconds:.1f} s"
+    if report.ok:
+        return Text.assemble(("Everything adds up. ", "bold green"), read)
+    wrong = [table.table for table in report.tables if not table.equal]
+    tables = f"tables that differ: {', '.join(wrong)}" if wrong else "all tables equal"
+    records_kept = "all records conserved" if report.conserved else "records not conserved"
+    return Text.assemble(("This does not add up: ", "bold red"), f"{tables}; {records_kept}. {read}")

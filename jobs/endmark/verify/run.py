@@ -1,0 +1,66 @@
+"""The whole verification, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from endmark.pipeline import Pipeline
+from endmark.verify.actual import load_tables
+from endmark.verify.classify import classify
+from endmark.verify.compare import check_conservation, compare_tables, count_topics
+from endmark.verify.consume import Log, Range
+from endmark.verify.expect import expect
+from endmark.verify.relation import load_relation
+from endmark.verify.report import VerifyReport
+from endmark.verify.session import Session
+
+
+def verify(
+    pipeline: Pipeline, bootstrap: str, warehouse: Path, until: Mapping[str, Mapping[int, int]] | None = None
+) -> VerifyReport:
+    """Recompute everything from what Kafka and R hold and compare it with the Delta tables.
+
+    `until` maps a topic's partitions to the first offset that does not count; partitions it does not name are
+    read to their present end.
+
+    Raises:
+        MissingPartError: the broker or the relation cannot be read.
+        ConfigError: a topic does not exist, `until` is not in Kafka, or R is not as declared.
+    """
+    topics = [pipeline.streams[stream].topic for stream in pipeline.sides]
+    with Log(bootstrap, topics, until) as log:
+        return verify_records(pipeline, log.ranges, log.batches(), warehouse)
+
+
+def verify_records(
+    pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Path
+) -> VerifyReport:
+    """Verify given records: all of `ranges`, in batches with columns as in `consume.SCHEMA`."""
+    started = time.perf_counter()
+    with Session() as session:
+        load_records(session, ranges, batches)
+        classify(session, pipeline)
+        load_relation(session, pipeline)
+        expect(session, pipeline)
+        problems = load_tables(session, pipeline, warehouse)
+        return VerifyReport(
+            pipeline=pipeline.name,
+            topics=count_topics(session, pipeline),
+            tables=compare_tables(session, pipeline, problems),
+            breaches=check_conservation(session, pipeline),
+            seconds=time.perf_counter() - started,
+        )
+
+
+def load_records(session: Session, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch]) -> None:
+    """Make the tables `ranges` and `records`."""
+    session.run('CREATE TABLE ranges (topic VARCHAR, "partition" INTEGER)')
+    for each in ranges:
+        session.run("INSERT INTO ranges VALUES (?, ?)", [each.topic, each.partition])
+    session.run('CREATE TABLE records (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, value BLOB)')
+    for batch in batches:
+        session.run_on(batch, "INSERT INTO records SELECT * FROM arriving")

@@ -1,0 +1,90 @@
+"""One DuckDB database for one verification, and the few helpers that put names into SQL text."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+from sqlalchemy.engine.default import DefaultDialect
+
+from endmark.types import ColumnType
+
+MEMORY_LIMIT = "1500MB"
+THREADS = 2
+
+_quote = DefaultDialect().identifier_preparer.quote_identifier
+
+
+def name(identifier: str) -> str:
+    """The identifier, quoted for SQL."""
+    return _quote(identifier)
+
+
+def names(identifiers: Sequence[str]) -> str:
+    """The identifiers, quoted and separated by commas."""
+    return ", ".join(map(name, identifiers))
+
+
+def text(value: str) -> str:
+    """An SQL string literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def fill(template: str, **fragments: str) -> str:
+    """The template with each `$x` replaced by the SQL fragment `x`."""
+    return Template(template).substitute(fragments)
+
+
+class Session:
+    """A DuckDB database in memory that spills to a temporary directory; gone when closed."""
+
+    def __init__(self) -> None:
+        self._spill = tempfile.TemporaryDirectory(prefix="endmark-verify-")
+        self._duckdb = duckdb.connect(
+            config={
+                "threads": THREADS,
+                "memory_limit": MEMORY_LIMIT,
+                "temp_directory": str(Path(self._spill.name)),
+                "preserve_insertion_order": False,
+                "autoinstall_known_extensions": False,
+            }
+        )
+        self._duckdb.execute("SET TimeZone = 'UTC'")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._duckdb.close()
+        self._spill.cleanup()
+
+    def run(self, template: str, values: Sequence[Any] = (), **fragments: str) -> list[dict[str, Any]]:
+        """Run one statement, its template filled and each `?` bound to a value; return its rows."""
+        self._duckdb.execute(fill(template, **fragments), list(values))
+        # Through Arrow, since DuckDB's own conversion of timestamps with a zone needs pytz.
+        rows: list[dict[str, Any]] = self._duckdb.to_arrow_table().to_pylist()
+        return rows
+
+    def count(self, table: str) -> int:
+        """The number of rows of a table."""
+        return int(self.run("SELECT count(*) AS n FROM $table", table=name(table))[0]["n"])
+
+    def create(self, table: str, columns: Mapping[str, ColumnType]) -> None:
+        """Make an empty table."""
+        defined = ", ".join(f"{name(column)} {kind.duckdb}" for column, kind in columns.items())
+        self.run("CREATE TABLE $table ($defined)", table=name(table), defined=defined)
+
+    def run_on(self, arriving: Any, template: str, values: Sequence[Any] = (), **fragments: str) -> None:
+        """Run one statement that reads `arriving`: an Arrow batch, table or dataset."""
+        self._duckdb.register("arriving", arriving)
+        try:
+            self.run(template, values, **fragments)
+        finally:
+            self._duckdb.unregister("arriving")
