@@ -1,0 +1,85 @@
+"""What is up for auction: an endless, seeded sequence of items with their fate already drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from endmark_feed.message import key_hash
+from endmark_feed.options import FeedOptions
+from endmark_feed.zipf import zipf_ranks
+
+MOST_BIDS = 40  # bids per auction are uniform from 0, so 20 on average and some auctions get none
+RACE_SHARE = 0.02  # items published after their first bids
+RACE_SECONDS = 2.0
+RELISTABLE_SHARE = 0.2  # items the items stream makes no promise about while the run lasts
+RELIST_SHARE = 0.1  # of those
+# The join window keeps bids for 10 s: some second listings meet the bids of the first one, some come late.
+RELIST_SECONDS = 15.0
+UNKNOWN_SELLER_SHARE = 0.005
+CATEGORIES = ("art", "bücher", "cameras", "coins", "garden", "jewellery", "maps", "música", "stamps", "toys")
+
+_BLOCK = 4_096
+
+
+@dataclass(slots=True)
+class Auction:
+    """One item and how its auction goes. Money is in cents, time in seconds of event time."""
+
+    item_id: int
+    key: bytes
+    items_partition: int
+    bids_partition: int
+    seller_id: int
+    category: str
+    start_price: int
+    highest: int
+    bids_left: int
+    listing_delay: float
+    relistable: bool
+    relist_after: float | None
+
+
+def auctions(options: FeedOptions) -> Iterator[Auction]:
+    """Yield auctions for ever, item ids counting up from 1."""
+    random = options.random_stream("auctions")
+    # Popularity must not follow key order, or hot sellers would all sit on the first pages of R.
+    seller_of_rank = options.random_stream("seller ranks").permutation(options.sellers) + 1
+    item_id = 0
+    while True:
+        ranks = zipf_ranks(random.random(_BLOCK), options.zipf_exponent, options.sellers)
+        unknown = random.random(_BLOCK) < UNKNOWN_SELLER_SHARE
+        sellers = np.where(unknown, options.sellers + ranks, seller_of_rank[ranks - 1])
+        raced = random.random(_BLOCK) < RACE_SHARE
+        relistable = random.random(_BLOCK) < RELISTABLE_SHARE
+        relisted = relistable & (random.random(_BLOCK) < RELIST_SHARE)
+        relist_after = random.uniform(0, RELIST_SECONDS, _BLOCK)
+        for seller_id, category, price, bids, delay, is_relistable, after in zip(
+            sellers.tolist(),
+            random.integers(len(CATEGORIES), size=_BLOCK).tolist(),
+            random.integers(100, 50_000, size=_BLOCK).tolist(),
+            random.integers(MOST_BIDS, endpoint=True, size=_BLOCK).tolist(),
+            np.where(raced, random.uniform(0, RACE_SECONDS, _BLOCK), 0.0).tolist(),
+            relistable.tolist(),
+            np.where(relisted, relist_after, np.nan).tolist(),
+            strict=True,
+        ):
+            item_id += 1
+            key = b"%d" % item_id
+            digest = key_hash(key)
+            yield Auction(
+                item_id=item_id,
+                key=key,
+                items_partition=digest % options.partitions.items,
+                bids_partition=digest % options.partitions.bids,
+                seller_id=seller_id,
+                category=CATEGORIES[category],
+                start_price=price,
+                highest=price,
+                bids_left=bids,
+                listing_delay=delay,
+                relistable=is_relistable,
+                relist_after=None if after != after else after,  # noqa: PLR0124  # NaN
+            )

@@ -1,0 +1,60 @@
+"""One Kafka record of the feed, and the wire format of the three kinds of good ones."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafka.partitioner.default import murmur2
+
+ITEMS = "items"
+BIDS = "bids"
+EPOCH = "2026-01-01T00:00:00.000000"  # event time when a run begins, UTC
+
+
+class Kind(StrEnum):
+    """What a record is: an item, a bid, a punctuation, or one of the bad ones."""
+
+    ITEM = "item"
+    BID = "bid"
+    PUNCTUATION = "punctuation"
+    TRUNCATED = "truncated"
+    WRONG_TYPE = "wrong_type"
+    MISSING_COLUMN = "missing_column"
+    UNKNOWN_FIELD = "unknown_field"
+    EMPTY = "empty"
+    NOT_UTF8 = "not_utf8"
+    CLOSED = "closed"
+    LATE = "late"
+
+
+DEAD_LETTERS = (
+    Kind.TRUNCATED,
+    Kind.WRONG_TYPE,
+    Kind.MISSING_COLUMN,
+    Kind.UNKNOWN_FIELD,
+    Kind.EMPTY,
+    Kind.NOT_UTF8,
+)
+VIOLATIONS = (Kind.CLOSED, Kind.LATE)
+BAD = DEAD_LETTERS + VIOLATIONS
+
+
+class Message(NamedTuple):
+    """A Kafka record and when to publish it, in seconds since the run began."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+    due_seconds: float
+    kind: Kind
+
+
+def key_hash(key: bytes) -> int:
+    """Kafka's own hash of a key, so `key_hash(key) % partitions` is where any keyed producer would put it."""
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+def punctuation(item_id: int) -> bytes:
+    return b'{"$punctuation": {"item_id": {"equals": %d}}}' % item_id

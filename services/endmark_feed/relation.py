@@ -1,0 +1,100 @@
+"""The master table R of the auction pipeline: `sellers`, filled once and the same for equal seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from endmark.errors import ConfigError, MissingPartError
+from endmark_feed.options import random_stream
+
+CHUNK = 10_000
+FIRST_NAMES = ("Ada", "Björn", "Chloé", "Dmitri", "Eszter", "Fatima", "Goran", "Hana", "Iñigo", "Jun")
+LAST_NAMES = ("Araújo", "Brandt", "Çelik", "Dvořák", "Egger", "Fischer", "García", "Høgh", "Ito", "Jansen")
+COUNTRIES = ("AT", "BR", "CA", "CH", "CZ", "DE", "DK", "ES", "FR", "HU", "IN", "IT", "JP", "NL", "NO", "US")
+
+sellers_table = sa.Table(
+    "sellers",
+    sa.MetaData(),
+    # SQLite keeps a table in key order only when its key is spelled INTEGER.
+    sa.Column(
+        "seller_id",
+        sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    sa.Column("name", sa.String(100), nullable=False),
+    sa.Column("country", sa.String(2), nullable=False),
+    sa.Column("rating", sa.Double, nullable=False),
+    mysql_engine="InnoDB",
+    mysql_charset="utf8mb4",
+    mysql_collate="utf8mb4_bin",
+)
+
+
+def seed_relation(url: str, sellers: int, seed: int) -> int:
+    """Create and fill the table at an SQLAlchemy URL; return the number of rows written.
+
+    A table that already has `sellers` rows is left as it is, and 0 is returned. The rows appear at once.
+
+    Raises:
+        ConfigError: when the URL is none, or the table is there with another number of rows.
+        MissingPartError: when the database or its driver is not there.
+    """
+    try:
+        engine = sa.create_engine(url)
+    except sa.exc.ArgumentError as error:
+        raise ConfigError(
+            f"the relation's URL is no database URL such as sqlite:///sellers.db: {error}"
+        ) from None
+    except ModuleNotFoundError as error:
+        raise MissingPartError(
+            f"the relation's URL needs a Python driver that is not installed: {error}"
+        ) from error
+    place = engine.url.render_as_string(hide_password=True)
+    try:
+        with engine.begin() as connection:
+            sellers_table.create(connection, checkfirst=True)
+            found = connection.scalar(sa.select(sa.func.count()).select_from(sellers_table)) or 0
+            if found == 0:
+                _fill(connection, sellers, seed)
+    except sa.exc.OperationalError as error:
+        raise MissingPartError(
+            f"cannot fill the table sellers at {place}: {error.orig}; start the database or name another one"
+        ) from error
+    finally:
+        engine.dispose()
+    if found not in (0, sellers):
+        raise ConfigError(
+            f"the table sellers at {place} has {found:,} rows, but the feed is to use {sellers:,}; "
+            f"drop the table, name another database or set sellers to {found}"
+        )
+    return 0 if found else sellers
+
+
+def _fill(connection: sa.Connection, sellers: int, seed: int) -> None:
+    for rows in _chunks(sellers, seed):
+        connection.execute(sellers_table.insert(), rows)
+
+
+def _chunks(sellers: int, seed: int) -> Iterator[list[dict[str, Any]]]:
+    random = random_stream(seed, "sellers")
+    for first in range(1, sellers + 1, CHUNK):
+        # Whole chunks are drawn whatever the size, so a seller is the same in a table of any size.
+        names = random.integers(len(FIRST_NAMES), size=CHUNK).tolist()
+        surnames = random.integers(len(LAST_NAMES), size=CHUNK).tolist()
+        countries = random.integers(len(COUNTRIES), size=CHUNK).tolist()
+        ratings = np.round(random.uniform(1, 5, CHUNK), 2).tolist()
+        drawn = zip(range(first, sellers + 1), names, surnames, countries, ratings, strict=False)
+        yield [
+            {
+                "seller_id": seller_id,
+                "name": f"{FIRST_NAMES[name]} {LAST_NAMES[surname]} {seller_id}",
+                "country": COUNTRIES[country],
+                "rating": rating,
+            }
+            for seller_id, name, surname, country, rating in drawn
+        ]

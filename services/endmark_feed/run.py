@@ -1,0 +1,72 @@
+"""Run the feed: publish the whole workload to a broker in real time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from endmark_feed.message import BAD, BIDS, ITEMS, Kind
+from endmark_feed.options import FeedOptions
+from endmark_feed.producer import Publisher, create_topics, when_due
+from endmark_feed.relation import seed_relation
+from endmark_feed.workload import messages
+
+__all__ = ["FeedOptions", "FeedProgress", "run_feed", "seed_relation"]
+
+PROGRESS_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class FeedProgress:
+    """Records handed to the broker so far, and the real time that took."""
+
+    items: int
+    bids: int
+    punctuations: int
+    bad: dict[str, int]
+    seconds: float
+
+    @property
+    def records(self) -> int:
+        return self.items + self.bids + self.punctuations + sum(self.bad.values())
+
+
+def run_feed(
+    options: FeedOptions, bootstrap: str, progress: Callable[[FeedProgress], None] | None = None
+) -> FeedProgress:
+    """Publish the workload and return when the broker has acknowledged all of it.
+
+    `progress` is called about once a second while records flow; what it raises ends the run.
+
+    Raises:
+        MissingPartError: when the broker cannot be reached or stops taking records.
+        ConfigError: when the topics are there already, with records or other numbers of partitions.
+    """
+    create_topics(bootstrap, {ITEMS: options.partitions.items, BIDS: options.partitions.bids})
+    counts: Counter[Kind] = Counter()
+    with Publisher(bootstrap) as publisher:
+        start = time.monotonic()
+
+        def elapsed() -> float:
+            return time.monotonic() - start
+
+        reported = 0.0
+        for chunk in when_due(messages(options), elapsed):
+            publisher.send(chunk)
+            counts.update(message.kind for message in chunk)
+            if progress is not None and elapsed() - reported >= PROGRESS_SECONDS:
+                reported = elapsed()
+                progress(_progress(counts, reported))
+    return _progress(counts, elapsed())
+
+
+def _progress(counts: Counter[Kind], seconds: float) -> FeedProgress:
+    return FeedProgress(
+        items=counts[Kind.ITEM],
+        bids=counts[Kind.BID],
+        punctuations=counts[Kind.PUNCTUATION],
+        bad={kind.value: counts[kind] for kind in BAD},
+        seconds=seconds,
+    )

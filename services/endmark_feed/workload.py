@@ -1,0 +1,51 @@
+"""The whole workload as one deterministic sequence of records in publish order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from endmark_feed.bad import with_bad_records
+from endmark_feed.bursts import arrival_blocks
+from endmark_feed.house import AuctionHouse, Tick
+from endmark_feed.message import EPOCH, Message
+from endmark_feed.options import FeedOptions
+
+BIDDERS = 1_000_000
+MOST_RAISED = 2_500  # cents by which a bid tops the one before
+
+
+def messages(options: FeedOptions) -> Iterator[Message]:
+    """Yield every record of a run. Event times never go back, bad records aside."""
+    return with_bad_records(_good_messages(options), options)
+
+
+def _good_messages(options: FeedOptions) -> Iterator[Message]:
+    house = AuctionHouse(options)
+    for tick in _ticks(options):
+        yield house.message(tick)
+    end = Tick(options.seconds, _stamps(np.array([options.seconds]))[0], slot=0, bidder_id=0, raise_by=0)
+    yield from house.closing_sale(end)
+
+
+def _ticks(options: FeedOptions) -> Iterator[Tick]:
+    random = options.random_stream("bids")
+    for due in arrival_blocks(options.random_stream("bursts"), options.ticks, options.seconds):
+        # Squaring favours low slots: the hottest auctions are over within a second, the coldest live long.
+        slots = (random.random(due.size) ** 2 * options.open_items).astype(np.int64)
+        yield from map(
+            Tick,
+            due.tolist(),
+            _stamps(due),
+            slots.tolist(),
+            random.integers(1, BIDDERS, endpoint=True, size=due.size).tolist(),
+            random.integers(1, MOST_RAISED, endpoint=True, size=due.size).tolist(),
+        )
+
+
+def _stamps(seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[str]:
+    """ISO 8601 without the zone, truncated to microseconds so that order is kept."""
+    microseconds = (seconds * 1e6).astype("timedelta64[us]")
+    stamps: list[str] = np.datetime_as_string(np.datetime64(EPOCH, "us") + microseconds, unit="us").tolist()
+    return stamps

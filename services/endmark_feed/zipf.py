@@ -1,0 +1,20 @@
+"""Zipf-like keys by inverting the continuous distribution, so a block of them is one numpy expression."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> NDArray[np.int64]:
+    """Turn numbers in [0, 1) into ranks 1 to `domain`, where rank 1 is drawn most often.
+
+    Rank k has probability (F(k+1) - F(k)) / (F(domain+1) - F(1)) with F' = x^-exponent; at exponent 1 that
+    is ln((k+1)/k) / ln(domain+1), at 0 it is uniform.
+    """
+    span = np.log(domain + 1.0)
+    slope = 1.0 - exponent
+    # expm1 and log1p keep exponents close to 1 exact, where plain powers cancel.
+    logs = uniform * span if slope == 0 else np.log1p(uniform * np.expm1(slope * span)) / slope
+    ranks: NDArray[np.int64] = np.clip(np.exp(logs).astype(np.int64), 1, domain)
+    return ranks

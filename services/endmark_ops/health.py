@@ -1,0 +1,42 @@
+"""What state the pipeline is in, and why it would not be ready."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from endmark_ops.source import Run, Snapshot
+
+State = Literal["waiting", "starting", "running", "stale", "stopped", "failed"]
+
+
+def state(snapshot: Snapshot, stale_seconds: float) -> State:
+    """The latest run's state; `waiting` before the first run, `stale` when a running one went quiet.
+
+    A run that has just started is not stale because the batch before it is old.
+    """
+    run = snapshot.run
+    if run is None:
+        return "waiting"
+    if run.state == "running" and snapshot.now - _last_sign_of_life(run, snapshot) > stale_seconds:
+        return "stale"
+    return cast(State, run.state)
+
+
+def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:
+    """Why the pipeline is not ready, one sentence each; empty when it is."""
+    reasons = []
+    run, age = snapshot.run, snapshot.batch_age
+    if run is None:
+        reasons.append("no run of this pipeline has started")
+    elif run.state != "running":
+        reasons.append(f"the latest run is {run.state}" + (f": {run.error}" if run.error else ""))
+    if age is None:
+        reasons.append("no batch has been committed")
+    elif age > stale_seconds:
+        reasons.append(f"the last batch is {age:.0f} s old, more than {stale_seconds:g} s")
+    return reasons
+
+
+def _last_sign_of_life(run: Run, snapshot: Snapshot) -> float:
+    committed = snapshot.batch.committed_at if snapshot.batch else 0.0
+    return max(run.started_at, committed)

@@ -1,0 +1,94 @@
+"""The JSON that the sidecar answers with. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from endmark_ops.health import State
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Readiness(BaseModel):
+    """Whether the pipeline moves; `reasons` says why not."""
+
+    ready: bool
+    reasons: list[str]
+
+
+class Problem(BaseModel):
+    """Why a request could not be answered."""
+
+    detail: str
+
+
+class RunInfo(BaseModel):
+    """One start of the job. `uptime_seconds` ends when the run does."""
+
+    run_id: str
+    state: str
+    started_at: float
+    stopped_at: float | None
+    uptime_seconds: float
+    error: str | None
+
+
+class LastBatch(BaseModel):
+    """The batch committed last."""
+
+    batch_id: int
+    run_id: str
+    committed_at: float
+    age_seconds: float
+
+
+class Sample(BaseModel):
+    """One series of a metric."""
+
+    labels: dict[str, str]
+    value: float
+
+
+class Total(BaseModel):
+    """A metric after the last batch: counters since the first batch, gauges of the last one."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    unit: str
+    help: str
+    samples: list[Sample]
+
+
+class Status(BaseModel):
+    """The pipeline as of `now`. `state` is `stale` when a running job committed nothing for too long."""
+
+    pipeline: str
+    state: State
+    now: float
+    stale_seconds: float
+    run: RunInfo | None
+    last_batch: LastBatch | None
+    lag_records: float | None = Field(description="records in Kafka that the last batch had not read yet")
+    totals: list[Total]
+
+
+class BatchPoint(BaseModel):
+    """One batch for charts: its own samples, and the totals after it."""
+
+    batch_id: int
+    run_id: str
+    committed_at: float
+    samples: dict[str, float]
+    totals: dict[str, float]
+
+
+class Batches(BaseModel):
+    """Batches with ids above the one asked for, oldest first; the newest ones when there are too many."""
+
+    batches: list[BatchPoint]

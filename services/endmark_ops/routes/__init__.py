@@ -1,0 +1,1 @@
+"""The sidecar's routes, one module per noun."""

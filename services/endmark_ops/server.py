@@ -1,0 +1,86 @@
+"""Runs the sidecar as a process."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from endmark.errors import MissingPartError
+from endmark_ops.app import create_app
+
+_SHUTDOWN_SECONDS = 5
+
+
+def serve(
+    ops_url: str,
+    pipeline: str,
+    port: int = 0,
+    *,
+    host: str = "127.0.0.1",
+    stale_seconds: float = 30,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish open requests and return. Call it on the main thread.
+
+    Args:
+        port: TCP port; 0 picks a free one.
+        host: IPv4 address to listen on; anything but loopback belongs in a container only.
+        on_ready: is called with the URL once requests are answered.
+
+    Raises:
+        ConfigError: `ops_url` is no database URL.
+        MissingPartError: the port cannot be opened.
+    """
+    app = create_app(ops_url, pipeline, stale_seconds)
+    with _listen(host, port) as listener:
+        url = "http://{}:{}/".format(*listener.getsockname())
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        )
+        server = _Server(config, lambda: on_ready(url) if on_ready else None)
+        # Uvicorn raises a signal again once it has shut down. Meeting its own handler there, the signal
+        # does no more harm, and one that comes before uvicorn listens for it is not lost.
+        previous = {name: signal.signal(name, server.handle_exit) for name in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            server.run(sockets=[listener])
+        finally:
+            for name, handler in previous.items():
+                signal.signal(name, handler)
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    # asyncio turns off Nagle's delay, 40 ms per answer, only where the protocol is named.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        # Listening at once makes a second process on this port fail here and not in uvicorn.
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        cause = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+        raise MissingPartError(
+            f"port {port} on {host} {cause}; stop what holds it, or choose another port (0 picks a free one)"
+        ) from error
+    return listener

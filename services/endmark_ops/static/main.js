@@ -1,0 +1,64 @@
+// Polls the sidecar once a second and passes what is new to the parts of the view.
+
+import { ApiError, fetchBatches, fetchStatus } from "./api.js";
+import { Chart } from "./charts.js";
+import { byId, setText } from "./dom.js";
+import { duration } from "./format.js";
+import { showHeader, showPipelineProblem, showProblem, showState } from "./header.js";
+import { History, LIMIT } from "./history.js";
+import { PANELS } from "./panels.js";
+import { createTiles } from "./tiles.js";
+import { createTotals } from "./totals.js";
+
+const POLL_MS = 1000;
+
+const history = new History();
+const charts = PANELS.map((panel) => new Chart(panel, history));
+byId("panels").append(...charts.map(({ node }) => node));
+const updateTiles = createTiles(byId("tiles"));
+const updateTotals = createTotals(byId("totals"));
+let connected = false;
+
+function draw(status, changed) {
+  showHeader(status);
+  showPipelineProblem(status);
+  updateTiles(history, status);
+  const empty = history.last === null;
+  byId("empty").hidden = !empty;
+  byId("filled").hidden = empty;
+  if (empty || !changed) return;
+  const { batches } = history;
+  const span = duration(history.last.committed_at - batches[0].committed_at);
+  setText(byId("window"), batches.length > 1 ? `The last ${batches.length} batches, ${span}` : "The first batch");
+  for (const chart of charts) chart.update();
+  updateTotals(status.totals);
+}
+
+async function refresh() {
+  const status = await fetchStatus();
+  const before = history.last;
+  history.follow(status.last_batch);
+  history.add(await fetchBatches(history.lastId, LIMIT));
+  connected = true;
+  draw(status, history.last !== before);
+}
+
+async function poll() {
+  try {
+    await refresh();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    showState(connected ? "no contact" : "connecting");
+    showProblem(error.title, error.message);
+  } finally {
+    setTimeout(poll, POLL_MS);
+  }
+}
+
+// Charts are painted with the theme's colours, so another theme means painting them again.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  if (history.last) for (const chart of charts) chart.rebuild();
+});
+
+setText(byId("zone"), `Times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`);
+poll();

@@ -1,0 +1,86 @@
+// What the charts show. A source turns one metric into lines: `rate` and `value` per batch, `total` since the
+// first batch, `ratio` to another metric. `sum` adds up its series, `by` those with one value of a label; else
+// there is one line per series.
+
+export const PANELS = [
+  {
+    title: "Throughput",
+    note: "Records read by stream, and results put out",
+    wide: true,
+    axis: "per second",
+    sources: [
+      { metric: "records_total", as: "rate", unit: "records/s" },
+      { metric: "join_results_total", as: "rate", unit: "results/s", name: "results", sum: true },
+    ],
+  },
+  {
+    title: "Batch time",
+    note: "Wall clock by phase, stacked, under the total",
+    wide: true,
+    axis: "seconds",
+    stack: true,
+    sources: [{ metric: "batch_seconds", as: "value", unit: "seconds" }],
+  },
+  {
+    title: "Live state rows",
+    note: "Rows the operators hold, by stream",
+    axis: "rows",
+    whole: true,
+    sources: [{ metric: "state_rows", as: "value", unit: "rows" }],
+  },
+  {
+    title: "State size",
+    note: "Bytes of state, dead rows included",
+    axis: "bytes",
+    whole: true,
+    sources: [{ metric: "state_bytes", as: "value", unit: "bytes" }],
+  },
+  {
+    title: "Purged, invalidated, dropped",
+    note: "Rows that left state, or never entered it",
+    axis: "rows/s",
+    sources: [
+      { metric: "join_purged_rows_total", as: "rate", unit: "rows/s", name: "purged", sum: true },
+      { metric: "join_invalidated_rows_total", as: "rate", unit: "rows/s", name: "invalidated", sum: true },
+      { metric: "join_dropped_rows_total", as: "rate", unit: "rows/s", name: "dropped", sum: true },
+    ],
+  },
+  {
+    title: "Lookup pages",
+    note: "Page reads, and stream rows that each one served",
+    axis: "pages/s",
+    rightAxis: "rows/page",
+    sources: [
+      { metric: "lookup_page_reads_total", as: "rate", unit: "pages/s", name: "reads", sum: true },
+      {
+        metric: "lookup_rows_total",
+        as: "ratio",
+        per: "lookup_page_reads_total",
+        unit: "rows/page",
+        name: "rows per read",
+        right: true,
+      },
+    ],
+  },
+  {
+    title: "Dead letters and violations",
+    note: "All so far, by reason",
+    axis: "records",
+    whole: true,
+    sources: [
+      { metric: "dead_letters_total", as: "total", unit: "records", name: "dead letter", by: "reason" },
+      { metric: "violations_total", as: "total", unit: "rows", name: "violation", by: "reason" },
+    ],
+  },
+  {
+    title: "Punctuations",
+    note: "Pending ones, and keys remembered as closed",
+    axis: "punctuations",
+    rightAxis: "keys",
+    whole: true,
+    sources: [
+      { metric: "pending_punctuations", as: "value", unit: "punctuations", name: "pending", sum: true },
+      { metric: "closed_keys", as: "value", unit: "keys", name: "closed", sum: true, right: true },
+    ],
+  },
+];
