@@ -1,0 +1,31 @@
+# The Spark side: master, worker, job and feed are the same image with different commands.
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY pyproject.toml README.md requirements.lock ./
+# uv, because it checks the lock file's hashes although it installs a part of it only.
+RUN pip install --no-cache-dir "$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock)" \
+    && python -m venv /opt/endmark
+COPY jobs jobs
+COPY services services
+RUN uv pip install --no-cache --python /opt/endmark/bin/python --constraints requirements.lock ".[spark]"
+
+FROM ${BASE}
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 10001 --create-home endmark \
+    && install --directory --owner=endmark --group=endmark /data/warehouse /data/checkpoint /data/ops
+COPY --from=build /opt/endmark /opt/endmark
+ENV PATH=/opt/endmark/bin:$PATH \
+    ENDMARK_HOME=/opt/endmark/home \
+    SPARK_CONF_DIR=/etc/spark \
+    PYTHONUNBUFFERED=1
+# Jars belong to the image: a start must not wait for the network.
+RUN python -c "from endmark.parts.jars import spark_jars; spark_jars(print)"
+COPY infra/images/spark-defaults.conf /etc/spark/spark-defaults.conf
+COPY infra/images/entrypoint.sh /usr/local/bin/entrypoint.sh
+USER endmark
+WORKDIR /home/endmark
+ENTRYPOINT ["entrypoint.sh"]

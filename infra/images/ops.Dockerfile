@@ -1,0 +1,23 @@
+# The sidecar: neither Java nor Spark.
+ARG BASE=python:3.11-slim-bookworm
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY pyproject.toml README.md requirements.lock ./
+# uv, because it checks the lock file's hashes although it installs a part of it only.
+RUN pip install --no-cache-dir "$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock)" \
+    && python -m venv /opt/endmark
+COPY jobs jobs
+COPY services services
+RUN uv pip install --no-cache --python /opt/endmark/bin/python --constraints requirements.lock ".[ops]"
+
+FROM ${BASE}
+# The user's number is the job's: both write to the volume of the ops database.
+RUN useradd --uid 10001 --create-home endmark \
+    && install --directory --owner=endmark --group=endmark /data/ops
+COPY --from=build /opt/endmark /opt/endmark
+ENV PATH=/opt/endmark/bin:$PATH \
+    PYTHONUNBUFFERED=1
+USER endmark
+WORKDIR /home/endmark
+ENTRYPOINT ["endmark"]

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Debian packages that the tests use. Does nothing where they are installed.
+set -euo pipefail
+
+wanted=()
+command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || wanted+=(mariadb-server)
+command -v chromium >/dev/null || wanted+=(chromium)
+command -v docker-compose >/dev/null || wanted+=(docker-compose)
+[ ${#wanted[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+  echo "The tests need ${wanted[*]}; install them and try again." >&2
+  exit 2
+fi
+echo "installing ${wanted[*]}"
+apt-get update -qq
+# The tests start their own server; Debian's must not come up beside it.
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null

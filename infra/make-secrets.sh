@@ -1,0 +1,11 @@
+#!/bin/sh
+# Makes the passwords that docker-compose.yml mounts. Those that are there stay, since the database knows them.
+set -eu
+cd "$(dirname "$0")/secrets"
+# The directory keeps others on this machine out; the files are open because inside a container each is
+# read by that container's own user.
+chmod 700 .
+umask 022
+for name in mysql_root mysql_job mysql_loader; do
+    [ -s "$name.txt" ] || od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > "$name.txt"
+done

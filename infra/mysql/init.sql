@@ -1,0 +1,7 @@
+-- The master table of the auction pipeline, as the feed fills it.
+CREATE TABLE sellers (
+    seller_id BIGINT NOT NULL PRIMARY KEY,
+    name VARCHAR(100) NOT NULL,
+    country VARCHAR(2) NOT NULL,
+    rating DOUBLE NOT NULL
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
