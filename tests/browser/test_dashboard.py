@@ -1,0 +1,246 @@
+"""The dashboard in a real browser, served by a real sidecar over a real ops database."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from endmark.opsdb import OpsDatabase, batches
+from support.ops_job import PIPELINE, Job
+from support.ops_sidecar import Sidecar
+
+# A sidecar or browser that does not start must not hold up the whole suite.
+pytestmark = pytest.mark.timeout(60)
+
+CHROMIUM = "/usr/bin/chromium"
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Pixels of a chart with a colour of their own, which axes and grid do not have.
+COLOURED_PIXELS = """canvas => {
+    const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let i = 0; i < data.length; i += 4) {
+        const channels = [data[i], data[i + 1], data[i + 2]];
+        if (data[i + 3] > 128 && Math.max(...channels) - Math.min(...channels) > 60) count += 1;
+    }
+    return count;
+}"""
+WATCH_POLICY = """
+window.refused = [];
+document.addEventListener("securitypolicyviolation", event => window.refused.push(event.violatedDirective));
+"""
+WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    yield Job(database)
+    database.close()
+
+
+@pytest.fixture
+def running_job(job: Job) -> Job:
+    job.start()
+    for n in range(120):
+        job.commit(age=120.0 - n)
+    return job
+
+
+@pytest.fixture
+def sidecar(job: Job) -> Iterator[Sidecar]:
+    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
+    sidecar.start()
+    yield sidecar
+    sidecar.stop()
+
+
+@pytest.fixture
+def page(browser: Browser, sidecar: Sidecar) -> Iterator[Page]:
+    """The dashboard, opened; fails a test that left an error in the console or met the content policy."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_init_script(WATCH_POLICY)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(sidecar.url)
+    yield page
+    refused = page.evaluate("window.refused")
+    context.close()
+    # A sidecar that is down shows as a failed request, which one test provokes.
+    assert [text for text in errors if "ERR_CONNECTION_REFUSED" not in text] == []
+    assert refused == []
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots go."""
+    directory = Path(os.environ.get("ENDMARK_SCREENSHOT_DIR", tmp_path))
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def tile(page: Page, name: str) -> str:
+    """The figure of a tile with its unit, such as `26.1k rows`."""
+    shown = page.locator(".tile").filter(has=page.get_by_text(name, exact=True)).locator(".figure")
+    return shown.inner_text().replace("\xa0", " ")
+
+
+def coloured_pixels(page: Page) -> list[int]:
+    return [int(canvas.evaluate(COLOURED_PIXELS)) for canvas in page.locator(".canvas canvas").all()]
+
+
+def test_every_chart_is_drawn(running_job: Job, page: Page) -> None:
+    """All eight charts have lines in colour, a name for screen readers and a legend with values."""
+    expect(page.get_by_role("figure")).to_have_count(8)
+    expect(page.get_by_role("img", name=re.compile("over time"))).to_have_count(8)
+    pixels = coloured_pixels(page)
+    assert len(pixels) == 8
+    assert min(pixels) > 200, pixels
+    for legend in page.locator(".legend").all():
+        assert re.search(r"\d", legend.inner_text())
+
+
+def test_figures_are_those_of_the_database(running_job: Job, page: Page) -> None:
+    """Key figures, legends and the table of totals agree with the totals in the database."""
+    expect(page.locator("#batch")).to_have_text("#119")
+    batch = running_job.database.latest_batch(PIPELINE)
+    assert batch is not None
+    letters = sum(value for key, value in batch.totals.items() if key.startswith("dead_letters"))
+    assert tile(page, "Dead letters") == f"{letters:.0f} records"
+    assert tile(page, "Groups closed") == "1.32k groups"
+    bids = batch.totals["rows_total{stream=bids}"]
+    row = page.get_by_role("row").filter(has_text="rows_total").filter(has_text="stream=bids").first
+    expect(row).to_contain_text(f"{bids:,.0f}")
+    expect(row).to_contain_text("Well-formed data rows.")
+    rate = batch.samples["records_total{stream=bids}"]
+    legend = page.locator("figure").filter(has_text="Throughput").locator(".legend")
+    shown = re.search(r"bids\s+([\d.]+)k.records/s", legend.inner_text())
+    assert shown is not None
+    assert float(shown[1]) * 1000 == pytest.approx(rate, rel=0.02)
+
+
+def test_figures_follow_new_batches(running_job: Job, page: Page) -> None:
+    """Batches that are committed while the view is open reach header, tiles, charts and table."""
+    expect(page.locator("#batch")).to_have_text("#119")
+    before = page.locator(".canvas canvas").first.evaluate("canvas => canvas.toDataURL()")
+    for n in range(120, 123):
+        samples = running_job.commit()
+        expect(page.locator("#batch")).to_have_text(f"#{n}", timeout=5000)
+        live = sum(value for key, value in samples.items() if key.startswith("state_rows"))
+        assert tile(page, "Live state").startswith(f"{live / 1000:.1f}k")
+    expect(page.locator("#window")).to_contain_text("123 batches")
+    assert page.locator(".canvas canvas").first.evaluate("canvas => canvas.toDataURL()") != before
+    expect(page.locator("#totals tr").filter(has_text="groups_closed_total")).to_contain_text("1,353")
+
+
+def test_legend_shows_the_batch_under_the_cursor(running_job: Job, page: Page) -> None:
+    """Pointing at a chart puts the values of that moment into the legends of all charts."""
+    expect(page.locator("#batch")).to_have_text("#119")
+    expect(page.locator(".moment").first).to_have_text("last batch")
+    page.locator(".canvas").first.hover(position={"x": 200, "y": 80})
+    expect(page.locator(".moment").last).to_have_text(re.compile(r"\d\d:\d\d:\d\d · batch #\d+"))
+    page.mouse.move(5, 5)
+    expect(page.locator(".moment").last).to_have_text("last batch")
+
+
+def test_view_waits_for_the_first_batch(job: Job, page: Page, pictures: Path) -> None:
+    """Before a run, and before a run's first batch, the view says what it waits for; then it fills."""
+    expect(page.locator("#state")).to_have_text("waiting")
+    expect(page.get_by_role("heading", name="Waiting for the first batch")).to_be_visible()
+    page.screenshot(path=pictures / "empty.png")
+    job.start()
+    expect(page.locator("#state")).to_have_text("running", timeout=5000)
+    job.commit()
+    expect(page.get_by_role("figure").first).to_be_visible(timeout=5000)
+    expect(page.get_by_role("heading", name="Waiting for the first batch")).to_be_hidden()
+
+
+def test_hostile_error_text_stays_text(running_job: Job, page: Page, pictures: Path) -> None:
+    """The error of a failed run is shown letter by letter and never runs."""
+    error = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    running_job.database.set_run_state(running_job.run_id, "failed", error)
+    expect(page.locator("#state")).to_have_text("failed", timeout=5000)
+    expect(page.locator("#problem-text")).to_have_text(error)
+    assert page.locator("#problem img, #problem script").count() == 0
+    assert page.title() == "auction: failed · endmark"
+    page.screenshot(path=pictures / "failed.png")
+
+
+def test_quiet_run_is_stale(job: Job, page: Page) -> None:
+    """A run that says it is running but commits nothing is called stale."""
+    job.start()
+    job.commit(age=3000)
+    expect(page.locator("#state")).to_have_text("running", timeout=5000)
+    with job.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE runs SET started_at = started_at - 5000")
+    expect(page.locator("#state")).to_have_text("stale", timeout=5000)
+    expect(page.locator("#problem-title")).to_have_text("No batch for more than 1 min")
+
+
+def test_replay_replaces_a_batch(running_job: Job, page: Page) -> None:
+    """A batch that a restarted job commits again replaces the one on screen."""
+    expect(page.locator("#batch")).to_have_text("#119")
+    running_job.batch_id = 99
+    with running_job.database.engine.begin() as connection:
+        connection.execute(batches.delete().where(batches.c.batch_id > 99))
+    running_job.commit()
+    expect(page.locator("#batch")).to_have_text("#100", timeout=5000)
+    expect(page.locator("#window")).to_contain_text("101 batches")
+
+
+def test_view_outlives_the_sidecar(running_job: Job, page: Page, sidecar: Sidecar) -> None:
+    """While the sidecar is gone the view says so and keeps its figures; then it goes on by itself."""
+    expect(page.locator("#batch")).to_have_text("#119")
+    sidecar.stop()
+    expect(page.locator("#state")).to_have_text("no contact", timeout=5000)
+    expect(page.get_by_role("alert")).to_contain_text("The sidecar does not answer")
+    expect(page.get_by_role("figure").first).to_be_visible()
+    sidecar.start()
+    running_job.commit()
+    expect(page.locator("#state")).to_have_text("running", timeout=5000)
+    expect(page.locator("#batch")).to_have_text("#120")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "height", "scheme"),
+    [
+        ("light", 1280, 900, "light"),
+        ("dark", 1280, 900, "dark"),
+        ("phone", 390, 844, "light"),
+        ("phone-dark", 390, 844, "dark"),
+    ],
+)
+def test_view_fits_screen_and_theme(
+    running_job: Job, page: Page, pictures: Path, name: str, width: int, height: int, scheme: str
+) -> None:
+    """Charts are drawn in both themes, and nothing is wider than a desktop's or a phone's screen."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    expect(page.locator("#batch")).to_have_text("#119")
+    assert page.evaluate(WIDTH_OVER) <= 0
+    assert min(coloured_pixels(page)) > 200
+    page.screenshot(path=pictures / f"{name}.png")
+    page.screenshot(path=pictures / f"{name}-full.png", full_page=True)

@@ -1,0 +1,77 @@
+"""Broken infrastructure: retried within a deadline, then the query stops with the cause."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from endmark.errors import MissingPartError
+from endmark.parts.broker import Broker
+from endmark.parts.mariadb import MariaDb
+from endmark_feed.run import FeedOptions
+from support.warehouse import Warehouse, errors, wait_for
+
+OPTIONS = FeedOptions(seed=5, minutes=1.5, rate=500, sellers=2_000)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[MariaDb]:
+    with MariaDb(tmp_path / "mariadb") as running:
+        yield running
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, database: MariaDb) -> Iterator[Warehouse]:
+    with Broker(tmp_path / "broker") as broker:
+        yield Warehouse(tmp_path, broker, database.url, OPTIONS)
+
+
+@pytest.fixture
+def feed(warehouse: Warehouse) -> threading.Thread:
+    def publish() -> None:
+        with suppress(MissingPartError):  # one test takes its broker away
+            warehouse.feed()
+
+    running = threading.Thread(target=publish, daemon=True)
+    running.start()
+    return running
+
+
+def test_database_away(warehouse: Warehouse, database: MariaDb, feed: threading.Thread) -> None:
+    """A database killed for five seconds costs time only; one that stays away stops the query with its cause,
+    and what was written until then is right once the job has run again."""
+    job = warehouse.start_job()
+    wait_for(lambda: warehouse.batches() >= 2, job)
+    database.kill()
+    time.sleep(5)
+    database.start()
+    before = warehouse.batches()
+    wait_for(lambda: warehouse.batches() > before + 1, job)
+
+    database.kill()
+    with pytest.raises(Exception, match="failed with code 1"):
+        job.wait_done(120)
+    [error] = errors(job)
+    assert "relation 'sellers': the database did not answer for" in error
+
+    database.start()
+    feed.join()
+    warehouse.run_to_the_end()
+    report = warehouse.verify()
+    assert report.ok, report.to_json()
+
+
+@pytest.mark.usefixtures("feed")
+def test_broker_away(warehouse: Warehouse) -> None:
+    """A broker that stays away stops the query within two minutes, naming it."""
+    job = warehouse.start_job()
+    wait_for(lambda: warehouse.batches() >= 2, job)
+    warehouse.broker.kill()
+    with pytest.raises(Exception, match="failed with code 1"):
+        job.wait_done(120)
+    assert warehouse.broker.bootstrap in errors(job)[0]

@@ -1,0 +1,84 @@
+"""A stand-in for the job towards the ops database: batches as a run of the auction would write them."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import dataclass, field
+
+from endmark.metrics import Samples, sample
+from endmark.opsdb import OpsDatabase, batches
+
+PIPELINE = "auction"
+
+
+@dataclass
+class Job:
+    """Writes what a job would: a batch a second whose state fills, is purged and fills again."""
+
+    database: OpsDatabase
+    run_id: str = "run-1"
+    batch_id: int = -1
+    random: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def start(self) -> None:
+        self.database.start_run(self.run_id, PIPELINE)
+        self.database.set_run_state(self.run_id, "running")
+
+    def commit(self, age: float = 0.0) -> Samples:
+        """Record the next batch as committed `age` seconds ago."""
+        self.batch_id += 1
+        samples = self._samples(self.batch_id)
+        self.database.record_batch(PIPELINE, self.batch_id, self.run_id, samples, {"bids": {"0": 1}})
+        with self.database.engine.begin() as connection:
+            connection.execute(
+                batches.update()
+                .where(batches.c.batch_id == self.batch_id)
+                .values(committed_at=time.time() - age)
+            )
+        return samples
+
+    def _samples(self, n: int) -> Samples:
+        wave = 1 + 0.25 * math.sin(n / 9) + self.random.uniform(-0.06, 0.06)
+        bids, items = round(2400 * wave), round(310 * wave)
+        live = round(26_000 * min(1.0, n / 40) * (1 + 0.12 * math.sin(n / 6)))
+        pages = round(95 + 30 * math.sin(n / 14) + self.random.uniform(0, 9))
+        phases = {"read": 0.08, "join": 0.31 * wave, "lookup": 0.17 * wave, "write": 0.14}
+        samples = {
+            sample("records_total", stream="bids"): bids + 4,
+            sample("records_total", stream="items"): items + 12,
+            sample("rows_total", stream="bids"): bids,
+            sample("rows_total", stream="items"): items,
+            sample("punctuations_total", stream="bids"): 3,
+            sample("punctuations_total", stream="items"): 12,
+            sample("dead_letters_total", reason="not_json"): 1 if n % 3 == 0 else 0,
+            sample("dead_letters_total", reason="wrong_type"): 1 if n % 7 == 0 else 0,
+            sample("violations_total", reason="late"): 2 if n % 4 == 0 else 0,
+            sample("violations_total", reason="closed"): 1 if n % 5 == 0 else 0,
+            sample("lookup_rows_total"): bids,
+            sample("lookup_missed_rows_total"): 5,
+            sample("lookup_page_reads_total"): pages,
+            sample("lookup_page_rows_total"): pages * 500,
+            sample("lookup_read_seconds_total"): 0.21,
+            sample("join_results_total"): round(1900 * wave),
+            sample("join_inserted_rows_total", stream="bids"): bids - 60,
+            sample("join_dropped_rows_total", stream="bids"): 60,
+            sample("join_invalidated_rows_total", stream="items"): round(120 * wave),
+            sample("join_purged_rows_total", stream="bids"): round(2100 * wave) if n > 20 else 0,
+            sample("propagated_punctuations_total", by="closed"): 11,
+            sample("groups_closed_total"): 11,
+            sample("state_rows", operator="join", stream="bids"): live,
+            sample("state_rows", operator="join", stream="items"): round(live / 4),
+            sample("state_rows", operator="aggregate", stream="results"): round(live / 9),
+            sample("state_bytes", operator="join", stream="bids"): live * 74,
+            sample("state_bytes", operator="join", stream="items"): live * 19,
+            sample("state_segments", operator="join"): 24 + n % 9,
+            sample("pending_punctuations", stream="items"): 40 + round(12 * math.sin(n / 5)),
+            sample("closed_keys", stream="items"): 11 * n,
+            sample("lag_records"): max(0, round(900 * math.sin(n / 11))),
+            sample("batch_seconds", phase="total"): sum(phases.values()) + 0.03,
+        }
+        return {key: float(value) for key, value in samples.items()} | {
+            sample("batch_seconds", phase=phase): seconds for phase, seconds in phases.items()
+        }

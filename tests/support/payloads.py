@@ -1,0 +1,179 @@
+"""Values of records that are easily misread, and mutations of sound ones; all of the stream `bids`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from support.verify_world import bid, close, instant, make_pipeline
+
+PIPELINE = make_pipeline()
+ROW = bid(7, 1.5).value or b""
+PROMISE = close("bids", 7).value or b""
+
+
+def having(member: str, text: bytes) -> bytes:
+    """A sound bid, but with this text as the value of one member."""
+    sound = {
+        "item_id": b"7",
+        "seller_id": b"1",
+        "price": b"1.5",
+        "urgent": b"true",
+        "note": b'"n"',
+        "bid_at": f'"{instant(0)}"'.encode(),
+    }
+    sound[member] = text
+    return b"{" + b", ".join(b'"%s": %s' % (name.encode(), cell) for name, cell in sound.items()) + b"}"
+
+
+DEAD = {
+    "null value": None,
+    "empty": b"",
+    "blank": b"  ",
+    "not JSON": b"hello",
+    "truncated": ROW[:-5],
+    "array": b"[" + ROW + b"]",
+    "text": b'"{}"',
+    "null": b"null",
+    "no members": b"{}",
+    "byte order mark": b"\xef\xbb\xbf" + ROW,
+    "UTF-16": ROW.decode().encode("utf-16-le"),
+    "invalid UTF-8": having("note", b'"\xff"'),
+    "overlong UTF-8": having("note", b'"\xc0\xaf"'),
+    "surrogate in UTF-8": having("note", b'"\xed\xa0\x80"'),
+    "beyond Unicode": having("note", b'"\xf4\x90\x80\x80"'),
+    "escaped lone surrogate": having("note", rb'"\ud800"'),
+    "bare control character": having("note", b'"a\tb"'),
+    "bare NUL": having("note", b'"a\x00b"'),
+    "unknown escape": having("note", rb'"\x41"'),
+    "trailing garbage": ROW + b" x",
+    "trailing NUL": ROW + b"\x00",
+    "two documents": ROW + ROW,
+    "trailing comma": ROW[:-1] + b",}",
+    "trailing comma and space": ROW[:-1] + b" ,\n\t} ",
+    "comment": ROW[:-1] + b"/* c */}",
+    "single quotes": ROW.replace(b'"', b"'"),
+    "unknown member": ROW[:-1] + b', "extra": 1}',
+    "missing member": ROW.replace(b'"urgent": false, ', b""),
+    "doubled member": ROW[:-1] + b', "item_id": 7}',
+    "doubled member instead of another": ROW.replace(b'"seller_id"', b'"item_id"'),
+    "member in other case": ROW.replace(b'"price"', b'"Price"'),
+    "null member": having("price", b"null"),
+    "nested member": having("price", b'{"price": 1.5}'),
+    "array member": having("price", b"[1.5]"),
+    "text for long": having("item_id", b'"7"'),
+    "point in long": having("item_id", b"7.0"),
+    "exponent in long": having("item_id", b"1e2"),
+    "boolean for long": having("item_id", b"true"),
+    "long above int64": having("item_id", b"9223372036854775808"),
+    "long below int64": having("item_id", b"-9223372036854775809"),
+    "long with 40 digits": having("item_id", b"9" * 40),
+    "leading zero": having("item_id", b"07"),
+    "leading plus": having("item_id", b"+7"),
+    "hexadecimal": having("item_id", b"0x7"),
+    "text for double": having("price", b'"1.5"'),
+    "NaN": having("price", b"NaN"),
+    "Infinity": having("price", b"-Infinity"),
+    "lower-case inf": having("price", b"inf"),
+    "double beyond range": having("price", b"1e400"),
+    "double of 400 digits": having("price", b"9" * 400),
+    "double without fraction": having("price", b"1."),
+    "double without integer": having("price", b".5"),
+    "number for boolean": having("urgent", b"1"),
+    "text for boolean": having("urgent", b'"true"'),
+    "capital boolean": having("urgent", b"True"),
+    "number for text": having("note", b"1"),
+    "boolean for text": having("note", b"true"),
+    "number for time": having("bid_at", b"1767225600"),
+    "time without zone": having("bid_at", b'"2026-01-01T00:00:00"'),
+    "time with offset": having("bid_at", b'"2026-01-01T00:00:00+00:00"'),
+    "time with space": having("bid_at", b'"2026-01-01 00:00:00Z"'),
+    "time in lower case": having("bid_at", b'"2026-01-01t00:00:00z"'),
+    "date alone": having("bid_at", b'"2026-01-01Z"'),
+    "nanoseconds": having("bid_at", b'"2026-01-01T00:00:00.000000001Z"'),
+    "30 February": having("bid_at", b'"2026-02-30T00:00:00Z"'),
+    "hour 24": having("bid_at", b'"2026-01-01T24:00:00Z"'),
+    "leap second": having("bid_at", b'"2026-12-31T23:59:60Z"'),
+    "year 0": having("bid_at", b'"0000-01-01T00:00:00Z"'),
+    "time and line break": having("bid_at", rb'"2026-01-01T00:00:00Z\n"'),
+    "time in other digits": having("bid_at", '"\u0662\u0660\u0662\u0666-01-01T00:00:00Z"'.encode()),
+    "deeply nested": b"[" * 100_000 + b"]" * 100_000,
+    "promise of text": PROMISE.replace(b"7", b'"7"'),
+    "promise with point": PROMISE.replace(b"7", b"7.0"),
+    "promise above int64": PROMISE.replace(b"7", b"9223372036854775808"),
+    "promise on another column": PROMISE.replace(b"item_id", b"seller_id"),
+    "promise of nothing": b'{"$punctuation": {}}',
+    "promise of null": b'{"$punctuation": null}',
+    "promise without pattern": b'{"$punctuation": {"item_id": 7}}',
+    "promise of another pattern": PROMISE.replace(b"equals", b"less"),
+    "promise of two patterns": PROMISE.replace(b'"equals": 7', b'"equals": 7, "equals": 7'),
+    "promise of two columns": PROMISE[:-2] + b', "seller_id": {"equals": 1}}}',
+    "promise with company": PROMISE[:-1] + b', "item_id": 7}',
+    "promise twice": PROMISE[:-1] + b', "$punctuation": {"item_id": {"equals": 7}}}',
+    "promise in an array": PROMISE.replace(b'{"equals": 7}', b'[{"equals": 7}]'),
+    "promise, comma inside": PROMISE.replace(b"7}", b"7,}"),
+    "promise, comma in the middle": PROMISE.replace(b"7}}", b"7} , }"),
+    "promise, comma outside": PROMISE[:-1] + b",}",
+}
+
+ALIVE: dict[str, tuple[bytes, dict[str, Any] | int]] = {
+    "row": (having("note", b'"x"'), {"note": "x"}),
+    "space around": (b" \r\n\t" + ROW + b"\n", {"item_id": 7}),
+    "escaped name": (ROW.replace(b"item_id", rb"\u0069tem_id"), {"item_id": 7}),
+    "empty text": (having("note", b'""'), {"note": ""}),
+    "the text null": (having("note", b'"null"'), {"note": "null"}),
+    "text like an ending": (having("note", b'",}"'), {"note": ",}"}),
+    "comma and brace at the end": (
+        b'{"note": ",}", ' + having("note", b"0")[1:].replace(b', "note": 0', b""),
+        {"note": ",}"},
+    ),
+    "escaped NUL": (having("note", rb'"a\u0000b"'), {"note": "a\x00b"}),
+    "escaped pair": (having("note", rb'"\ud83d\ude00"'), {"note": "\U0001f600"}),
+    "quotes": (having("note", rb'"\"\\\/"'), {"note": '"\\/'}),
+    "largest long": (having("item_id", b"9223372036854775807"), {"item_id": 2**63 - 1}),
+    "smallest long": (having("item_id", b"-9223372036854775808"), {"item_id": -(2**63)}),
+    "minus zero": (having("item_id", b"-0"), {"item_id": 0}),
+    "long for double": (having("price", b"3"), {"price": 3.0}),
+    "30 digits for double": (having("price", b"9" * 30), {"price": 1e30}),
+    "largest double": (having("price", b"1.7976931348623157e308"), {"price": 1.7976931348623157e308}),
+    "smallest double": (having("price", b"5e-324"), {"price": 5e-324}),
+    "double with all digits": (having("price", b"0.30000000000000004"), {"price": 0.30000000000000004}),
+    "promise": (PROMISE, 7),
+    "promise, negative": (PROMISE.replace(b"7", b"-9223372036854775808"), -(2**63)),
+    "promise with space": (b"\n" + PROMISE.replace(b":", b" : ") + b" ", 7),
+    "promise, escaped": (PROMISE.replace(b"$", rb"\u0024"), 7),
+}
+
+
+FRAGMENTS = [*b'{}[]",:\\ \n\t0123456789.eE+-ntfZ$', *b"\x00\x7f\xff\xed\xc3\xa9"]
+TOKENS = [
+    b"null",
+    b"NaN",
+    b"Infinity",
+    b"-inf",
+    b"1e5",
+    b"-0",
+    b"1E400",
+    rb"\u0000",
+    rb"\ud800",
+    b",}",
+    b"2026",
+]
+SEEDS = [ROW, PROMISE, having("note", "\u00fc\U0001f600".encode().join([b'"', b'"']))]
+
+
+@st.composite
+def mutants(draw: st.DrawFn) -> bytes:
+    """A sound value with a few small cuts and insertions."""
+    value = draw(st.sampled_from(SEEDS))
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(value)))
+        cut = draw(st.integers(0, 3))
+        inserted = draw(
+            st.one_of(
+                st.just(b""), st.sampled_from(TOKENS), st.sampled_from(FRAGMENTS).map(lambda b: bytes([b]))
+            )
+        )
+        value = value[:start] + inserted + value[start + cut :]
+    return value

@@ -1,0 +1,59 @@
+"""A small world with some of everything, and Delta tables of it that can be wrong on purpose."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from endmark.pipeline import Pipeline
+from endmark.verify.report import VerifyReport
+from endmark.verify.run import verify_records
+from support.verify_oracle import Expected, Sellers, recompute
+from support.verify_world import (
+    Record,
+    bid,
+    close,
+    item,
+    make_pipeline,
+    raw,
+    seed_sellers,
+    to_kafka,
+    write_table,
+)
+
+TABLES = ("results", "groups", "dead_letters", "violations")
+SELLERS: Sellers = {1: ("Ann", 4.5), 2: ("Bo", None), 3: (None, -0.5)}
+RECORDS: list[Record] = [
+    *[item(key, 1) for key in range(4)],
+    *[bid(key, 2, seller=1 + seller) for key in range(4) for seller in range(4)],
+    *[close(stream, key) for key in (0, 1, 2) for stream in ("items", "bids")],
+    bid(0, 3),
+    bid(1, 3),
+    bid(3, 0),
+    item(3, 0.5),
+    raw("bids", b"\xff\x00"),
+    raw("bids", b"", 1),
+    raw("items", None),
+    raw("items", b'{"item_id": 1}'),
+]
+
+
+class Warehouse:
+    """Delta tables that can be wrong on purpose: the right rows, changed, and then verified."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "warehouse"
+        url = f"sqlite:///{directory / 'r.db'}"
+        seed_sellers(url, SELLERS)
+        self.pipeline: Pipeline = make_pipeline(url)
+        self.rows: Expected = recompute(self.pipeline, RECORDS, SELLERS)
+
+    def verify(self) -> VerifyReport:
+        shutil.rmtree(self.path, ignore_errors=True)
+        for table in TABLES:
+            if getattr(self.rows, table):
+                write_table(self.pipeline, self.path, table, getattr(self.rows, table))
+        return self.check()
+
+    def check(self) -> VerifyReport:
+        return verify_records(self.pipeline, *to_kafka(RECORDS), self.path)

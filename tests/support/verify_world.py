@@ -1,0 +1,196 @@
+"""Small worlds for `verify`: a pipeline, records as bytes, R in SQLite, and Delta tables of given rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from deltalake import write_deltalake
+
+from endmark.pipeline import Pipeline
+from endmark.types import ColumnType
+from endmark.verify.consume import SCHEMA, Range
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+PARTITIONS = 2
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One Kafka record; its offset is its place among the records of its partition."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+
+
+def make_pipeline(
+    url: str = "sqlite://",
+    *,
+    windows: tuple[int | None, int | None] = (5, 5),
+    lateness: tuple[int, int] = (0, 0),
+    lookup: str = "bids",
+    punctuated: tuple[bool, bool] = (True, True),
+) -> Pipeline:
+    """Auctions with few columns; windows and lateness in seconds, for items and bids."""
+    common = {"item_id": "long", "seller_id": "long"}
+    items = {
+        "topic": "all.items",
+        "columns": common | {"listed_at": "timestamp"},
+        "event_time": {"column": "listed_at", "lateness": timedelta(seconds=lateness[0])},
+    }
+    bids = {
+        "topic": "all.bids",
+        "columns": common | {"price": "double", "urgent": "boolean", "note": "string", "bid_at": "timestamp"},
+        "event_time": {"column": "bid_at", "lateness": timedelta(seconds=lateness[1])},
+    }
+    for stream, promises in zip((items, bids), punctuated, strict=True):
+        if promises:
+            stream["punctuated_on"] = "item_id"
+    left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
+    columns = {"seller_id": "long", "name": "string", "rating": "double"}
+    return Pipeline.model_validate(
+        {
+            "name": "small",
+            "streams": {"items": items, "bids": bids},
+            "relations": {
+                "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": columns}
+            },
+            "lookup": {"stream": lookup, "relation": "sellers", "key": "seller_id"},
+            "join": {
+                "left": "items",
+                "right": "bids",
+                "on": "item_id",
+                "window": {"left": left, "right": right},
+            },
+            "aggregate": {
+                "by": "item_id",
+                "measures": {
+                    "bids": "count",
+                    "best": {"max": "bids.price"},
+                    "last": {"max": "bids.bid_at"},
+                    "seller": {"max": "sellers.seller_id"},
+                    "name": {"max": "sellers.name"},
+                },
+            },
+        }
+    )
+
+
+def instant(seconds: float) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def item(key: int, seconds: float, seller: int = 1, partition: int | None = None) -> Record:
+    value = {"item_id": key, "seller_id": seller, "listed_at": instant(seconds)}
+    return Record("all.items", _home(key, partition), json.dumps(value).encode())
+
+
+def bid(
+    key: int, seconds: float, seller: int = 1, price: float = 1.0, partition: int | None = None
+) -> Record:
+    value = {
+        "item_id": key,
+        "seller_id": seller,
+        "price": price,
+        "urgent": seller % 2 == 0,
+        "note": f"bid \u00fc {seconds}",
+        "bid_at": instant(seconds),
+    }
+    return Record("all.bids", _home(key, partition), json.dumps(value).encode())
+
+
+def close(stream: str, key: int, partition: int | None = None) -> Record:
+    value = {"$punctuation": {"item_id": {"equals": key}}}
+    return Record(f"all.{stream}", _home(key, partition), json.dumps(value).encode())
+
+
+def raw(stream: str, value: bytes | None, partition: int = 0) -> Record:
+    return Record(f"all.{stream}", partition, value)
+
+
+def _home(key: int, partition: int | None) -> int:
+    return key % PARTITIONS if partition is None else partition
+
+
+def locate(records: Iterable[Record]) -> list[tuple[str, int, int, bytes | None]]:
+    """Records with their coordinates: (topic, partition, offset, value)."""
+    ends: dict[tuple[str, int], int] = {}
+    located = []
+    for record in records:
+        offset = ends.get((record.topic, record.partition), 0)
+        ends[record.topic, record.partition] = offset + 1
+        located.append((record.topic, record.partition, offset, record.value))
+    return located
+
+
+def to_kafka(records: Iterable[Record]) -> tuple[list[Range], list[pa.RecordBatch]]:
+    """What `Log` would read: ranges of every partition, and Arrow batches."""
+    located = locate(records)
+    ranges = []
+    for topic in ("all.items", "all.bids"):
+        for partition in range(PARTITIONS):
+            end = sum((found[0], found[1]) == (topic, partition) for found in located)
+            ranges.append(Range(topic, partition, 0, end))
+    columns = list(zip(*located, strict=True)) or [(), (), (), ()]
+    half = len(located) // 2
+    batch = pa.record_batch(
+        [pa.array(cells, field.type) for cells, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+    return ranges, [batch.slice(0, half), batch.slice(half)]
+
+
+def seed_sellers(url: str, sellers: Mapping[int, tuple[str | None, float | None]]) -> None:
+    meta = sa.MetaData()
+    table = sa.Table(
+        "sellers",
+        meta,
+        sa.Column("seller_id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("name", sa.String(40)),
+        sa.Column("rating", sa.Double),
+    )
+    engine = sa.create_engine(url)
+    meta.create_all(engine)
+    rows = [{"seller_id": key, "name": name, "rating": rating} for key, (name, rating) in sellers.items()]
+    with engine.begin() as connection:
+        if rows:
+            connection.execute(table.insert(), rows)
+    engine.dispose()
+
+
+COORDINATES = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
+TEXTS = [("reason", pa.string()), ("error", pa.string()), ("value", pa.binary())]
+JUDGEMENT = [
+    ("reason", pa.string()),
+    ("event_time", pa.timestamp("us", "UTC")),
+    ("record", pa.string()),
+]
+
+
+def arrow_schema(columns: Mapping[str, ColumnType]) -> pa.Schema:
+    return pa.schema([(column, kind.arrow) for column, kind in columns.items()])
+
+
+def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
+    return {
+        "results": arrow_schema(pipeline.result_columns()),
+        "groups": arrow_schema(pipeline.group_columns()),
+        "dead_letters": pa.schema(COORDINATES + TEXTS),
+        "violations": pa.schema(COORDINATES + JUDGEMENT),
+    }[table]
+
+
+def write_table(pipeline: Pipeline, warehouse: Path, table: str, rows: Sequence[Row]) -> None:
+    """Append the rows, in the order of the table's columns, in two commits."""
+    schema = schema_of(pipeline, table)
+    for part in (rows[::2], rows[1::2]):
+        columns = list(zip(*part, strict=True)) or [()] * len(schema)
+        arrays = [pa.array(cells, field.type) for cells, field in zip(columns, schema, strict=True)]
+        write_deltalake(str(warehouse / table), pa.table(arrays, schema=schema), mode="append")

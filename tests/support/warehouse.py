@@ -1,0 +1,90 @@
+"""A small warehouse of real parts: broker, relation, feed and a job as a child process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from endmark.cli import AUCTION
+from endmark.demo.run import json_lines
+from endmark.opsdb import Batch, OpsDatabase
+from endmark.parts.process import ManagedProcess
+from endmark.pipeline_file import load
+from endmark.verify.run import verify
+from endmark_feed.run import FeedOptions, run_feed, seed_relation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from endmark.parts.broker import Broker
+    from endmark.verify.report import VerifyReport
+
+START_SECONDS = 120.0
+
+
+class Warehouse:
+    """Everything of one auction pipeline below one directory."""
+
+    def __init__(self, directory: Path, broker: Broker, relation_url: str, feed: FeedOptions) -> None:
+        self.directory = directory
+        self.broker = broker
+        self.relation_url = relation_url
+        self.feed_options = feed
+        self.ops_url = f"sqlite:///{directory / 'ops.db'}"
+        self._jobs = 0
+        seed_relation(relation_url, feed.sellers, feed.seed)
+
+    def feed(self) -> None:
+        """Publish the whole workload in real time."""
+        run_feed(self.feed_options, self.broker.bootstrap)
+
+    def start_job(self, *extra: str) -> ManagedProcess:
+        self._jobs += 1
+        arguments = [
+            f"--bootstrap={self.broker.bootstrap}",
+            f"--warehouse={self.directory / 'warehouse'}",
+            f"--checkpoint={self.directory / 'checkpoint'}",
+            f"--ops-url={self.ops_url}",
+            "--json",
+            *extra,
+        ]
+        os.environ["ENDMARK_RELATION_URL"] = self.relation_url
+        command = [sys.executable, "-m", "endmark.cli", "run", *arguments]
+        return ManagedProcess("job", command, self.directory / f"job-{self._jobs}.log", stop_seconds=90)
+
+    def run_to_the_end(self) -> ManagedProcess:
+        """Run until everything in Kafka is done; returns the ended job."""
+        job = self.start_job("--available-now")
+        job.wait_done(300)
+        return job
+
+    def batch(self) -> Batch | None:
+        with closing(OpsDatabase(self.ops_url)) as ops:
+            return ops.latest_batch("auction")
+
+    def batches(self) -> int:
+        batch = self.batch()
+        return 0 if batch is None else batch.batch_id + 1
+
+    def verify(self) -> VerifyReport:
+        spec = load(AUCTION, {"ENDMARK_RELATION_URL": self.relation_url})
+        return verify(spec, self.broker.bootstrap, self.directory / "warehouse")
+
+
+def wait_for(condition: Callable[[], bool], job: ManagedProcess, seconds: float = START_SECONDS) -> None:
+    """Wait until `condition`, failing at once when the job ends first."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert job.running, f"the job ended: {errors(job)}"
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain"
+        time.sleep(0.1)
+
+
+def errors(job: ManagedProcess) -> list[Any]:
+    """What the job said was wrong, and its last words for anything it did not say."""
+    said = [line["error"] for line in json_lines(job.log) if "error" in line]
+    return said or job.log.read_text(errors="replace").splitlines()[-5:]

@@ -1,0 +1,48 @@
+"""A checkpoint belongs to one driver at a time, to one pipeline and to one set of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from endmark.cli import AUCTION
+from endmark.errors import ConfigError, MissingPartError
+from endmark.pipeline_file import load
+from endmark.spark.checkpoint import claimed, pin
+from endmark.spark.tables import prepare, targets
+
+SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
+
+
+def test_one_driver_at_a_time(tmp_path: Path) -> None:
+    """A second job on a checkpoint is refused while the first holds it, and finds the same app id after."""
+    with claimed(tmp_path) as first, pytest.raises(MissingPartError, match="in use by another job"):
+        claimed(tmp_path).__enter__()
+    with claimed(tmp_path) as second:
+        assert first == second
+
+
+def test_app_id_is_minted_with_its_checkpoint(tmp_path: Path) -> None:
+    """Two checkpoints never share an app id, since their batch ids both begin at 0."""
+    with claimed(tmp_path / "a") as one, claimed(tmp_path / "b") as other:
+        assert one != other
+
+
+def test_changed_settings_are_named(tmp_path: Path) -> None:
+    """State built with other settings is not gone on with; the message says which differ."""
+    with claimed(tmp_path):
+        pin(tmp_path, {"buckets": 2, "join": {"on": "item_id"}})
+        pin(tmp_path, {"buckets": 2, "join": {"on": "item_id"}})
+        with pytest.raises(ConfigError, match="made with another buckets; go back"):
+            pin(tmp_path, {"buckets": 3, "join": {"on": "item_id"}})
+
+
+def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
+    """A fresh checkpoint on old tables would write their rows again."""
+    tables = targets(SPEC, tmp_path)
+    prepare(tables, "one")
+    prepare(tables, "one")
+
+    with pytest.raises(ConfigError, match="results was written from another checkpoint"):
+        prepare(tables, "other")

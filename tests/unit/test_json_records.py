@@ -1,0 +1,127 @@
+"""Parsing of records: what is a row, what is a punctuation, and why the rest is neither."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from endmark.formats.json_records import JsonParser
+from endmark.types import ColumnType
+
+COLUMNS = {
+    "id": ColumnType.LONG,
+    "price": ColumnType.DOUBLE,
+    "name": ColumnType.STRING,
+    "sold": ColumnType.BOOLEAN,
+    "at": ColumnType.TIMESTAMP,
+}
+PARSER = JsonParser(COLUMNS, "id")
+GOOD: dict[str, Any] = {"id": 1, "price": 2.5, "name": "a", "sold": True, "at": "2026-01-01T00:00:00.5Z"}
+
+
+def record(**changes: Any) -> bytes:
+    return json.dumps(GOOD | changes).encode()
+
+
+def values(*records: bytes | None) -> pa.Array:
+    return pa.array(records, pa.binary())
+
+
+BAD = [
+    (None, "empty"),
+    (b"", "empty"),
+    (b" \n", "empty"),
+    (b"null", "not_an_object"),
+    (b"[1]", "not_an_object"),
+    (b"{}", "missing_field"),
+    (record()[:-1], "malformed"),
+    (record() + record(), "malformed"),
+    # A bare null between two records kills PyArrow's reader; it must never get there.
+    (record() + b"\nnull\n" + record(), "malformed"),
+    (b"\xef\xbb\xbf" + record(), "malformed"),
+    (b'{"id":' + b"[" * 100_000 + b"}", "malformed"),
+    (record(price=float("nan")), "malformed"),
+    (record(name="x").replace(b'"x"', b'"\xff"'), "not_utf8"),
+    (record(extra=1), "unknown_field"),
+    (record(extra=None), "unknown_field"),
+    (record(price=None), "missing_field"),
+    (record(id="1"), "wrong_type"),
+    (record(id=1.0), "wrong_type"),
+    (record(id=True), "wrong_type"),
+    (record(sold="true"), "wrong_type"),
+    (record(at=1767225600), "wrong_type"),
+    (record(id=2**63), "bad_value"),
+    (record(at="2026-02-30T00:00:00Z"), "bad_value"),
+    (record(at="2026-01-01T00:00:00+02:00"), "bad_value"),
+    (record(at="2026-01-01"), "bad_value"),
+    (record().replace(b"2.5", b"1e999"), "bad_value"),
+    (record()[:-1] + b', "id": 2}', "duplicate_field"),
+    (b'{"$punctuation": {"id": {"equals": "1"}}}', "bad_punctuation"),
+    (b'{"$punctuation": {"name": {"equals": 1}}}', "bad_punctuation"),
+    (b'{"$punctuation": {"id": {"equals": 9223372036854775808}}}', "bad_punctuation"),
+    (b'{"$punctuation": {"id": {"equals": 1}}, "id": 1}', "bad_punctuation"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason"), BAD)
+def test_bad_record_is_named_and_kept(value: bytes | None, reason: str) -> None:
+    """A bad record between good ones is rejected alone, with its reason and its bytes."""
+    parsed = PARSER.parse(values(record(id=7), value, record(id=8)))
+
+    assert parsed.rows.column("id").to_pylist() == [7, 8]
+    assert parsed.row_at.tolist() == [0, 2]
+    [rejection] = parsed.rejections
+    assert (1, reason, value) == (rejection.at, rejection.reason, rejection.value)
+
+
+def test_row_keeps_its_values() -> None:
+    """Every type arrives as it was sent, white space and escapes in JSON notwithstanding."""
+    wild = 'é \\ " \u2028 $punctuation {}'
+    spaced = json.dumps(GOOD | {"name": wild, "id": -(2**63), "price": -1e-7}, indent=1).encode()
+    parsed = PARSER.parse(values(spaced))
+
+    assert parsed.rejections == []
+    expected = {
+        "id": -(2**63),
+        "price": -1e-7,
+        "name": wild,
+        "sold": True,
+        "at": datetime(2026, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC),
+    }
+    assert [expected] == parsed.rows.to_pylist()
+
+
+def test_punctuations_are_told_from_rows() -> None:
+    """Punctuations give the closed values, in place, up to the ends of int64."""
+    closing = [
+        f'{{ "$punctuation" : {{"id": {{"equals": {n}}}}} }}'.encode() for n in (5, -(2**63), 2**63 - 1)
+    ]
+    parsed = PARSER.parse(values(record(), *closing, record()))
+
+    assert parsed.closed.to_pylist() == [5, -(2**63), 2**63 - 1]
+    assert parsed.closed_at.tolist() == [1, 2, 3]
+    assert parsed.row_at.tolist() == [0, 4]
+
+
+def test_stream_without_punctuations_takes_none() -> None:
+    """A punctuation on a stream that declares none is a dead letter, not a row."""
+    parsed = JsonParser(COLUMNS, None).parse(values(b'{"$punctuation": {"id": {"equals": 5}}}'))
+
+    assert [rejection.reason for rejection in parsed.rejections] == ["bad_punctuation"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.just(record()), st.binary(max_size=60), st.sampled_from([b for b, _ in BAD]))))
+def test_no_input_raises_and_none_vanishes(records: list[bytes | None]) -> None:
+    """Whatever comes, each record is exactly one of row, punctuation and rejection."""
+    parsed = PARSER.parse(values(*records))
+
+    places = [*parsed.row_at.tolist(), *parsed.closed_at.tolist(), *(r.at for r in parsed.rejections)]
+    assert list(range(len(records))) == sorted(places)
+    assert records.count(record()) == parsed.rows.num_rows

@@ -1,0 +1,115 @@
+"""The pipeline file: what is refused, and how clearly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from endmark.cli import AUCTION
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline_file import load
+
+ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
+ROOT = Path(__file__).parents[2]
+
+
+def changed(tmp_path: Path, path: str, value: Any) -> Path:
+    """The auction pipeline with one value replaced; `None` removes it."""
+    document: dict[str, Any] = load(AUCTION, ENVIRONMENT).model_dump(mode="json", exclude_defaults=True)
+    document["join"]["window"] = {"left": "60s", "right": "10s"}
+    *parents, last = path.split(".")
+    node = document
+    for name in parents:
+        node = node[name]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("join.left", None, "join.left: Field required"),
+        ("join.lefty", "items", "join.lefty: unknown field"),
+        ("join.left", "itms", "join.left: 'itms' is not one of streams: items, bids"),
+        ("join.right", "items", "join.right: 'items' is also join.left"),
+        ("join.on", "price", "join.on: no column 'price'; there are item_id"),
+        ("join.window", {"left": "60 parsecs"}, "join.window.left: '60 parsecs' is not a duration"),
+        ("lookup.relation", "buyers", "lookup.relation: 'buyers' is not one of relations: sellers"),
+        ("lookup.key", "price", "lookup.key: column 'price' is double, but must be long"),
+        ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
+        (
+            "relations.sellers.table",
+            "sellers; drop table x",
+            "relations.sellers.table: 'sellers; drop table x' is not",
+        ),
+        ("relations.sellers.table", "sellers\n", "relations.sellers.table: 'sellers\\n' is not a name"),
+        ("streams.bids.event_time.column", "when", "streams.bids: event_time.column: no column 'when'"),
+        (
+            "streams.bids.columns.price",
+            "float",
+            "streams.bids.columns.price: Input should be 'long', 'double'",
+        ),
+        (
+            "streams.bids.punctuated_on",
+            "seller_id",
+            "streams.bids.punctuated_on: 'seller_id' is not the join key",
+        ),
+        ("aggregate.by", "seller_id", "aggregate.by: 'seller_id' is not the join key 'item_id'"),
+        (
+            "aggregate.measures.highest_bid",
+            {"max": "bids.prize"},
+            "aggregate.measures.highest_bid: no column",
+        ),
+        ("aggregate.measures.highest_bid", {"min": "bids.price"}, "aggregate.measures.highest_bid"),
+    ],
+)
+def test_wrong_field_is_named(tmp_path: Path, path: str, value: Any, says: str) -> None:
+    """The message names the file, the field and what is wrong with it."""
+    file = changed(tmp_path, path, value)
+
+    with pytest.raises(ConfigError) as caught:
+        load(file, ENVIRONMENT)
+    assert str(file) in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_missing_environment_variable_is_named() -> None:
+    """A pipeline file that uses an unset variable says which."""
+    with pytest.raises(ConfigError, match="environment variable ENDMARK_RELATION_URL is not set"):
+        load(AUCTION, {})
+
+
+def test_value_from_the_environment_cannot_change_the_document() -> None:
+    """A URL with YAML's own characters stays one value."""
+    url = "mysql+pymysql://u:p: {x}\n#'@host/db"
+
+    assert url == load(AUCTION, {"ENDMARK_RELATION_URL": url}).relations["sellers"].url
+
+
+def test_no_pipeline_file(tmp_path: Path) -> None:
+    """A missing, unreadable or empty file is one clear line."""
+    with pytest.raises(ConfigError, match="cannot read the pipeline file"):
+        load(tmp_path / "none.yaml")
+    (tmp_path / "empty.yaml").write_text("")
+    with pytest.raises(ConfigError, match="a pipeline file is a mapping"):
+        load(tmp_path / "empty.yaml")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    with pytest.raises(ConfigError, match="not a YAML document"):
+        load(tmp_path / "broken.yaml")
+
+
+def test_schema_is_current() -> None:
+    """schemas/pipeline.v1.json is what the models say; `make schemas` writes it."""
+    kept = json.loads((ROOT / "schemas" / "pipeline.v1.json").read_text())
+
+    assert Pipeline.model_json_schema() == kept

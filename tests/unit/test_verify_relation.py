@@ -1,0 +1,135 @@
+"""R is read as declared, only where it is asked for, and its troubles are told in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from endmark.errors import ConfigError, MissingPartError
+from endmark.parts.mariadb import MariaDb
+from endmark.pipeline import Relation
+from endmark.types import ColumnType
+from endmark.verify.classify import classify
+from endmark.verify.relation import load_relation
+from endmark.verify.run import load_records
+from endmark.verify.session import Session
+from support.verify_world import bid, make_pipeline, seed_sellers, to_kafka
+
+
+def load(
+    url: str, asked: Iterable[int] = (1, 2), columns: dict[str, ColumnType] | None = None
+) -> list[tuple[Any, ...]]:
+    pipeline = make_pipeline(url)
+    if columns is not None:
+        relation = Relation(url=url, table="sellers", key="seller_id", columns=columns)
+        pipeline = pipeline.model_copy(update={"relations": {"sellers": relation}})
+    with Session() as session:
+        load_records(session, *to_kafka([bid(1, 0, seller=seller) for seller in asked]))
+        classify(session, pipeline)
+        load_relation(session, pipeline)
+        rows = session.run("SELECT * FROM relation ORDER BY ALL")
+        return [tuple(row.values()) for row in rows]
+
+
+def execute(url: str, *statements: str) -> None:
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'r.db'}"
+
+
+def test_only_keys_in_the_stream_are_kept(url: str) -> None:
+    """Rows of R that no record asks for do not take memory; empty cells stay empty."""
+    seed_sellers(url, {1: ("Ann", 4.5), 2: (None, None), 3: ("Cy", 1.0)})
+    assert load(url, [2, 1, 1, 9]) == [(1, "Ann", 4.5), (2, None, None)]
+
+
+def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The message has the relation, the table and the address, but no password."""
+    with pytest.raises(MissingPartError, match=r"relations\.sellers: cannot read table 'sellers' at sqlite"):
+        load(f"sqlite:///{tmp_path / 'no' / 'r.db'}")
+    with pytest.raises(MissingPartError, match=r"cannot read table.*mysql") as found:
+        load("mysql+pymysql://me:hunter2@127.0.0.1:1/r")
+    assert "hunter2" not in str(found.value)
+
+
+def test_a_missing_table_is_named(url: str) -> None:
+    """An empty database gives the database's own words."""
+    with pytest.raises(MissingPartError, match="no such table: sellers"):
+        load(url)
+
+
+def test_a_value_of_another_type_is_named(url: str) -> None:
+    """SQLite holds any value in any column; the first that is not of the declared type is refused."""
+    execute(
+        url,
+        "CREATE TABLE sellers (seller_id INTEGER PRIMARY KEY, name TEXT, rating)",
+        "INSERT INTO sellers VALUES (1, 'Ann', 'good')",
+    )
+    with pytest.raises(ConfigError, match=r"relations\.sellers\.columns\.rating: .* no double"):
+        load(url)
+
+
+def test_every_type_is_read(url: str) -> None:
+    """Booleans and times, which SQLite keeps as numbers and text, arrive as what they are, times as UTC."""
+    execute(
+        url,
+        "CREATE TABLE sellers (seller_id INTEGER PRIMARY KEY, vetted BOOLEAN, since TEXT)",
+        "INSERT INTO sellers VALUES (1, 1, '2026-01-01 00:00:01.5'), (2, 0, NULL)",
+    )
+    kinds = {"seller_id": ColumnType.LONG, "vetted": ColumnType.BOOLEAN, "since": ColumnType.TIMESTAMP}
+    since = datetime(2026, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert load(url, columns=kinds) == [(1, True, since), (2, False, None)]
+    execute(url, "UPDATE sellers SET since = 'long ago'")
+    with pytest.raises(
+        ConfigError, match=r"relations\.sellers: .* not of its column's declared type: .*long ago"
+    ):
+        load(url, columns=kinds)
+
+
+def test_a_real_server_gives_the_same(mariadb: MariaDb) -> None:
+    """MySQL's own types arrive as those of SQLite do, streamed in chunks."""
+    execute(
+        mariadb.url,
+        "CREATE TABLE sellers (seller_id BIGINT PRIMARY KEY, name VARCHAR(40) COLLATE utf8mb4_bin, "
+        "rating DOUBLE, vetted TINYINT(1), since DATETIME(6))",
+        "INSERT INTO sellers VALUES (1, 'J\u00fcrgen \U0001f600', 0.1, 1, '2026-01-01 00:00:01.000001')",
+        "INSERT INTO sellers SELECT seq, NULL, NULL, NULL, NULL FROM seq_2_to_120000",
+    )
+    kinds = {
+        "seller_id": ColumnType.LONG,
+        "name": ColumnType.STRING,
+        "rating": ColumnType.DOUBLE,
+        "vetted": ColumnType.BOOLEAN,
+        "since": ColumnType.TIMESTAMP,
+    }
+    try:
+        assert load(mariadb.url, [1, 120_000, 120_001], kinds) == [
+            (1, "J\u00fcrgen \U0001f600", 0.1, True, datetime(2026, 1, 1, 0, 0, 1, 1, UTC)),
+            (120_000, None, None, None, None),
+        ]
+    finally:
+        execute(mariadb.url, "DROP TABLE sellers")
+
+
+def test_a_repeated_key_is_refused(url: str) -> None:
+    """A lookup has at most one answer, so a key that occurs twice is the relation's fault."""
+    execute(
+        url,
+        "CREATE TABLE sellers (seller_id INTEGER, name TEXT, rating REAL)",
+        "INSERT INTO sellers VALUES (1, 'Ann', 1.0), (1, 'Bo', 2.0), (2, 'Cy', 3)",
+    )
+    with pytest.raises(ConfigError, match=r"seller_id=1 occurs 2 times in table 'sellers'"):
+        load(url)
+    assert load(url, [2]) == [(2, "Cy", 3.0)]

@@ -1,0 +1,59 @@
+"""What a verification found is told to people and to programs."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from endmark.verify.report import VerifyReport, render
+from support.verify_warehouse import Warehouse
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path)
+
+
+def rendered(report: VerifyReport) -> str:
+    console = Console(file=StringIO(), width=120)
+    console.print(render(report))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert isinstance(text, str)
+    return text
+
+
+def test_the_report_reads_well(warehouse: Warehouse) -> None:
+    """A person sees counts, verdict and, when something is wrong, the first differences."""
+    good = rendered(warehouse.verify())
+    assert "Everything adds up. 34 records" in good
+    assert "missing=" not in good
+    warehouse.rows.groups.pop()
+    warehouse.rows.dead_letters.pop()
+    bad = rendered(warehouse.verify())
+    assert "This does not add up: tables that differ: groups, dead_letters; records not conserved." in bad
+    assert "missing item_id=2, bids=3" in bad
+
+
+def test_a_value_cannot_command_the_terminal(warehouse: Warehouse) -> None:
+    """Control characters of a dead letter are shown as escapes, and long values are cut."""
+    hostile = b"\x1b[2J\xc2\x9b" + b"x" * 1_000
+    warehouse.rows.dead_letters[0] = (*warehouse.rows.dead_letters[0][:5], hostile)
+    text = rendered(warehouse.verify())
+    assert r"\x1b[2J\x9bxxx" in text
+    assert "\x1b" not in text
+    assert "x" * 100 not in text.replace("\n", "")
+
+
+def test_the_report_is_json(warehouse: Warehouse) -> None:
+    """Programs get the same figures, verdicts included, with bytes and times as text."""
+    warehouse.rows.results.pop()
+    warehouse.rows.dead_letters.pop(2)
+    document = json.loads(warehouse.verify().to_json())
+    assert (document["ok"], document["equal"], document["conserved"]) == (False, False, False)
+    assert [table["equal"] for table in document["tables"]] == [False, True, False, True]
+    assert document["tables"][2]["examples"][0]["row"]["value"] == "\\xff\x00"
+    assert document["tables"][0]["examples"][0]["row"]["bids_bid_at"] == "2026-01-01T00:00:02.000000Z"

@@ -1,0 +1,256 @@
+"""A faithful warehouse passes, and any single row removed, doubled, changed or misplaced is found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from endmark.parts.broker import Broker
+from endmark.verify.report import VerifyReport
+from endmark.verify.run import verify
+from support.verify_warehouse import RECORDS, TABLES, Warehouse
+from support.verify_world import PARTITIONS, Row, raw
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path)
+
+
+CHANGES = {
+    "results": (9, "another note"),
+    "groups": (2, 99.5),
+    "dead_letters": (5, b"other bytes"),
+    "violations": (3, "no reason"),
+}
+
+
+def removed(_table: str, rows: list[Row]) -> tuple[int, int]:
+    rows.pop()
+    return 1, 0
+
+
+def doubled(_table: str, rows: list[Row]) -> tuple[int, int]:
+    rows.append(rows[0])
+    return 0, 1
+
+
+def changed(table: str, rows: list[Row]) -> tuple[int, int]:
+    place, value = CHANGES[table]
+    rows[1] = (*rows[1][:place], value, *rows[1][place + 1 :])
+    return 1, 1
+
+
+def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
+    """All tables as the definitions have them: equal, conserved, and counted as by hand."""
+    report = warehouse.verify()
+    assert report.ok
+    assert report.equal
+    assert report.conserved
+    assert [topic.model_dump() for topic in report.topics] == [
+        {
+            "topic": "all.items",
+            "records": 10,
+            "rows": 5,
+            "punctuations": 3,
+            "dead_letters": 2,
+            "violations": {"closed": 0, "late": 1},
+            "processed": 7,
+            "lookup_missed": 0,
+        },
+        {
+            "topic": "all.bids",
+            "records": 24,
+            "rows": 19,
+            "punctuations": 3,
+            "dead_letters": 2,
+            "violations": {"closed": 2, "late": 1},
+            "processed": 19,
+            "lookup_missed": 4,
+        },
+    ]
+    assert {table.table: (table.expected, table.actual) for table in report.tables} == {
+        "results": (12, 12),
+        "groups": (3, 3),
+        "dead_letters": (4, 4),
+        "violations": (4, 4),
+    }
+
+
+def test_a_real_broker_gives_the_same(warehouse: Warehouse, broker: Broker) -> None:
+    """`verify` reads the records from Kafka itself, and none beyond `until`."""
+    expected = warehouse.verify()
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in ("all.items", "all.bids")])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for record in [*RECORDS, raw("bids", b"not read by the job")]:
+        producer.send(record.topic, record.value, key=b"k", partition=record.partition)
+    producer.close()
+    until = {"all.bids": {0: 12}}
+    found = verify(warehouse.pipeline, broker.bootstrap, warehouse.path, until)
+    assert found.ok
+    assert found.topics == expected.topics
+    behind = verify(warehouse.pipeline, broker.bootstrap, warehouse.path)
+    assert [table.missing for table in behind.tables] == [0, 0, 1, 0]
+    assert not behind.conserved
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("harm", [removed, doubled, changed])
+def test_one_wrong_row_is_found(
+    warehouse: Warehouse, table: str, harm: Callable[[str, list[Row]], tuple[int, int]]
+) -> None:
+    """Exactly the harmed table differs, by exactly that row, which is among the examples."""
+    missing, unexpected = harm(table, getattr(warehouse.rows, table))
+    report = warehouse.verify()
+    assert not report.ok
+    for compared in report.tables:
+        expected = (missing, unexpected) if compared.table == table else (0, 0)
+        assert (compared.missing, compared.unexpected) == expected, compared.table
+        assert len(compared.examples) == sum(expected)
+
+
+def another(value: Any) -> Any:
+    match value:
+        case bool():
+            return not value
+        case str():
+            return value + "!"
+        case datetime():
+            return value + timedelta(microseconds=1)
+        case _:
+            return value + 1
+
+
+@pytest.mark.parametrize("column", range(15))
+def test_every_column_of_a_result_counts(warehouse: Warehouse, column: int) -> None:
+    """A change in any one of a result's columns is a difference."""
+    row = list(warehouse.rows.results[0])
+    assert len(row) == 15
+    row[column] = another(row[column])
+    warehouse.rows.results[0] = tuple(row)
+    (results, *_) = warehouse.verify().tables
+    assert (results.missing, results.unexpected) == (1, 1)
+
+
+def test_an_event_time_of_a_violation_counts(warehouse: Warehouse) -> None:
+    """Violations are compared with their event time as well."""
+    row = list(warehouse.rows.violations[0])
+    row[4] += timedelta(microseconds=1)
+    warehouse.rows.violations[0] = tuple(row)
+    assert not warehouse.verify().tables[3].equal
+
+
+def test_free_texts_do_not_count(warehouse: Warehouse) -> None:
+    """Reason and error text of a dead letter are the engine's to word."""
+    warehouse.rows.dead_letters[:] = [
+        (*row[:3], "other", "words", row[5]) for row in warehouse.rows.dead_letters
+    ]
+    assert warehouse.verify().ok
+
+
+def test_missing_tables_have_no_rows(warehouse: Warehouse) -> None:
+    """Nothing written yet is a difference where rows are due, never an error."""
+    report = warehouse.check()
+    assert [(table.actual, table.missing) for table in report.tables] == [(0, 12), (0, 3), (0, 4), (0, 4)]
+    assert [breach.times for breach in report.breaches] == [1, 1]
+
+
+def widened(table: pa.Table) -> pa.Table:
+    return table.append_column("more", pa.array([0] * len(table)))
+
+
+def narrowed(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "item_id", table["item_id"].cast(pa.int32()))
+
+
+def reordered(table: pa.Table) -> pa.Table:
+    return table.select(reversed(table.column_names))
+
+
+@pytest.mark.parametrize("harm", [widened, narrowed, reordered])
+def test_a_table_with_other_columns_is_a_difference(
+    warehouse: Warehouse, harm: Callable[[pa.Table], pa.Table]
+) -> None:
+    """Columns are part of the result: names, types and order; the report says which they are."""
+    warehouse.verify()
+    path = str(warehouse.path / "groups")
+    table = harm(DeltaTable(path).to_pyarrow_table())
+    shutil.rmtree(path)  # since overwriting would keep the order of columns
+    write_deltalake(path, table)
+    report = warehouse.check()
+    groups = report.tables[1]
+    assert not groups.equal
+    assert not report.ok
+    assert groups.problem is not None
+    assert "but should have item_id long, bids long, best double" in groups.problem
+    assert f"has the columns {table.column_names[0]} " in groups.problem
+
+
+def rules(report: VerifyReport) -> set[str]:
+    return {breach.rule for breach in report.breaches}
+
+
+def test_a_coordinate_in_two_tables_is_a_breach(warehouse: Warehouse) -> None:
+    """A record that is both a dead letter and a violation is not conserved."""
+    topic, partition, offset, *_ = warehouse.rows.dead_letters[0]
+    moment = warehouse.rows.violations[0][4]
+    warehouse.rows.violations.append((topic, partition, offset, "late", moment, "{}"))
+    report = warehouse.verify()
+    assert "kept twice among dead letters and violations" in rules(report)
+    (twice, *_) = report.breaches
+    assert twice.examples == [
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "tables": ["dead_letters", "violations"],
+        }
+    ]
+
+
+def test_a_coordinate_that_was_never_read_is_a_breach(warehouse: Warehouse) -> None:
+    """A rejected record must be one of those that Kafka holds in the verified range."""
+    row = warehouse.rows.dead_letters[0]
+    warehouse.rows.dead_letters[0] = (row[0], row[1], 1_000, *row[3:])
+    report = warehouse.verify()
+    assert rules(report) == {"a dead letter or violation that was never read"}
+    assert report.breaches[0].examples[0]["offset"] == 1_000
+
+
+def test_a_lost_record_is_a_breach(warehouse: Warehouse) -> None:
+    """A rejected record that no table keeps leaves its topic's sum short."""
+    topic = warehouse.rows.dead_letters.pop()[0]
+    report = warehouse.verify()
+    assert rules(report) == {f"topic {topic}: records do not add up to processed and rejected ones"}
+    found = report.breaches[0].examples[0]
+    assert found["records"] == found["processed"] + found["rejected"] + 1
+
+
+def test_a_pair_that_joined_twice_is_a_breach(warehouse: Warehouse) -> None:
+    """The same two records may not make two results, not even with different content."""
+    row = warehouse.rows.results[0]
+    warehouse.rows.results.append((*row[:9], "another note", *row[10:]))
+    assert rules(warehouse.verify()) == {"two records joined more than once"}
+
+
+@pytest.mark.parametrize("fate", ["closed", "late", "unreadable", "punctuation", "nowhere"])
+def test_a_result_of_an_unprocessed_record_is_a_breach(warehouse: Warehouse, fate: str) -> None:
+    """Results come of processed rows alone."""
+    rejected = [*warehouse.rows.dead_letters, *warehouse.rows.violations]
+    places = {row[3]: row[1:3] for row in rejected if row[0] == "all.bids"}
+    places |= {"punctuation": (1, 8), "nowhere": (1, 500)}
+    row = warehouse.rows.results[0]
+    warehouse.rows.results.append((*row[:-2], *places[fate]))
+    found = rules(warehouse.verify())
+    assert found == {"topic all.bids: a result of a record that was not processed"}
