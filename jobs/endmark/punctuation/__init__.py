@@ -1,0 +1,1 @@
+"""Punctuations: what a stream promises about its future."""

@@ -1,0 +1,165 @@
+"""What every lookup join of the papers is given: a master table in pages, and a count of what it costs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from endmark.reference.contract import NODE_BYTES, ROW_BYTES
+
+
+class StreamRow(NamedTuple):
+    """A row that looks for partners in R."""
+
+    key: int
+    serial: int
+
+
+class MasterRow(NamedTuple):
+    """A row of R."""
+
+    key: int
+    serial: int
+
+
+class Match(NamedTuple):
+    """A joined pair."""
+
+    stream: StreamRow
+    master: MasterRow
+
+
+class Miss(NamedTuple):
+    """A row without partner in R."""
+
+    stream: StreamRow
+
+
+Lookup = Match | Miss
+
+
+@dataclass(slots=True)
+class LookupCounters:
+    """What an operator did since it began, and what it holds.
+
+    Attributes:
+        loops: times round the algorithm's loop.
+        page_reads: pages of R read, however many at a time.
+        rows_read: rows of R read.
+        probes: rows of R looked up among the pending rows.
+        inserts: stream rows put into state.
+        results: pairs emitted.
+        misses: stream rows found to have no partner.
+        state_rows: stream rows pending now.
+        state_nodes: queue nodes now.
+        peak_rows: the most stream rows pending at a time.
+    """
+
+    loops: int = 0
+    page_reads: int = 0
+    rows_read: int = 0
+    probes: int = 0
+    inserts: int = 0
+    results: int = 0
+    misses: int = 0
+    state_rows: int = 0
+    state_nodes: int = 0
+    peak_rows: int = 0
+
+    @property
+    def state_bytes(self) -> int:
+        """Nominal bytes of the pending rows."""
+        return self.state_rows * ROW_BYTES + self.state_nodes * NODE_BYTES
+
+    def hold(self, rows: int) -> None:
+        """Note that so many more (or, negative, fewer) rows are pending."""
+        self.state_rows += rows
+        self.peak_rows = max(self.peak_rows, self.state_rows)
+
+
+class Page(NamedTuple):
+    """Rows that are read at once, and the keys it answers for: all from `low` to below `high`."""
+
+    low: float
+    high: float
+    rows: Sequence[MasterRow]
+
+
+class PagedRelation:
+    """R, sorted on the join key and cut into pages; rows of equal key are never parted.
+
+    Args:
+        rows: in any order.
+        page_rows: rows per page (the papers' D_t); a page is longer where equal keys want it.
+    """
+
+    def __init__(self, rows: Sequence[MasterRow], page_rows: int) -> None:
+        self._rows = sorted(rows)
+        self._keys = [row.key for row in self._rows]
+        self._starts = [0] if rows else []
+        while self._starts and self._starts[-1] + page_rows < len(self._rows):
+            end = self._starts[-1] + page_rows
+            cut = bisect_left(self._keys, self._keys[end])
+            if cut == self._starts[-1]:  # one key fills the page
+                cut = bisect_right(self._keys, self._keys[end])
+                if cut == len(self._rows):
+                    break
+            self._starts.append(cut)
+        self._lows = [self._keys[start] for start in self._starts]
+        self.page_rows = page_rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def pages(self) -> int:
+        return max(1, len(self._starts))
+
+    def page_of(self, key: int) -> int:
+        """The page that answers for a key, whether the key is in R or not."""
+        return max(0, bisect_right(self._lows, key) - 1)
+
+    def read(self, page: int) -> Page:
+        low = self._lows[page] if page else float("-inf")
+        high = self._lows[page + 1] if page + 1 < len(self._lows) else float("inf")
+        start = self._starts[page] if self._starts else 0
+        end = self._starts[page + 1] if page + 1 < len(self._starts) else len(self._rows)
+        return Page(low, high, self._rows[start:end])
+
+    def read_from(self, key: int) -> Page:
+        """As many rows as a page has, from a key on: the unaligned page of the paper's own code. Rows equal
+        to the last one's key come too."""
+        start = bisect_left(self._keys, key)
+        end = min(start + self.page_rows, len(self._rows))
+        if 0 < end < len(self._rows):
+            end = bisect_right(self._keys, self._keys[end - 1])
+        high = self._keys[end] if end < len(self._rows) else float("inf")
+        return Page(key, high, self._rows[start:end])
+
+    def find(self, key: int) -> Sequence[MasterRow]:
+        """One index access."""
+        return self._rows[bisect_left(self._keys, key) : bisect_right(self._keys, key)]
+
+
+class ReferenceLookup(Protocol):
+    """A join of a stream with R. All state is in plain objects, so `copy.deepcopy` is a checkpoint."""
+
+    counters: LookupCounters
+
+    def offer(self, rows: Sequence[StreamRow]) -> None:
+        """Rows arrive in the stream buffer."""
+        ...
+
+    def loop(self) -> list[Lookup]:
+        """Once round the algorithm's loop; nothing when it must wait for input."""
+        ...
+
+    def finish(self) -> list[Lookup]:
+        """The stream has ended: answer what is pending."""
+        ...
+
+    def pending(self) -> Iterator[StreamRow]:
+        """Rows not yet answered, in the buffer or in state."""
+        ...
