@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.state import codec
-from endmark.state.search import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
 
 
@@ -23,16 +23,9 @@ def int64(column: pa.Array) -> Ints:
     return np.asarray(column.view(pa.int64()).to_numpy(zero_copy_only=True))
 
 
-def sort_by_key(batch: pa.RecordBatch, key: str) -> pa.RecordBatch:
-    """Rows in key order; equal keys keep their order."""
-    # Stable means timsort, which merges the sorted runs that a batch may consist of instead of sorting anew.
-    order = np.argsort(int64(batch.column(key)), kind="stable")
-    return batch.take(pa.array(order))
-
-
-def merge_sorted(batches: list[pa.RecordBatch], key: str) -> pa.RecordBatch:
+def merge_sorted(batches: list[pa.RecordBatch], key: KeySpec) -> pa.RecordBatch:
     """One batch in key order, from one or more that are."""
-    return batches[0] if len(batches) == 1 else sort_by_key(codec.concat(batches), key)
+    return batches[0] if len(batches) == 1 else key.sorted(codec.concat(batches))
 
 
 @dataclass
@@ -49,7 +42,7 @@ class Segment:
     low: int
     high: int
     dead: Bools | None
-    key: str
+    key: KeySpec
     time: str | None
     load: Callable[[], pa.RecordBatch]
 
@@ -58,8 +51,8 @@ class Segment:
         return self.load()
 
     @cached_property
-    def keys(self) -> Ints:
-        return int64(self.batch.column(self.key))
+    def keys(self) -> Keys:
+        return self.key.keys(self.batch)
 
     @cached_property
     def times(self) -> Ints:
@@ -74,19 +67,17 @@ class Segment:
     def live_batch(self) -> pa.RecordBatch:
         return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))
 
-    def find(self, probe: Ints) -> Iterator[tuple[Ints, Ints]]:
+    def find(self, probe: Keys) -> Iterator[tuple[Ints, Ints]]:
         """Positions (i in probe, j in this segment) of equal keys among live rows."""
-        for i, j in pairs(probe, self.keys):
+        for i, j in probe.pairs(self.keys):
             if self.dead is None:
                 yield i, j
             else:
                 alive = ~self.dead[j]
                 yield i[alive], j[alive]
 
-    def kill(self, positions: Ints | Bools) -> int:
-        """Mark rows dead; returns how many were alive."""
-        before = self.live
+    def kill(self, positions: Ints) -> None:
+        """Mark live rows dead."""
         self.dead = np.zeros(self.rows, bool) if self.dead is None else self.dead
         self.dead[positions] = True
-        del self.live
-        return before - self.live
+        vars(self).pop("live", None)

@@ -6,6 +6,7 @@ inside a segment they are ordered by key, so a probe or a purge is a merge of so
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from endmark.state.segment import Segment, int64, merge_sorted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
 
@@ -27,19 +29,34 @@ if TYPE_CHECKING:
 FANOUT = 16
 
 
+@dataclass(frozen=True)
+class Gone:
+    """Rows that were alive, and were killed together."""
+
+    segment: Segment
+    positions: Ints
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        return self.segment.batch.take(pa.array(self.positions))
+
+
 class SegmentList:
     """Rows by key and time.
 
     Args:
         store: where segments rest.
-        key: the int64 column rows are found by.
+        key: what rows are found by.
         time: the column that holds their time, int64 or timestamp in microseconds; without one, rows
             never expire.
         merge: applied to key-sorted rows when segments merge, for rows that can be combined.
     """
 
     def __init__(
-        self, store: SegmentStore, key: str, time: str | None = None, merge: Merge | None = None
+        self, store: SegmentStore, key: KeySpec, time: str | None = None, merge: Merge | None = None
     ) -> None:
         self._store = store
         self._merge_rows = merge
@@ -67,44 +84,40 @@ class SegmentList:
         if batch.num_rows:
             self.segments.append(self._new(batch))
 
-    def find(self, keys: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
+    def find(self, keys: Keys) -> Iterator[tuple[Segment, Ints, Ints]]:
         """Every segment with live rows of these keys, with positions (i in keys, j in the segment)."""
         for segment in self.segments:
             for i, j in segment.find(keys):
                 yield segment, i, j
 
-    def contains(self, keys: Ints) -> Bools:
+    def contains(self, keys: Keys) -> Bools:
         """Which of `keys` have a live row."""
         found = np.zeros(len(keys), bool)
         for _, i, _ in self.find(keys):
             found[i] = True
         return found
 
-    def remove(self, keys: Ints) -> int:
-        """Kill all rows of sorted `keys`; returns how many there were."""
-        return sum(segment.kill(j) for segment, _, j in self.find(keys))
+    def remove(self, keys: Keys) -> list[Gone]:
+        """Kill all rows of `keys`, which are sorted by code."""
+        return [self._kill(segment, j) for segment, _, j in self.find(keys)]
 
-    def take(self, keys: Ints) -> list[pa.RecordBatch]:
-        """Kill and return all rows of sorted `keys`."""
-        taken = []
-        for segment, _, j in self.find(keys):
-            taken.append(segment.batch.take(pa.array(j)))
-            segment.kill(j)
-        return taken
-
-    def expire(self, before: int) -> Ints:
-        """Kill rows older than `before` microseconds; returns their keys."""
-        keys = []
+    def expire(self, before: int) -> list[Gone]:
+        """Kill rows older than `before` microseconds."""
+        gone = []
         for segment in self.segments:
             if segment.low >= before or segment.live == 0:
                 continue
             old = segment.times < before
             if segment.dead is not None:
                 old &= ~segment.dead
-            keys.append(segment.keys[old])
-            segment.kill(old)
+            gone.append(self._kill(segment, np.flatnonzero(old)))
             segment.low = before
-        return np.concatenate(keys) if keys else np.empty(0, np.int64)
+        return gone
+
+    @staticmethod
+    def _kill(segment: Segment, positions: Ints) -> Gone:
+        segment.kill(positions)
+        return Gone(segment, positions)
 
     def maintain(self) -> None:
         """Drop what is dead, rewrite segments that are mostly dead, merge runs of small ones."""
