@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
+from endmark.pipeline.boundedness import states
 from endmark.pipeline_file import load
 
 AUCTION = Path(__file__).parent / "pipelines" / "auction.yaml"
@@ -50,12 +51,15 @@ class _Output:
 
 @app.command()
 def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
-    """Check a pipeline file without running it."""
+    """Check a pipeline file without running it, and say by what its state is bounded."""
     spec = load(pipeline)
+    kept = states(spec)
     if as_json:
-        _Output(as_json).emit({"valid": True, "pipeline": spec.name})
+        _Output(as_json).emit({"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]})
     else:
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
+        for state in kept:
+            typer.echo(str(state))
 
 
 @app.command()

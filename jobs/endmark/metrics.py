@@ -26,6 +26,8 @@ CATALOGUE: dict[str, str] = {
     "join_dropped_rows_total": "Rows not stored since the other stream had closed their key.",
     "join_invalidated_rows_total": "State rows dropped since they left the window.",
     "join_purged_rows_total": "State rows dropped because of a punctuation.",
+    "join_unmatched_rows_total": "Rows an outer join put out without a partner.",
+    "join_spent_rows_total": "Rows not kept any longer since a semi join had put them out.",
     "propagated_punctuations_total": "Output punctuations, by what completed them: closed or expired.",
     "groups_closed_total": "Groups put out, final.",
     "state_rows": "Live rows in operator state.",

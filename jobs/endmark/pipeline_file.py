@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import require_bounded
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?::-([^}]*))?\}")
 
@@ -54,7 +55,7 @@ def load(path: Path, environment: dict[str, str] | None = None) -> Pipeline:
     """Read and check a pipeline file.
 
     Raises:
-        ConfigError: naming the file and every field that is wrong.
+        ConfigError: naming the file and every field that is wrong, or state that would grow for ever.
     """
     environment = dict(os.environ) if environment is None else environment
     try:
@@ -66,11 +67,13 @@ def load(path: Path, environment: dict[str, str] | None = None) -> Pipeline:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: a pipeline file is a mapping with name, streams, relations, lookup, join")
     try:
-        return Pipeline.model_validate(_fill_values(document, environment))
+        pipeline = Pipeline.model_validate(_fill_values(document, environment))
+        require_bounded(pipeline)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: {_explain(error)}") from error
+    return pipeline
 
 
 def _explain(error: ValidationError) -> str:

@@ -1,48 +1,120 @@
-"""The column types of streams and relations, and what each is called in Arrow and DuckDB."""
+"""The types of columns and what each is called in Arrow and DuckDB, and the types of joins."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta agree on
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
-class ColumnType(StrEnum):
-    """A column's type as a pipeline file names it. Timestamps are UTC with microseconds."""
+
+class Kind(StrEnum):
+    """What a column holds, the digits of a decimal aside."""
 
     LONG = "long"
     DOUBLE = "double"
     STRING = "string"
     BOOLEAN = "boolean"
+    DATE = "date"
     TIMESTAMP = "timestamp"
+    DECIMAL = "decimal"
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A column's type; its text is how a pipeline file names it. Timestamps are UTC with microseconds.
+
+    Args:
+        precision, scale: a decimal's digits in all, and those after the point; 0 for every other kind.
+    """
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    LONG: ClassVar[ColumnType]
+    DOUBLE: ClassVar[ColumnType]
+    STRING: ClassVar[ColumnType]
+    BOOLEAN: ClassVar[ColumnType]
+    DATE: ClassVar[ColumnType]
+    TIMESTAMP: ClassVar[ColumnType]
+
+    @classmethod
+    def decimal(cls, precision: int, scale: int) -> ColumnType:
+        """Raises ValueError for digits that no decimal has."""
+        if not (1 <= precision <= DECIMAL_DIGITS and scale <= precision):
+            raise ValueError(
+                f"decimal({precision},{scale}) cannot be: a decimal has 1 to {DECIMAL_DIGITS} digits in all, "
+                "and no more than that after the point"
+            )
+        return cls(Kind.DECIMAL, precision, scale)
+
+    @classmethod
+    def parse(cls, text: str) -> ColumnType:
+        """The type of that name; ValueError, which lists the names, when there is none."""
+        if found := _DECIMAL.fullmatch(text):
+            return cls.decimal(int(found[1]), int(found[2]))
+        plain = [kind.value for kind in Kind if kind is not Kind.DECIMAL]
+        if text in plain:
+            return cls(Kind(text))
+        hint = ""
+        if text.startswith("decimal"):  # inside { }, YAML ends a text without quotes at its comma
+            hint = '; between braces a decimal needs quotes: {price: "decimal(18,2)"}'
+        raise ValueError(f"{text!r} is not one of {', '.join(plain)}, decimal(18,2){hint}")
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
 
     @property
     def duckdb(self) -> str:
-        return _DUCKDB[self]
+        names = {Kind.LONG: "BIGINT", Kind.STRING: "VARCHAR", Kind.TIMESTAMP: "TIMESTAMPTZ"}
+        return names.get(self.kind, str(self).upper())
 
     @property
     def arrow(self) -> pa.DataType:
         import pyarrow as pa
 
-        match self:
-            case ColumnType.LONG:
-                return pa.int64()
-            case ColumnType.DOUBLE:
-                return pa.float64()
-            case ColumnType.STRING:
-                return pa.string()
-            case ColumnType.BOOLEAN:
-                return pa.bool_()
-            case ColumnType.TIMESTAMP:
-                return pa.timestamp("us", "UTC")
+        if self.kind is Kind.DECIMAL:
+            return pa.decimal128(self.precision, self.scale)
+        return {
+            Kind.LONG: pa.int64(),
+            Kind.DOUBLE: pa.float64(),
+            Kind.STRING: pa.string(),
+            Kind.BOOLEAN: pa.bool_(),
+            Kind.DATE: pa.date32(),
+            Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+        }[self.kind]
 
 
-_DUCKDB = {
-    ColumnType.LONG: "BIGINT",
-    ColumnType.DOUBLE: "DOUBLE",
-    ColumnType.STRING: "VARCHAR",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.TIMESTAMP: "TIMESTAMPTZ",
-}
+ColumnType.LONG = ColumnType(Kind.LONG)
+ColumnType.DOUBLE = ColumnType(Kind.DOUBLE)
+ColumnType.STRING = ColumnType(Kind.STRING)
+ColumnType.BOOLEAN = ColumnType(Kind.BOOLEAN)
+ColumnType.DATE = ColumnType(Kind.DATE)
+ColumnType.TIMESTAMP = ColumnType(Kind.TIMESTAMP)
+
+
+class JoinType(StrEnum):
+    """Which rows a join gives beside pairs; `semi` gives each left row that has a partner, and no pairs."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether left rows without a partner are results."""
+        return self in (JoinType.LEFT, JoinType.FULL)
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether right rows without a partner are results."""
+        return self in (JoinType.RIGHT, JoinType.FULL)

@@ -18,6 +18,8 @@ UNITS: dict[str, str] = {
     "join_dropped_rows_total": "rows",
     "join_invalidated_rows_total": "rows",
     "join_purged_rows_total": "rows",
+    "join_unmatched_rows_total": "rows",
+    "join_spent_rows_total": "rows",
     "propagated_punctuations_total": "punctuations",
     "groups_closed_total": "groups",
     "state_rows": "rows",

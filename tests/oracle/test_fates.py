@@ -10,42 +10,50 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endmark.formats.json_records import JsonParser
-from support.payloads import ALIVE, DEAD, PIPELINE, mutants
-from support.verify_oracle import fate
-
-STREAM = PIPELINE.streams["bids"]
-PARSER = JsonParser(STREAM.columns, STREAM.punctuated_on)
+from support.payloads import LISTED, STREAMS, mutants
+from support.verify_fates import fate
 
 
-def fates(values: list[bytes | None]) -> list[Any]:
+def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     """What the parser makes of all values at once: columns of a row, a closed key, or `dead letter`."""
-    parsed = PARSER.parse(pa.array(values, pa.binary()))
+    declared, *_ = STREAMS[stream]
+    parser = JsonParser(declared.columns, declared.punctuated_on)
+    parsed = parser.parse(pa.array(values, pa.binary()))
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
-    found.update(zip(parsed.closed_at.tolist(), parsed.closed.to_pylist(), strict=True))
+    keys = [tuple(key.values()) for key in parsed.closed.to_pylist()]
+    found.update(zip(parsed.closed_at.tolist(), keys, strict=True))
     for rejection in parsed.rejections:
         assert rejection.value == values[rejection.at]
         found[rejection.at] = "dead letter"
     return [found[at] for at in range(len(values))]
 
 
-@pytest.mark.parametrize("case", [*DEAD, *ALIVE])
-def test_listed_value_meets_its_fate(case: str) -> None:
+@pytest.mark.parametrize(("stream", "case"), LISTED)
+def test_listed_value_meets_its_fate(stream: str, case: str) -> None:
     """Alone, each listed value is read as strict JSON is."""
-    value = DEAD[case] if case in DEAD else ALIVE[case][0]
+    value = LISTED[stream, case]
 
-    assert fates([value]) == [fate(STREAM, value)]
+    assert fates(stream, [value]) == [fate(STREAMS[stream][0], value)]
 
 
-def test_listed_values_do_not_spoil_each_other() -> None:
+@pytest.mark.parametrize("stream", STREAMS)
+def test_listed_values_do_not_spoil_each_other(stream: str) -> None:
     """Together in one block, each is read as it is alone."""
-    values = [*DEAD.values(), *(value for value, _ in ALIVE.values())]
+    values = [value for (of, _), value in LISTED.items() if of == stream]
 
-    assert fates(values) == [fate(STREAM, value) for value in values]
+    assert fates(stream, values) == [fate(STREAMS[stream][0], value) for value in values]
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(mutants(), min_size=1, max_size=40))
+@given(st.lists(mutants("one key"), min_size=1, max_size=40))
 def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
     """Small cuts and insertions never make the parser and a strict reading differ."""
-    assert fates(list(values)) == [fate(STREAM, value) for value in values]
+    assert fates("one key", list(values)) == [fate(STREAMS["one key"][0], value) for value in values]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(mutants("many keys"), min_size=1, max_size=40))
+def test_mutants_of_long_punctuations_meet_the_same_fate(values: list[bytes]) -> None:
+    """Nor do they where a punctuation names a value of many columns."""
+    assert fates("many keys", list(values)) == [fate(STREAMS["many keys"][0], value) for value in values]

@@ -9,25 +9,33 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from endmark.state import search, segment_list
-from support.stream_join_driver import run
-from support.stream_join_world import History, expect, histories
+from endmark.state import keys, search, segment_list
+from endmark.types import JoinType
+from support.stream_join_driver import Driver
+from support.stream_join_keys import KINDS, KeyKind
+from support.stream_join_world import expect, histories
+
+_hash = keys.hash_columns
 
 
-@pytest.mark.parametrize("restart", [False, True], ids=["kept", "restored"])
+@pytest.mark.parametrize("kind", JoinType)
 @settings(max_examples=500, deadline=None)
-@given(history=histories())
-def test_engine_equals_definition(restart: bool, history: History) -> None:
-    """Results, violations, announcements and live state are those of the definition, whatever the batches."""
+@given(data=st.data(), key=st.sampled_from(KINDS), restart=st.booleans())
+def test_engine_equals_definition(kind: JoinType, data: st.DataObject, key: KeyKind, restart: bool) -> None:
+    """Results, violations, announcements and live state are those of the definition, whatever the batches and
+    the type of the key, and whether the operator goes on or is restored before every batch."""
+    history = data.draw(histories(kind))
     expected = expect(history)
-    # Small limits, so that merging segments and splitting hot keys happen on a dozen rows.
+    # Small limits, so that merging segments, splitting hot keys and colliding codes happen on a dozen rows.
     with (
         tempfile.TemporaryDirectory() as directory,
         patch.object(segment_list, "FANOUT", 3),
         patch.object(search, "PAIRS_AT_ONCE", 4),
+        patch.object(keys, "hash_columns", lambda columns: _hash(columns) & 1),
     ):
-        actual = run(history, Path(directory), restart=restart)
+        actual = Driver(history, key, Path(directory), restart=restart).run()
 
     assert expected.results == actual.results
     assert expected.violations == actual.violations

@@ -39,5 +39,5 @@ def test_killed_three_times_and_still_right(tmp_path: Path) -> None:
     assert report.ok, report.to_json()
     batch = warehouse.batch()
     assert batch is not None
-    assert batch.batch_id > KILLS
+    assert batch.batch_id >= KILLS  # one batch before each kill at least, and one after the last
     assert sum(table.actual for table in report.tables) > 50_000

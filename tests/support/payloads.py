@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
 
+from endmark.pipeline import Stream
+from support.verify_keys import EVERYTHING
 from support.verify_world import bid, close, instant, make_pipeline
 
 PIPELINE = make_pipeline()
+MANY_KEYS = make_pipeline(keys=EVERYTHING)
 ROW = bid(7, 1.5).value or b""
 PROMISE = close("bids", 7).value or b""
+MANY = close("bids", 0, keys=EVERYTHING).value or b""
 
 
 def having(member: str, text: bytes) -> bytes:
@@ -21,6 +28,8 @@ def having(member: str, text: bytes) -> bytes:
         "price": b"1.5",
         "urgent": b"true",
         "note": b'"n"',
+        "due": b'"2026-01-31"',
+        "tip": b'"1.50"',
         "bid_at": f'"{instant(0)}"'.encode(),
     }
     sound[member] = text
@@ -98,6 +107,33 @@ DEAD = {
     "year 0": having("bid_at", b'"0000-01-01T00:00:00Z"'),
     "time and line break": having("bid_at", rb'"2026-01-01T00:00:00Z\n"'),
     "time in other digits": having("bid_at", '"\u0662\u0660\u0662\u0666-01-01T00:00:00Z"'.encode()),
+    "number for date": having("due", b"20000"),
+    "date with time": having("due", b'"2026-01-31T00:00:00Z"'),
+    "date with zone": having("due", b'"2026-01-31Z"'),
+    "date without zero": having("due", b'"2026-1-31"'),
+    "31 April": having("due", b'"2026-04-31"'),
+    "29 February 1900": having("due", b'"1900-02-29"'),
+    "date in year 0": having("due", b'"0000-01-01"'),
+    "date before Christ": having("due", b'"-0001-01-01"'),
+    "date in five digits": having("due", b'"10000-01-01"'),
+    "date in words": having("due", b'"today"'),
+    "endless date": having("due", b'"infinity"'),
+    "number for decimal": having("tip", b"1.5"),
+    "whole number for decimal": having("tip", b"1"),
+    "decimal with a third place": having("tip", b'"1.234"'),
+    "decimal with a third place of 0": having("tip", b'"1.230"'),
+    "decimal with five whole digits": having("tip", b'"10000"'),
+    "decimal that rounds up to five": having("tip", b'"9999.995"'),
+    "decimal with leading zero": having("tip", b'"01.5"'),
+    "decimal with plus": having("tip", b'"+1.5"'),
+    "decimal with exponent": having("tip", b'"1e2"'),
+    "decimal with comma": having("tip", b'"1,5"'),
+    "decimal with space": having("tip", b'" 1.5"'),
+    "decimal without places": having("tip", b'"1."'),
+    "decimal without whole": having("tip", b'".5"'),
+    "decimal of nothing": having("tip", b'""'),
+    "decimal NaN": having("tip", b'"NaN"'),
+    "decimal in other digits": having("tip", '"\u0661.5"'.encode()),
     "deeply nested": b"[" * 100_000 + b"]" * 100_000,
     "promise of text": PROMISE.replace(b"7", b'"7"'),
     "promise with point": PROMISE.replace(b"7", b"7.0"),
@@ -117,7 +153,7 @@ DEAD = {
     "promise, comma outside": PROMISE[:-1] + b",}",
 }
 
-ALIVE: dict[str, tuple[bytes, dict[str, Any] | int]] = {
+ALIVE: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...]]] = {
     "row": (having("note", b'"x"'), {"note": "x"}),
     "space around": (b" \r\n\t" + ROW + b"\n", {"item_id": 7}),
     "escaped name": (ROW.replace(b"item_id", rb"\u0069tem_id"), {"item_id": 7}),
@@ -139,10 +175,69 @@ ALIVE: dict[str, tuple[bytes, dict[str, Any] | int]] = {
     "largest double": (having("price", b"1.7976931348623157e308"), {"price": 1.7976931348623157e308}),
     "smallest double": (having("price", b"5e-324"), {"price": 5e-324}),
     "double with all digits": (having("price", b"0.30000000000000004"), {"price": 0.30000000000000004}),
-    "promise": (PROMISE, 7),
-    "promise, negative": (PROMISE.replace(b"7", b"-9223372036854775808"), -(2**63)),
-    "promise with space": (b"\n" + PROMISE.replace(b":", b" : ") + b" ", 7),
-    "promise, escaped": (PROMISE.replace(b"$", rb"\u0024"), 7),
+    "29 February 2000": (having("due", b'"2000-02-29"'), {"due": date(2000, 2, 29)}),
+    "first day": (having("due", b'"0001-01-01"'), {"due": date.min}),
+    "last day": (having("due", b'"9999-12-31"'), {"due": date.max}),
+    "escaped date": (having("due", rb'"2026\u002d01-31"'), {"due": date(2026, 1, 31)}),
+    "decimal with fewer places": (having("tip", b'"1.5"'), {"tip": Decimal("1.50")}),
+    "decimal without point": (having("tip", b'"12"'), {"tip": Decimal(12)}),
+    "largest decimal": (having("tip", b'"9999.99"'), {"tip": Decimal("9999.99")}),
+    "smallest decimal": (having("tip", b'"-9999.99"'), {"tip": Decimal("-9999.99")}),
+    "decimal minus zero": (having("tip", b'"-0.00"'), {"tip": Decimal(0)}),
+    "promise": (PROMISE, (7,)),
+    "promise, negative": (PROMISE.replace(b"7", b"-9223372036854775808"), (-(2**63),)),
+    "promise with space": (b"\n" + PROMISE.replace(b":", b" : ") + b" ", (7,)),
+    "promise, escaped": (PROMISE.replace(b"$", rb"\u0024"), (7,)),
+}
+
+# Punctuations of a stream whose key has many columns.
+DEAD_KEYS = {
+    "one column is missing": MANY.replace(b'"open": {"equals": true}, ', b""),
+    "one column twice": MANY.replace(b'"open": {', b'"day": {"equals": "2026-01-01"}, "open": {'),
+    "one column instead of another": MANY.replace(b'"open": {"equals": true}', b'"fee": {"equals": "1.50"}'),
+    "one column more": MANY[:-2] + b', "seller_id": {"equals": 1}}}',
+    "one pattern of two": MANY.replace(b"true", b'true, "equals": true'),
+    "one pattern is no equals": MANY.replace(b'{"equals": true}', b'{"anything": true}'),
+    "one pattern is in a list": MANY.replace(b'{"equals": true}', b'[{"equals": true}]'),
+    "one value is null": MANY.replace(b"true", b"null"),
+    "one value is of another type": MANY.replace(b"true", b'"true"'),
+    "one value is no date": MANY.replace(b"2026-01-01", b"2026-02-30", 1),
+    "one value has too many digits": MANY.replace(b"1.50", b"1.505"),
+    "one value is too large": MANY.replace(b"1.50", b"10000.00"),
+    "one value is a number": MANY.replace(b'"1.50"', b"1.50"),
+    "one value is half a character": MANY.replace(b'a \\"', rb"a \ud800\""),
+    "a comma inside": MANY.replace(b"true}", b"true,}"),
+    "a comma in the middle": MANY[:-2] + b",}}",
+    "no comma": MANY.replace(b"}, ", b"} ", 1),
+}
+KEY = (date(2026, 1, 1), 'a "b" ,}', Decimal("1.50"), True, datetime(2026, 1, 1, tzinfo=UTC))
+ALIVE_KEYS: dict[str, tuple[bytes, tuple[Any, ...]]] = {
+    "as declared": (MANY, KEY),
+    "in another order": (
+        b'{"$punctuation": {"open": {"equals": true}, '
+        + MANY.removeprefix(b'{"$punctuation": {').replace(b'"open": {"equals": true}, ', b""),
+        KEY,
+    ),
+    "with space": (MANY.replace(b":", b" :\n").replace(b"00 :\n00 :\n00", b"00:00:00"), KEY),
+    "with fewer places": (MANY.replace(b"1.50", b"1.5"), KEY),
+    "with an escaped name": (MANY.replace(b"day", rb"\u0064ay"), KEY),
+    "with an escaped text": (MANY.replace(b'"a ', rb'"\u0061 '), KEY),
+    "with an escaped date": (MANY.replace(b"2026-", rb"2026\u002d", 1), KEY),
+    "with a text like a pattern": (
+        MANY.replace(b"a ", rb"\"open\": {\"equals\": false}, "),
+        (KEY[0], '"open": {"equals": false}, "b" ,}', *KEY[2:]),
+    ),
+    "with an empty text": (MANY.replace(rb"a \"b\" ,}", b""), (KEY[0], "", *KEY[2:])),
+}
+# By name: the stream, what is no record of it, and what is.
+STREAMS: dict[str, tuple[Stream, Mapping[str, bytes | None], Mapping[str, tuple[bytes, Any]]]] = {
+    "one key": (PIPELINE.streams["bids"], DEAD, ALIVE),
+    "many keys": (MANY_KEYS.streams["bids"], DEAD_KEYS, ALIVE_KEYS),
+}
+LISTED = {
+    (stream, case): value
+    for stream, (_, dead, alive) in STREAMS.items()
+    for case, value in (*dead.items(), *((case, value) for case, (value, _) in alive.items()))
 }
 
 
@@ -160,13 +255,16 @@ TOKENS = [
     b",}",
     b"2026",
 ]
-SEEDS = [ROW, PROMISE, having("note", "\u00fc\U0001f600".encode().join([b'"', b'"']))]
+SEEDS = {
+    "one key": [ROW, PROMISE, having("note", "\u00fc\U0001f600".encode().join([b'"', b'"']))],
+    "many keys": [MANY],
+}
 
 
 @st.composite
-def mutants(draw: st.DrawFn) -> bytes:
-    """A sound value with a few small cuts and insertions."""
-    value = draw(st.sampled_from(SEEDS))
+def mutants(draw: st.DrawFn, stream: str) -> bytes:
+    """A sound value of a stream with a few small cuts and insertions."""
+    value = draw(st.sampled_from(SEEDS[stream]))
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(value)))
         cut = draw(st.integers(0, 3))

@@ -1,4 +1,4 @@
-"""Runs the segment engine over a history, batch by batch, restored from its own snapshot in between."""
+"""Runs the segment engine over a history, batch by batch, with keys of any kind."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from endmark.joins.residual import Residual
 from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
-from endmark.joins.stream_join import StreamJoin
-from endmark.state.segment import sort_by_key
+from endmark.joins.stream_join import BatchOutput, StreamJoin
 from endmark.state.store import SegmentStore
+from endmark.types import JoinType
 from support.memory_store import MemoryBlobs
-from support.stream_join_world import PARTITIONS, SIDES, Event, History, SideName
+from support.stream_join_keys import KeyKind
+from support.stream_join_world import PARTITIONS, SIDES, Coordinates, Event, History, Result, SideName
 
 Tagged = tuple[int, int, Event]
+_NUMBERS = ("value", "partition", "offset")
 
 
 @dataclass
 class Actual:
-    results: Counter[tuple[tuple[int, int], tuple[int, int]]] = field(default_factory=Counter)
+    results: Counter[Result] = field(default_factory=Counter)
     violations: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
     announced: list[int] = field(default_factory=list)
     too_late: list[int] = field(default_factory=list)  # keys with a result after their announcement
     state_rows: int = 0
 
 
-def spec(history: History, side: SideName) -> SideSpec:
+def schema(key: KeyKind, side: SideName) -> pa.Schema:
+    kinds = [("time", pa.timestamp("us", "UTC")), *((name, pa.int64()) for name in _NUMBERS)]
+    fields = [*zip(key.spec("").columns, key.types, strict=True), *kinds]
+    return pa.schema([(f"{side}_{name}", kind) for name, kind in fields])
+
+
+def spec(history: History, key: KeyKind, side: SideName) -> SideSpec:
     return SideSpec(
         name=side,
-        key=f"{side}_key",
+        key=key.spec(f"{side}_"),
         time=f"{side}_time",
+        schema=schema(key, side),
         partition=f"{side}_partition",
         offset=f"{side}_offset",
         window=history.windows[side],
@@ -41,77 +52,106 @@ def spec(history: History, side: SideName) -> SideSpec:
     )
 
 
-def run(history: History, directory: Path, *, restart: bool) -> Actual:
+class Driver:
     """Every batch in turn; with `restart`, a fresh operator continues from the snapshot each time."""
-    blobs, actual = MemoryBlobs(), Actual()
-    specs = [spec(history, side) for side in SIDES]
-    join = StreamJoin(specs[0], specs[1], SegmentStore(blobs, directory))
-    for batch in history.batches():
-        if restart:
-            for copy in directory.iterdir():
-                copy.unlink()
-            join = StreamJoin(specs[0], specs[1], SegmentStore(blobs, directory), join.snapshot())
-        inputs = [_input(history, side, batch[side], actual) for side in SIDES]
-        for result in join.process(*inputs):
-            _collect(result, actual)
-        for violation in join.output.violations:
-            for partition, offset in _coordinates(violation.rows, violation.side):
-                actual.violations[violation.side, violation.reason, partition, offset] += 1
-        actual.announced += join.output.announced.tolist()
-    actual.state_rows = join.left.rows.rows + join.right.rows.rows
-    return actual
+
+    def __init__(self, history: History, key: KeyKind, directory: Path, *, restart: bool) -> None:
+        self._history = history
+        self._key = key
+        self._directory = directory
+        self._restart = restart
+        self._blobs = MemoryBlobs()
+        self._actual = Actual()
+        self._join = self._operator(None)
+
+    def _operator(self, snapshot: bytes | None) -> StreamJoin:
+        left, right = (spec(self._history, self._key, side) for side in SIDES)
+        residual = None
+        if self._history.residual:
+            residual = Residual("left_value <= right_value", ("left_value", "right_value"))
+        store = SegmentStore(self._blobs, self._directory)
+        return StreamJoin(left, right, store, kind=self._history.kind, residual=residual, restored=snapshot)
+
+    def run(self) -> Actual:
+        for batch in self._history.batches():
+            if self._restart:
+                for copy in self._directory.iterdir():
+                    copy.unlink()
+                self._join = self._operator(self._join.snapshot())
+            left, right = (self._input(side, batch[side]) for side in SIDES)
+            for result in self._join.process(left, right):
+                self._collect(result)
+            self._note(self._join.output)
+        self._actual.state_rows = self._join.left.rows.rows + self._join.right.rows.rows
+        return self._actual
+
+    def _input(self, side: SideName, events: list[Tagged]) -> SideInput:
+        good: list[Tagged] = []
+        newest: dict[int, int] = {}
+        for partition in range(PARTITIONS):
+            rows = [tagged for tagged in events if tagged[0] == partition and tagged[2].time is not None]
+            times = np.array([event.time for _, _, event in rows], np.int64)
+            late, last = late_rows(times, NEVER, self._history.lateness[side])
+            if rows:
+                newest[partition] = last
+            for tagged, is_late in zip(rows, late, strict=True):
+                if is_late:
+                    self._actual.violations[side, "late", tagged[0], tagged[1]] += 1
+                else:
+                    good.append(tagged)
+        closing = [tagged for tagged in events if tagged[2].time is None]
+        return SideInput(
+            rows=self._rows(good, side) if good else None,
+            punctuations=self._punctuations(closing) if closing else None,
+            newest=newest,
+        )
+
+    def _rows(self, tagged: list[Tagged], side: SideName) -> pa.RecordBatch:
+        key, events = self._key.spec(f"{side}_"), [event for _, _, event in tagged]
+        numbers = [[event.value for event in events], [p for p, _, _ in tagged], [o for _, o, _ in tagged]]
+        columns = [
+            *self._key.columns([event.key for event in events]),
+            pa.array([event.time for event in events], pa.timestamp("us", "UTC")),
+            *(pa.array(column, pa.int64()) for column in numbers),
+        ]
+        return key.sorted(key.coded(pa.record_batch(columns, schema=schema(self._key, side))))
+
+    def _punctuations(self, tagged: list[Tagged]) -> pa.RecordBatch:
+        key = self._key.spec("").shared
+        columns = [
+            *self._key.columns([event.key for _, _, event in tagged]),
+            pa.array([partition for partition, _, _ in tagged], pa.int64()),
+            pa.array([offset for _, offset, _ in tagged], pa.int64()),
+        ]
+        return key.coded(pa.record_batch(columns, names=[*key.columns, "partition", "offset"]))
+
+    def _collect(self, result: pa.RecordBatch) -> None:
+        sides = SIDES[:1] if self._history.kind is JoinType.SEMI else SIDES
+        names = [name for side in sides for name in schema(self._key, side).names]
+        assert result.schema.names == names
+        left = _coordinates(result, "left")
+        right = _coordinates(result, "right") if len(sides) == 2 else [None] * len(left)
+        self._actual.results.update(zip(left, right, strict=True))
+        keys = [
+            pc.coalesce(*(result.column(f"{side}_{name}") for side in sides))
+            for name in self._key.spec("").columns
+        ]
+        announced = set(self._actual.announced)
+        self._actual.too_late += [key for key in self._key.numbers(keys) if key in announced]
+
+    def _note(self, output: BatchOutput) -> None:
+        for violation in output.violations:
+            for at in _coordinates(violation.rows, violation.side):
+                assert at is not None
+                self._actual.violations[violation.side, violation.reason, *at] += 1
+        if output.announced is not None:
+            keys = self._key.spec("").shared
+            codes = keys.keys(output.announced).codes.tolist()
+            assert codes == sorted(codes)
+            columns = [output.announced.column(name) for name in keys.columns]
+            self._actual.announced += self._key.numbers(columns)
 
 
-def _input(history: History, side: SideName, events: list[Tagged], actual: Actual) -> SideInput:
-    good: list[Tagged] = []
-    newest: dict[int, int] = {}
-    for partition in range(PARTITIONS):
-        rows = [tagged for tagged in events if tagged[0] == partition and tagged[2].time is not None]
-        times = np.array([event.time for _, _, event in rows], np.int64)
-        late, last = late_rows(times, NEVER, history.lateness[side])
-        if rows:
-            newest[partition] = last
-        for tagged, is_late in zip(rows, late, strict=True):
-            if is_late:
-                actual.violations[side, "late", tagged[0], tagged[1]] += 1
-            else:
-                good.append(tagged)
-    closing = [tagged for tagged in events if tagged[2].time is None]
-    return SideInput(
-        rows=sort_by_key(_rows(good, side), f"{side}_key") if good else None,
-        punctuations=_punctuations(closing) if closing else None,
-        newest=newest,
-    )
-
-
-def _rows(tagged: list[Tagged], side: SideName) -> pa.RecordBatch:
-    return pa.record_batch(
-        {
-            f"{side}_key": pa.array([event.key for _, _, event in tagged], pa.int64()),
-            f"{side}_time": pa.array([event.time for _, _, event in tagged], pa.timestamp("us", "UTC")),
-            f"{side}_partition": pa.array([partition for partition, _, _ in tagged], pa.int64()),
-            f"{side}_offset": pa.array([offset for _, offset, _ in tagged], pa.int64()),
-        }
-    )
-
-
-def _punctuations(tagged: list[Tagged]) -> pa.RecordBatch:
-    return pa.record_batch(
-        {
-            "key": pa.array([event.key for _, _, event in tagged], pa.int64()),
-            "partition": pa.array([partition for partition, _, _ in tagged], pa.int64()),
-            "offset": pa.array([offset for _, offset, _ in tagged], pa.int64()),
-        }
-    )
-
-
-def _coordinates(rows: pa.RecordBatch, side: str) -> list[tuple[int, int]]:
+def _coordinates(rows: pa.RecordBatch, side: str) -> list[Coordinates | None]:
     columns = [rows.column(f"{side}_{name}").to_pylist() for name in ("partition", "offset")]
-    return list(zip(*columns, strict=True))
-
-
-def _collect(result: pa.RecordBatch, actual: Actual) -> None:
-    pairs = zip(_coordinates(result, "left"), _coordinates(result, "right"), strict=True)
-    actual.results.update(pairs)
-    announced = set(actual.announced)
-    actual.too_late += [key for key in result.column("left_key").to_pylist() if key in announced]
+    return [None if at[0] is None else at for at in zip(*columns, strict=True)]

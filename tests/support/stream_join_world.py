@@ -8,6 +8,8 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
+from endmark.types import JoinType
+
 SideName = Literal["left", "right"]
 SIDES: tuple[SideName, SideName] = ("left", "right")
 PARTITIONS = 2
@@ -15,18 +17,26 @@ PARTITIONS = 2
 
 @dataclass(frozen=True)
 class Event:
-    """A row, or with `time` None a punctuation. A key lives in partition `key % PARTITIONS`."""
+    """A row, or with `time` None a punctuation. A key lives in partition `key % PARTITIONS`.
+
+    `key` is a number; `stream_join_keys` says what the engine sees of it.
+    """
 
     key: int
     time: int | None
+    value: int = 0
 
 
 @dataclass(frozen=True)
 class History:
     """Streams as partitions of events in offset order, and the batches they are read in.
 
-    `cuts[b][side][partition]` is how many events batch b reads.
+    `cuts[b][side][partition]` is how many events batch b reads. With `residual`, a pair also needs
+    `left.value <= right.value`.
     """
+
+    kind: JoinType
+    residual: bool
 
     streams: dict[SideName, list[list[Event]]]
     windows: dict[SideName, int | None]
@@ -50,12 +60,16 @@ class History:
         return batches
 
 
+Coordinates = tuple[int, int]
+Result = tuple[Coordinates | None, Coordinates | None]
+
+
 @dataclass
 class Expected:
-    """By definition: results as (left offset pair, right offset pair), violations, announced keys, and how
-    many rows can still meet a partner."""
+    """By definition: results as (left offset pair, right offset pair) with None for nulls and for the right
+    of a semi join, violations, announced keys, and how many rows are still needed."""
 
-    results: Counter[tuple[tuple[int, int], tuple[int, int]]] = field(default_factory=Counter)
+    results: Counter[Result] = field(default_factory=Counter)
     violations: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
     announced: set[int] = field(default_factory=set)
     state_rows: int = 0
@@ -68,20 +82,35 @@ def expect(history: History) -> Expected:
     closed: dict[SideName, set[int]] = {}
     for side in SIDES:
         rows[side], closed[side] = _processed(history, side, expected)
-    for p, o, left in rows["left"]:
-        for q, r, right in rows["right"]:
-            if left.key == right.key and _joins(history, left, right):
-                expected.results[(p, o), (q, r)] += 1
+    pairs = [
+        ((p, o), (q, r))
+        for p, o, left in rows["left"]
+        for q, r, right in rows["right"]
+        if _joins(history, left, right)
+    ]
+    matched: dict[SideName, set[Coordinates]] = {
+        "left": {one for one, _ in pairs},
+        "right": {other for _, other in pairs},
+    }
+    semi = history.kind is JoinType.SEMI
+    expected.results.update([(left, None) for left in matched["left"]] if semi else pairs)
+    kept = {"left": history.kind.keeps_left, "right": history.kind.keeps_right}
     for side, other in (SIDES, SIDES[::-1]):
         for key in closed[side]:
             times = [e.time for _, _, e in rows[side] if e.key == key and e.time is not None]
             last = max(times, default=None)
-            if last is None or key in closed[other] or _left_window(history, side, other, last):
+            over = last is None or key in closed[other] or _left_window(history, side, other, last)
+            # Rows of a preserved side are results without a partner, so that side must have closed it too.
+            if over and (key in closed[other] or not kept[other]):
                 expected.announced.add(key)
-        for _, _, event in rows[side]:
+        for partition, offset, event in rows[side]:
             assert event.time is not None
+            row = partition, offset
             over = event.key in closed[other] or _left_window(history, side, other, event.time)
-            expected.state_rows += not over
+            if over and kept[side] and row not in matched[side]:
+                expected.results[(row, None) if side == "left" else (None, row)] += 1
+            spent = semi and side == "left" and row in matched[side]
+            expected.state_rows += not over and not spent
     return expected
 
 
@@ -108,6 +137,8 @@ def _processed(
 def _joins(history: History, left: Event, right: Event) -> bool:
     assert left.time is not None
     assert right.time is not None
+    if left.key != right.key or (history.residual and left.value > right.value):
+        return False
     window = history.windows["left" if left.time <= right.time else "right"]
     return window is None or abs(left.time - right.time) <= window
 
@@ -132,18 +163,21 @@ def _events(draw: st.DrawFn, partition: int) -> list[Event]:
             events.append(Event(key, None))
         else:
             time = max(0, time + draw(st.integers(-2, 4)))
-            events.append(Event(key, time))
+            events.append(Event(key, time, draw(st.integers(0, 2))))
     return events
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
+def histories(draw: st.DrawFn, kind: JoinType) -> History:
     """Tiny domains: six keys, two partitions a side, a few time steps; collisions find join bugs."""
-    streams = {side: [_events(draw, partition) for partition in range(PARTITIONS)] for side in SIDES}
-    windows = {side: draw(st.sampled_from([None, 0, 1, 3, 6])) for side in SIDES}
-    lateness = {side: draw(st.integers(0, 2)) for side in SIDES}
-    cuts = [
-        {side: [draw(st.integers(0, 5)) for _ in range(PARTITIONS)] for side in SIDES}
-        for _ in range(draw(st.integers(0, 5)))
-    ]
-    return History(streams, windows, lateness, cuts)
+    return History(
+        kind=kind,
+        residual=draw(st.booleans()),
+        streams={side: [_events(draw, partition) for partition in range(PARTITIONS)] for side in SIDES},
+        windows={side: draw(st.sampled_from([None, 0, 1, 3, 6])) for side in SIDES},
+        lateness={side: draw(st.integers(0, 2)) for side in SIDES},
+        cuts=[
+            {side: [draw(st.integers(0, 5)) for _ in range(PARTITIONS)] for side in SIDES}
+            for _ in range(draw(st.integers(0, 5)))
+        ],
+    )

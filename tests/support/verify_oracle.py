@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from endmark.pipeline import Pipeline, Stream
-from endmark.types import ColumnType
+from endmark.types import JoinType
+from support.verify_fates import Key, fate
 from support.verify_world import PARTITIONS, Record, Row, locate
 
-INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 Sellers = Mapping[int, tuple[str | None, float | None]]
-
-
-class Members(list[tuple[str, Any]]):
-    """A JSON object as its members in order, doubled ones included."""
+Pair = tuple["Line", "Line"]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row, or a punctuation of a key, with its place."""
+    """A row or a punctuation of a key, with its place; `columns` is empty for a punctuation."""
 
     partition: int
     offset: int
-    columns: dict[str, Any] | None
-    closes: int | None
+    key: Key
+    columns: dict[str, Any]
 
 
 @dataclass
@@ -42,200 +36,178 @@ class Expected:
     violations: list[Row] = field(default_factory=list)
 
 
-def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | int | Literal["dead letter"]:
-    """The columns of a row, the key that a punctuation closes, or that it is a dead letter."""
-    try:
-        document = json.loads(
-            (value or b"").decode("utf-8"), object_pairs_hook=Members, parse_constant=_refuse
-        )
-    except (ValueError, RecursionError):
-        return "dead letter"
-    if not isinstance(document, Members):
-        return "dead letter"
-    match document:
-        case [("$punctuation", Members() as pattern)]:
-            match pattern:
-                case [(on, Members() as bound)] if on == stream.punctuated_on:
-                    match bound:
-                        case [("equals", key)] if _is_long(key):
-                            return int(key)
-            return "dead letter"
-    if sorted(name for name, _ in document) != sorted(stream.columns):
-        return "dead letter"
-    columns = {name: _read(stream.columns[name], cell) for name, cell in document}
-    return "dead letter" if None in columns.values() else columns
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
-
-
-def _is_long(cell: Any) -> bool:
-    return type(cell) is int and -(2**63) <= cell < 2**63
-
-
-def _read(kind: ColumnType, cell: Any) -> Any:
-    match kind:
-        case ColumnType.LONG:
-            return cell if _is_long(cell) else None
-        case ColumnType.DOUBLE:
-            return _finite(cell) if type(cell) in (int, float) else None
-        case ColumnType.BOOLEAN:
-            return cell if type(cell) is bool else None
-        case ColumnType.STRING:
-            return cell if type(cell) is str and cell == cell.encode("utf-8", "ignore").decode() else None
-        case ColumnType.TIMESTAMP:
-            return _instant(cell) if type(cell) is str else None
-
-
-def _instant(cell: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(cell) if INSTANT.fullmatch(cell) else None
-    except ValueError:
-        return None
-
-
-def _finite(number: float) -> float | None:
-    try:
-        return float(number) if math.isfinite(float(number)) else None
-    except OverflowError:
-        return None
-
-
-def recompute(pipeline: Pipeline, records: Iterable[Record], sellers: Sellers) -> Expected:
+def recompute(
+    pipeline: Pipeline,
+    records: Iterable[Record],
+    sellers: Sellers,
+    condition: Callable[[dict[str, Any]], bool] = lambda pair: True,
+) -> Expected:
+    """`condition` is what `join.where` says, of a pair's columns."""
     expected = Expected()
-    located = locate(records)
-    lines = {name: _read_lines(pipeline.streams[name], located, expected) for name in pipeline.sides}
-    processed = {name: _judge(pipeline.streams[name], lines[name], expected) for name in pipeline.sides}
-    live = {name: _look_up(pipeline, name, processed[name], sellers) for name in pipeline.sides}
-    pairs = _join(pipeline, live)
-    for left, right in pairs:
-        expected.results.append((*_side(pipeline, left, sellers, 0), *_side(pipeline, right, sellers, 1)))
-    final = _final(pipeline, lines, live)
-    for key in sorted({left.columns["item_id"] for left, _ in pairs if left.columns} & final):
-        expected.groups.append(_group(pipeline, key, expected.results))
+    world = _World(pipeline, sellers, list(records), expected)
+    pairs = [pair for pair in world.pairs() if condition(world.shown(*pair))]
+    expected.results += [tuple(row.values()) for row in world.results(pairs)]
+    expected.groups += world.groups(world.results(pairs))
     return expected
 
 
-def _read_lines(
-    stream: Stream, located: list[tuple[str, int, int, bytes | None]], expected: Expected
-) -> list[Line]:
-    lines = []
-    for topic, partition, offset, value in located:
-        if topic != stream.topic:
-            continue
-        found = fate(stream, value)
-        if found == "dead letter":
-            expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
-        elif isinstance(found, int):
-            lines.append(Line(partition, offset, None, found))
-        elif isinstance(found, dict):
-            lines.append(Line(partition, offset, found, None))
-    return lines
+class _World:
+    def __init__(
+        self, pipeline: Pipeline, sellers: Sellers, records: list[Record], expected: Expected
+    ) -> None:
+        self.pipeline = pipeline
+        self.sellers = sellers
+        self.streams = [pipeline.streams[name] for name in pipeline.sides]
+        self.windows = (pipeline.join.window.left, pipeline.join.window.right)
+        kind = pipeline.join.type
+        self.kept = (kind in (JoinType.LEFT, JoinType.FULL), kind in (JoinType.RIGHT, JoinType.FULL))
+        located = locate(records)
+        self.lines = [self._read(stream, located, expected) for stream in self.streams]
+        self.closed = [{line.key for line in lines if not line.columns} for lines in self.lines]
+        self.live = [self._processed(side, expected) for side in (0, 1)]
+        self.progress = [self._progress(side) for side in (0, 1)]
 
-
-def _judge(stream: Stream, lines: list[Line], expected: Expected) -> list[Line]:
-    processed = []
-    time = stream.event_time.column
-    for line in lines:
-        if line.columns is None:
-            continue
-        before = [
-            other for other in lines if other.partition == line.partition and other.offset < line.offset
-        ]
-        times = [other.columns[time] for other in before if other.columns is not None]
-        if any(other.closes == line.columns["item_id"] for other in before if other.closes is not None):
-            reason = "closed"
-        elif any(other - line.columns[time] > stream.event_time.lateness for other in times):
-            reason = "late"
-        else:
-            processed.append(line)
-            continue
-        place = (stream.topic, line.partition, line.offset)
-        expected.violations.append((*place, reason, line.columns[time], "{}"))
-    return processed
-
-
-def _look_up(pipeline: Pipeline, stream: str, lines: list[Line], sellers: Sellers) -> list[Line]:
-    if stream != pipeline.lookup.stream:
-        return lines
-    return [line for line in lines if line.columns is not None and line.columns["seller_id"] in sellers]
-
-
-def _time(pipeline: Pipeline, side: int, line: Line) -> datetime:
-    assert line.columns is not None
-    moment: datetime = line.columns[pipeline.streams[pipeline.sides[side]].event_time.column]
-    return moment
-
-
-def _join(pipeline: Pipeline, live: dict[str, list[Line]]) -> list[tuple[Line, Line]]:
-    pairs = []
-    left_name, right_name = pipeline.sides
-    for left in live[left_name]:
-        for right in live[right_name]:
-            assert left.columns is not None
-            assert right.columns is not None
-            if left.columns["item_id"] != right.columns["item_id"]:
+    def _read(
+        self, stream: Stream, located: list[tuple[str, int, int, bytes | None]], expected: Expected
+    ) -> list[Line]:
+        lines = []
+        for topic, partition, offset, value in located:
+            if topic != stream.topic:
                 continue
-            ahead = _time(pipeline, 1, right) - _time(pipeline, 0, left)
-            window = pipeline.join.window.left if ahead >= timedelta(0) else pipeline.join.window.right
-            if window is None or abs(ahead) <= window:
-                pairs.append((left, right))
-    return pairs
+            found = fate(stream, value)
+            if isinstance(found, str):
+                expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
+            elif isinstance(found, tuple):
+                key = dict(zip(stream.punctuated_on, found, strict=True))
+                lines.append(Line(partition, offset, self._key(key), {}))
+            else:
+                lines.append(Line(partition, offset, self._key(found), found))
+        return lines
 
+    def _key(self, columns: dict[str, Any]) -> Key:
+        return tuple(columns[name] for name in self.pipeline.join.on)
 
-def _side(pipeline: Pipeline, line: Line, sellers: Sellers, side: int) -> Row:
-    stream = pipeline.sides[side]
-    assert line.columns is not None
-    own = tuple(line.columns[name] for name in pipeline.streams[stream].columns)
-    found = sellers[line.columns["seller_id"]] if stream == pipeline.lookup.stream else ()
-    return (*own, *found, line.partition, line.offset)
+    def _time(self, side: int, line: Line) -> datetime:
+        moment: datetime = line.columns[self.streams[side].event_time.column]
+        return moment
 
-
-def _final(pipeline: Pipeline, lines: dict[str, list[Line]], live: dict[str, list[Line]]) -> set[int]:
-    final = set()
-    windows = (pipeline.join.window.left, pipeline.join.window.right)
-    for side, stream in enumerate(pipeline.sides):
-        other = pipeline.sides[1 - side]
-        closed_by_other = {line.closes for line in lines[other]}
-        progress = _progress(pipeline, 1 - side, lines[other])
-        for key in {line.closes for line in lines[stream] if line.closes is not None}:
-            times = [
-                _time(pipeline, side, line)
-                for line in live[stream]
-                if line.columns is not None and line.columns["item_id"] == key
+    def _processed(self, side: int, expected: Expected) -> list[Line]:
+        """Rows that enter the join."""
+        stream, processed = self.streams[side], []
+        for line in self.lines[side]:
+            if not line.columns:
+                continue
+            before = [
+                other
+                for other in self.lines[side]
+                if other.partition == line.partition and other.offset < line.offset
             ]
-            window = windows[side]
-            left_behind = (
-                progress is not None
-                and window is not None
-                and max(times, default=progress) + window < progress
-            )
-            if not times or key in closed_by_other or left_behind:
-                final.add(key)
-    return final
+            times = [self._time(side, other) for other in before if other.columns]
+            moment = self._time(side, line)
+            if any(other - moment > stream.event_time.lateness for other in times):
+                reason = "late"
+            elif any(other.key == line.key for other in before if not other.columns):
+                reason = "closed"
+            else:
+                processed.append(line)
+                continue
+            expected.violations.append((stream.topic, line.partition, line.offset, reason, moment, "{}"))
+        if self.pipeline.sides[side] != self.pipeline.lookup.stream:
+            return processed
+        return [line for line in processed if line.columns["seller_id"] in self.sellers]
 
+    def _progress(self, side: int) -> datetime | None:
+        newest = []
+        for partition in range(PARTITIONS):
+            times = [
+                self._time(side, line)
+                for line in self.lines[side]
+                if line.partition == partition and line.columns
+            ]
+            if not times:
+                return None
+            newest.append(max(times))
+        return min(newest) - self.streams[side].event_time.lateness
 
-def _progress(pipeline: Pipeline, side: int, lines: list[Line]) -> datetime | None:
-    newest = []
-    for partition in range(PARTITIONS):
-        times = [
-            _time(pipeline, side, line) for line in lines if line.partition == partition and line.columns
+    def pairs(self) -> list[Pair]:
+        return [
+            (left, right)
+            for left in self.live[0]
+            for right in self.live[1]
+            if left.key == right.key and self._within(self._time(1, right) - self._time(0, left))
         ]
-        if not times:
-            return None
-        newest.append(max(times))
-    return min(newest) - pipeline.streams[pipeline.sides[side]].event_time.lateness
 
+    def _within(self, ahead: timedelta) -> bool:
+        window = self.windows[0 if ahead >= timedelta(0) else 1]
+        return window is None or abs(ahead) <= window
 
-def _group(pipeline: Pipeline, key: int, results: list[Row]) -> Row:
-    names = list(pipeline.result_columns())
-    rows = [dict(zip(names, row, strict=True)) for row in results]
-    rows = [row for row in rows if row["items_item_id"] == key]
+    def results(self, pairs: list[Pair]) -> list[dict[str, Any]]:
+        if self.pipeline.join.type is JoinType.SEMI:
+            found = [left for left in self.live[0] if any(pair[0] is left for pair in pairs)]
+            return [self._side(0, left) for left in found]
+        alone = [self._alone(side, pairs) if self.kept[side] else [] for side in (0, 1)]
+        left_alone = [self.shown(line, None) for line in alone[0]]
+        right_alone = [self.shown(None, line) for line in alone[1]]
+        return [self.shown(*pair) for pair in pairs] + left_alone + right_alone
 
-    def highest(column: str) -> Any:
-        return max((row[column] for row in rows if row[column] is not None), default=None)
+    def _alone(self, side: int, pairs: list[Pair]) -> list[Line]:
+        return [
+            line
+            for line in self.live[side]
+            if not any(pair[side] is line for pair in pairs) and self._is_over(side, line)
+        ]
 
-    seller = f"{pipeline.lookup.stream}_seller_id"
-    measures = (highest(column) for column in ("bids_price", "bids_bid_at", seller, "sellers_name"))
-    return (key, len(rows), *measures)
+    def _is_over(self, side: int, line: Line) -> bool:
+        """Whether no row to come of the other side can be this row's partner."""
+        return line.key in self.closed[1 - side] or self._has_left(side, self._time(side, line))
+
+    def _has_left(self, side: int, moment: datetime) -> bool:
+        progress, window = self.progress[1 - side], self.windows[side]
+        return progress is not None and window is not None and moment + window < progress
+
+    def shown(self, left: Line | None, right: Line | None) -> dict[str, Any]:
+        return self._side(0, left) | self._side(1, right)
+
+    def _side(self, side: int, line: Line | None) -> dict[str, Any]:
+        name = self.pipeline.sides[side]
+        columns = list(self.pipeline.side_columns(name))
+        if line is None:
+            return dict.fromkeys(columns)
+        looked_up = name == self.pipeline.lookup.stream
+        found = self.sellers[line.columns["seller_id"]] if looked_up else ()
+        own = (line.columns[column] for column in self.streams[side].columns)
+        return dict(zip(columns, (*own, *found, line.partition, line.offset), strict=True))
+
+    def _is_final(self, key: Key) -> bool:
+        """Whether no result to come can have this key."""
+        if key in self.closed[0] and key in self.closed[1]:
+            return True
+        for side in (0, 1):
+            times = [self._time(side, line) for line in self.live[side] if line.key == key]
+            over = all(self._has_left(side, moment) for moment in times)
+            if key in self.closed[side] and over and not self.kept[1 - side]:
+                return True
+        return False
+
+    def groups(self, results: list[dict[str, Any]]) -> list[Row]:
+        by_key: dict[Key, list[dict[str, Any]]] = {}
+        for row in results:
+            sides = (self._key_of(name, row) for name in self.pipeline.sides)
+            by_key.setdefault(next(key for key in sides if None not in key), []).append(row)
+        return [self._group(key, rows) for key, rows in by_key.items() if self._is_final(key)]
+
+    def _key_of(self, stream: str, row: dict[str, Any]) -> Key:
+        return tuple(row.get(f"{stream}_{column}") for column in self.pipeline.join.on)
+
+    def _group(self, key: Key, rows: list[dict[str, Any]]) -> Row:
+        found = dict(zip(self.pipeline.join.on, key, strict=True))
+        group = [found[name] for name in self.pipeline.aggregate.by]
+        for measure in self.pipeline.aggregate.measures.values():
+            if measure.column is None:
+                group.append(len(rows))
+                continue
+            column = measure.column.replace(".", "_")
+            if column == "sellers_seller_id":
+                column = f"{self.pipeline.lookup.stream}_seller_id"
+            group.append(max((row[column] for row in rows if row[column] is not None), default=None))
+        return tuple(group)

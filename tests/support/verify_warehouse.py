@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from endmark.pipeline import Pipeline
+from endmark.types import JoinType
 from endmark.verify.report import VerifyReport
 from endmark.verify.run import verify_records
 from support.verify_oracle import Expected, Sellers, recompute
@@ -35,17 +36,21 @@ RECORDS: list[Record] = [
     raw("bids", b"", 1),
     raw("items", None),
     raw("items", b'{"item_id": 1}'),
+    item(5, 4),
+    close("bids", 5),
+    bid(7, 4),
+    close("items", 7),
 ]
 
 
 class Warehouse:
     """Delta tables that can be wrong on purpose: the right rows, changed, and then verified."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: JoinType = JoinType.INNER) -> None:
         self.path = directory / "warehouse"
         url = f"sqlite:///{directory / 'r.db'}"
         seed_sellers(url, SELLERS)
-        self.pipeline: Pipeline = make_pipeline(url)
+        self.pipeline: Pipeline = make_pipeline(url, kind=kind)
         self.rows: Expected = recompute(self.pipeline, RECORDS, SELLERS)
 
     def verify(self) -> VerifyReport:

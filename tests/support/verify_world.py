@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from deltalake import write_deltalake
 
 from endmark.pipeline import Pipeline
-from endmark.types import ColumnType
+from endmark.types import ColumnType, JoinType
 from endmark.verify.consume import SCHEMA, Range
+from support.verify_keys import LONG, KeyKind
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 2
@@ -38,78 +39,99 @@ def make_pipeline(
     lateness: tuple[int, int] = (0, 0),
     lookup: str = "bids",
     punctuated: tuple[bool, bool] = (True, True),
+    keys: KeyKind = LONG,
+    kind: JoinType = JoinType.INNER,
+    where: str | None = None,
 ) -> Pipeline:
     """Auctions with few columns; windows and lateness in seconds, for items and bids."""
-    common = {"item_id": "long", "seller_id": "long"}
-    items = {
-        "topic": "all.items",
-        "columns": common | {"listed_at": "timestamp"},
-        "event_time": {"column": "listed_at", "lateness": timedelta(seconds=lateness[0])},
+    own = {
+        "items": {"listed_at": "timestamp"},
+        "bids": {
+            "price": "double",
+            "urgent": "boolean",
+            "note": "string",
+            "due": "date",
+            "tip": "decimal(6,2)",
+            "bid_at": "timestamp",
+        },
     }
-    bids = {
-        "topic": "all.bids",
-        "columns": common | {"price": "double", "urgent": "boolean", "note": "string", "bid_at": "timestamp"},
-        "event_time": {"column": "bid_at", "lateness": timedelta(seconds=lateness[1])},
+    streams = {
+        stream: {
+            "topic": f"all.{stream}",
+            "columns": keys.types | {"seller_id": "long"} | columns,
+            "event_time": {"column": list(columns)[-1], "lateness": timedelta(seconds=allowed)},
+            "punctuated_on": list(keys.types) if promises else [],
+        }
+        for (stream, columns), allowed, promises in zip(own.items(), lateness, punctuated, strict=True)
     }
-    for stream, promises in zip((items, bids), punctuated, strict=True):
-        if promises:
-            stream["punctuated_on"] = "item_id"
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
-    columns = {"seller_id": "long", "name": "string", "rating": "double"}
+    sellers = {"seller_id": "long", "name": "string", "rating": "double"}
+    on = list(keys.types)
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": {"items": items, "bids": bids},
+            "streams": streams,
             "relations": {
-                "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": columns}
+                "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": sellers}
             },
             "lookup": {"stream": lookup, "relation": "sellers", "key": "seller_id"},
             "join": {
                 "left": "items",
                 "right": "bids",
-                "on": "item_id",
+                "on": on,
+                "type": kind,
+                "where": where,
                 "window": {"left": left, "right": right},
             },
-            "aggregate": {
-                "by": "item_id",
-                "measures": {
-                    "bids": "count",
-                    "best": {"max": "bids.price"},
-                    "last": {"max": "bids.bid_at"},
-                    "seller": {"max": "sellers.seller_id"},
-                    "name": {"max": "sellers.name"},
-                },
-            },
+            "aggregate": {"by": on[::-1], "measures": _measures(lookup, kind)},
         }
     )
+
+
+def _measures(lookup: str, kind: JoinType) -> dict[str, Any]:
+    measures: dict[str, Any] = {"bids": "count"}
+    if kind is not JoinType.SEMI:
+        measures |= {"best": {"max": "bids.price"}, "last": {"max": "bids.bid_at"}}
+        measures |= {"late": {"max": "bids.due"}, "most": {"max": "bids.tip"}}
+    if kind is not JoinType.SEMI or lookup == "items":
+        measures |= {"seller": {"max": "sellers.seller_id"}, "name": {"max": "sellers.name"}}
+    return measures
 
 
 def instant(seconds: float) -> str:
     return (EPOCH + timedelta(seconds=seconds)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def item(key: int, seconds: float, seller: int = 1, partition: int | None = None) -> Record:
-    value = {"item_id": key, "seller_id": seller, "listed_at": instant(seconds)}
+def item(
+    key: int, seconds: float, seller: int = 1, partition: int | None = None, keys: KeyKind = LONG
+) -> Record:
+    value = keys.spell(key) | {"seller_id": seller, "listed_at": instant(seconds)}
     return Record("all.items", _home(key, partition), json.dumps(value).encode())
 
 
 def bid(
-    key: int, seconds: float, seller: int = 1, price: float = 1.0, partition: int | None = None
+    key: int,
+    seconds: float,
+    seller: int = 1,
+    price: float = 1.0,
+    partition: int | None = None,
+    keys: KeyKind = LONG,
 ) -> Record:
-    value = {
-        "item_id": key,
+    value = keys.spell(key) | {
         "seller_id": seller,
         "price": price,
         "urgent": seller % 2 == 0,
         "note": f"bid \u00fc {seconds}",
+        "due": f"2026-01-{10 + seller % 9}",
+        "tip": f"{seller % 9}.5",
         "bid_at": instant(seconds),
     }
     return Record("all.bids", _home(key, partition), json.dumps(value).encode())
 
 
-def close(stream: str, key: int, partition: int | None = None) -> Record:
-    value = {"$punctuation": {"item_id": {"equals": key}}}
-    return Record(f"all.{stream}", _home(key, partition), json.dumps(value).encode())
+def close(stream: str, key: int, partition: int | None = None, keys: KeyKind = LONG) -> Record:
+    pattern = {column: {"equals": value} for column, value in keys.spell(key).items()}
+    return Record(f"all.{stream}", _home(key, partition), json.dumps({"$punctuation": pattern}).encode())
 
 
 def raw(stream: str, value: bytes | None, partition: int = 0) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline_file import load
-from endmark.spark.checkpoint import claimed, pin
+from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.tables import prepare, targets
+from endmark.types import JoinType
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 
@@ -36,6 +38,16 @@ def test_changed_settings_are_named(tmp_path: Path) -> None:
         pin(tmp_path, {"buckets": 2, "join": {"on": "item_id"}})
         with pytest.raises(ConfigError, match="made with another buckets; go back"):
             pin(tmp_path, {"buckets": 3, "join": {"on": "item_id"}})
+
+
+def test_settings_of_the_first_version_are_understood() -> None:
+    """A checkpoint of the auction made before joins had types goes on; another type of join is another
+    setting."""
+    kept = json.loads((Path(__file__).parent / "data" / "settings-v1.json").read_text())
+    outer = SPEC.model_copy(update={"join": SPEC.join.model_copy(update={"type": JoinType.LEFT})})
+
+    assert settings(SPEC, buckets=2) == kept
+    assert settings(outer, buckets=2) != kept
 
 
 def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:

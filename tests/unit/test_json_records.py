@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +21,19 @@ COLUMNS = {
     "name": ColumnType.STRING,
     "sold": ColumnType.BOOLEAN,
     "at": ColumnType.TIMESTAMP,
+    "day": ColumnType.DATE,
+    "fee": ColumnType.decimal(6, 2),
 }
-PARSER = JsonParser(COLUMNS, "id")
-GOOD: dict[str, Any] = {"id": 1, "price": 2.5, "name": "a", "sold": True, "at": "2026-01-01T00:00:00.5Z"}
+PARSER = JsonParser(COLUMNS, ("id",))
+GOOD: dict[str, Any] = {
+    "id": 1,
+    "price": 2.5,
+    "name": "a",
+    "sold": True,
+    "at": "2026-01-01T00:00:00.5Z",
+    "day": "2026-01-31",
+    "fee": "12.3",
+}
 
 
 def record(**changes: Any) -> bytes:
@@ -61,6 +72,11 @@ BAD = [
     (record(at="2026-01-01T00:00:00+02:00"), "bad_value"),
     (record(at="2026-01-01"), "bad_value"),
     (record().replace(b"2.5", b"1e999"), "bad_value"),
+    (record(day="2026-02-30"), "bad_value"),
+    (record(day=20000), "wrong_type"),
+    (record(fee="12.345"), "bad_value"),
+    (record(fee="12345"), "bad_value"),
+    (record(fee=12.3), "wrong_type"),
     (record()[:-1] + b', "id": 2}', "duplicate_field"),
     (b'{"$punctuation": {"id": {"equals": "1"}}}', "bad_punctuation"),
     (b'{"$punctuation": {"name": {"equals": 1}}}', "bad_punctuation"),
@@ -93,6 +109,8 @@ def test_row_keeps_its_values() -> None:
         "name": wild,
         "sold": True,
         "at": datetime(2026, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC),
+        "day": date(2026, 1, 31),
+        "fee": Decimal("12.30"),
     }
     assert [expected] == parsed.rows.to_pylist()
 
@@ -104,16 +122,46 @@ def test_punctuations_are_told_from_rows() -> None:
     ]
     parsed = PARSER.parse(values(record(), *closing, record()))
 
-    assert parsed.closed.to_pylist() == [5, -(2**63), 2**63 - 1]
+    assert parsed.closed.column(0).to_pylist() == [5, -(2**63), 2**63 - 1]
     assert parsed.closed_at.tolist() == [1, 2, 3]
     assert parsed.row_at.tolist() == [0, 4]
 
 
 def test_stream_without_punctuations_takes_none() -> None:
     """A punctuation on a stream that declares none is a dead letter, not a row."""
-    parsed = JsonParser(COLUMNS, None).parse(values(b'{"$punctuation": {"id": {"equals": 5}}}'))
+    parsed = JsonParser(COLUMNS, ()).parse(values(b'{"$punctuation": {"id": {"equals": 5}}}'))
 
     assert [rejection.reason for rejection in parsed.rejections] == ["bad_punctuation"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"fee": 12.3}, """field 'fee' must be decimal(6,2) like "1.50", but is 12.3"""),
+        ({"fee": "1.505"}, """field 'fee' must be decimal(6,2) like "1.50", but is "1.505\""""),
+        ({"day": "31.1.2026"}, """field 'day' must be date like "2026-01-31", but is "31.1.2026\""""),
+        ({"at": "now"}, """field 'at' must be timestamp like "2026-01-31T00:00:00.000000Z", but is "now\""""),
+        ({"id": 2**63}, "a number is out of range, a day is not in the calendar or a text is no Unicode"),
+    ],
+)
+def test_rejection_names_the_field_and_an_example(changes: dict[str, Any], says: str) -> None:
+    """Whoever mends the producer reads which field it is, and how its values are spelled."""
+    [rejection] = PARSER.parse(values(record(**changes))).rejections
+
+    assert says == rejection.error
+
+
+def test_punctuation_of_many_columns() -> None:
+    """Its values come as columns of the stream's own types; a rejected one is told what it should be."""
+    parser = JsonParser(COLUMNS, ("fee", "day"))
+    good = b'{"$punctuation": {"day": {"equals": "2026-01-31"}, "fee": {"equals": "12.3"}}}'
+    parsed = parser.parse(values(record(), good, good.replace(b"12.3", b"12.30"), good.replace(b"12.3", b"")))
+
+    assert parsed.closed.to_pylist() == [{"fee": Decimal("12.30"), "day": date(2026, 1, 31)}] * 2
+    assert parsed.closed.schema.types == [COLUMNS["fee"].arrow, COLUMNS["day"].arrow]
+    assert parsed.closed_at.tolist() == [1, 2]
+    [rejection] = parsed.rejections
+    assert '{"fee": {"equals": "1.50"}, "day": {"equals": "2026-01-31"}}' in rejection.error
 
 
 @settings(max_examples=300, deadline=None)

@@ -43,6 +43,22 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("join.left", "itms", "join.left: 'itms' is not one of streams: items, bids"),
         ("join.right", "items", "join.right: 'items' is also join.left"),
         ("join.on", "price", "join.on: no column 'price'; there are item_id"),
+        ("join.on", [], "at least 1 item"),
+        ("join.on", ["item_id", "item_id"], "join.on: 'item_id' stands twice"),
+        ("join.on", ["item_id", "seller_id"], "punctuated_on: 'item_id' is not the join key 'item_id', 's"),
+        ("join.type", "outer", "join.type: Input should be 'inner', 'left', 'right', 'full' or 'semi'"),
+        ("join.type", "semi", "aggregate.measures.highest_bid: 'bids.price' is on the right of a semi join"),
+        ("join.where", "", "join.where: String should have at least 1 character"),
+        (
+            "streams.bids.columns.item_id",
+            "string",
+            "join.on: column 'item_id' is long in stream items, but s",
+        ),
+        ("streams.bids.columns.price", "decimal(39,2)", "a decimal has 1 to 38 digits in all"),
+        ("streams.bids.columns.price", "decimal(2,3)", "no more than that after the point"),
+        ("streams.bids.columns.price", "decimal(18", "between braces a decimal needs quotes"),
+        ("streams.items.punctuated_on", "itm", "streams.items: punctuated_on: no column 'itm'"),
+        ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
         ("join.window", {"left": "60 parsecs"}, "join.window.left: '60 parsecs' is not a duration"),
         ("lookup.relation", "buyers", "lookup.relation: 'buyers' is not one of relations: sellers"),
         ("lookup.key", "price", "lookup.key: column 'price' is double, but must be long"),
@@ -57,7 +73,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "streams.bids.columns.price",
             "float",
-            "streams.bids.columns.price: Input should be 'long', 'double'",
+            "streams.bids.columns.price: 'float' is not one of long, double, string, boolean",
         ),
         (
             "streams.bids.punctuated_on",
@@ -81,6 +97,52 @@ def test_wrong_field_is_named(tmp_path: Path, path: str, value: Any, says: str) 
         load(file, ENVIRONMENT)
     assert str(file) in str(caught.value)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind", ["string", "boolean", "date", "timestamp", "decimal(38,38)", "decimal(1, 0)"]
+)
+def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
+    """Two streams join on columns of one type, which says its own name."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    for stream in document["streams"].values():
+        stream["columns"]["item_id"] = kind
+    pipeline = Pipeline.model_validate(document)
+
+    assert pipeline.join.on == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
+    assert str(pipeline.group_columns()["item_id"]) == kind.replace(" ", "")
+    assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == kind.replace(" ", "")
+
+
+def test_a_double_is_no_key(tmp_path: Path) -> None:
+    """Equality of doubles is a matter of rounding, so they are refused with what to declare instead."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    for stream in document["streams"].values():
+        stream["columns"]["item_id"] = "double"
+
+    with pytest.raises(ValueError, match=r"join\.on: column 'item_id' is double.*decimal\(18,2\)"):
+        Pipeline.model_validate(document)
+
+
+def test_many_columns_may_be_the_key(tmp_path: Path) -> None:
+    """The same columns are the key everywhere, in any order; groups show them in the order of `by`."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    for stream in document["streams"].values():
+        stream["punctuated_on"] = ["seller_id", "item_id"]
+    document["join"]["on"] = ["item_id", "seller_id"]
+    document["aggregate"]["by"] = ["seller_id", "item_id"]
+
+    assert list(Pipeline.model_validate(document).group_columns())[:2] == ["seller_id", "item_id"]
+
+
+def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
+    """The condition may still name both sides'."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "semi").read_text())
+    document["aggregate"]["measures"] = {"items": "count", "highest_start": {"max": "items.start_price"}}
+    pipeline = Pipeline.model_validate(document)
+
+    assert pipeline.result_columns() == pipeline.side_columns("items")
+    assert pipeline.pair_columns() == pipeline.side_columns("items") | pipeline.side_columns("bids")
 
 
 def test_missing_environment_variable_is_named() -> None:

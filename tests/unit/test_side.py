@@ -1,12 +1,15 @@
-"""What one side of the stream join takes for a violation within a batch."""
+"""What one side of the stream join takes for a violation, and what it remembers of rows that went."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
-from endmark.joins.side import SideSpec, SideState
+from endmark.joins.side import NEVER, SideSpec, SideState
+from endmark.state.keys import KeySpec
+from endmark.state.segment_list import FANOUT, Gone
 from endmark.state.store import SegmentStore
 from support.memory_store import MemoryBlobs
 
@@ -18,7 +21,8 @@ def columns(**values: list[int]) -> pa.RecordBatch:
 def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
     """A punctuation rules out later rows of its partition: not earlier ones, nor those of another partition,
     whose offsets say nothing about the order of the two."""
-    spec = SideSpec("s", "key", "time", "partition", "offset", window=None)
+    nothing = pa.schema([])
+    spec = SideSpec("s", KeySpec(("key",)), "time", nothing, "partition", "offset", window=None)
     side = SideState(spec, SegmentStore(MemoryBlobs(), tmp_path))
     rows = columns(key=[5, 5, 5, 6], time=[0, 0, 0, 0], partition=[0, 0, 1, 0], offset=[1, 3, 9, 9])
     punctuations = columns(key=[5, 4, 5], partition=[0, 0, 2], offset=[2, 0, 0])
@@ -27,3 +31,27 @@ def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
 
     assert late.tolist() == [False, False, False, False]
     assert closed.tolist() == [False, True, False, False]
+
+
+def test_traces_of_rows_that_went(tmp_path: Path) -> None:
+    """Rows that go piece by piece leave keys and times that can be searched; a key keeps its newest."""
+    schema = pa.schema([("s_key", pa.int64()), ("s_time", pa.timestamp("us", "UTC"))])
+    side = SideState(
+        SideSpec("s", KeySpec(("s_key",)), "s_time", schema, "p", "o", window=None),
+        SegmentStore(MemoryBlobs(), tmp_path),
+    )
+    for number in range(FANOUT):
+        for keys, times in (([1, 5], [number, 30 - number]), ([2, 3], [number, number])):
+            rows = [pa.array(keys), pa.array(times, pa.timestamp("us", "UTC"))]
+            side.rows.append(pa.record_batch(rows, schema=schema))
+        gone = [Gone(segment, np.array([0, 1])) for segment in side.rows.segments[-2:]]
+        side.spent.append(side.traces(gone))
+    first = side.spent.segments[0].batch.to_pydict()
+
+    side.spent.maintain()
+
+    assert first == {"key": [1, 2, 3, 5], "time": [0, 0, 0, 30]}
+    newest = side.spent.segments[0].batch.to_pydict()
+    assert newest == {"key": [1, 2, 3, 5], "time": [FANOUT - 1, FANOUT - 1, FANOUT - 1, 30]}
+    wanted = KeySpec(("key",)).keys(columns(key=[4, 5]))
+    assert side.last_times(wanted).tolist() == [NEVER, 30]

@@ -11,40 +11,47 @@ from hypothesis import strategies as st
 from endmark.verify.classify import classify
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
-from support.payloads import ALIVE, DEAD, PIPELINE, mutants
-from support.verify_oracle import fate
+from support.payloads import LISTED, MANY_KEYS, PIPELINE, STREAMS, mutants
+from support.verify_fates import fate
 from support.verify_world import close, make_pipeline, raw, to_kafka
 
+PIPELINES = {"one key": PIPELINE, "many keys": MANY_KEYS}
 
-def fates(values: list[bytes | None]) -> list[Any]:
+
+def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     """What DuckDB makes of bids with these values: columns of a row, a closed key, or `dead letter`."""
+    pipeline = PIPELINES[stream]
     found: dict[int, Any] = {}
     with Session() as session:
         load_records(session, *to_kafka([raw("bids", value) for value in values]))
-        classify(session, PIPELINE)
+        classify(session, pipeline)
         for row in session.run('SELECT "offset", value FROM expected_dead_letters'):
             assert row["value"] == values[row["offset"]]
             found[row["offset"]] = "dead letter"
-        for row in session.run('SELECT "offset", key FROM promises_bids'):
+        for row in session.run("SELECT * FROM promises_bids"):
             assert row["offset"] not in found
-            found[row["offset"]] = row["key"]
+            found[row["offset"]] = tuple(row[f"#{name}"] for name in pipeline.join.on)
         for row in session.run("SELECT * FROM rows_bids"):
             assert row["bids_kafka_offset"] not in found
-            columns = {name: row[f"bids_{name}"] for name in PIPELINE.streams["bids"].columns}
+            columns = {name: row[f"bids_{name}"] for name in pipeline.streams["bids"].columns}
             found[row["bids_kafka_offset"]] = columns
     return [found[offset] for offset in range(len(values))]
 
 
-def test_nasty_values_are_dead_letters() -> None:
+@pytest.mark.parametrize("stream", STREAMS)
+def test_nasty_values_are_dead_letters(stream: str) -> None:
     """Every value that is no row and no punctuation by the definitions is a dead letter, bytes kept."""
-    found = dict(zip(DEAD, fates(list(DEAD.values())), strict=True))
-    assert found == dict.fromkeys(DEAD, "dead letter")
+    _, dead, _ = STREAMS[stream]
+    found = dict(zip(dead, fates(stream, list(dead.values())), strict=True))
+    assert found == dict.fromkeys(dead, "dead letter")
 
 
-def test_odd_but_sound_values_live() -> None:
+@pytest.mark.parametrize("stream", STREAMS)
+def test_odd_but_sound_values_live(stream: str) -> None:
     """What JSON and the declared types allow is read, with exactly the value that was written."""
-    found = fates([value for value, _ in ALIVE.values()])
-    for (case, (_, expected)), actual in zip(ALIVE.items(), found, strict=True):
+    _, _, alive = STREAMS[stream]
+    found = fates(stream, [value for value, _ in alive.values()])
+    for (case, (_, expected)), actual in zip(alive.items(), found, strict=True):
         if isinstance(expected, dict):
             assert isinstance(actual, dict), case
             assert expected == {member: actual[member] for member in expected}, case
@@ -52,11 +59,11 @@ def test_odd_but_sound_values_live() -> None:
             assert actual == expected, case
 
 
-@pytest.mark.parametrize("case", [*DEAD, *ALIVE])
-def test_oracle_agrees_on_every_case(case: str) -> None:
+@pytest.mark.parametrize(("stream", "case"), LISTED)
+def test_oracle_agrees_on_every_case(stream: str, case: str) -> None:
     """The plain Python reading that other tests lean on has the same opinion of each listed value."""
-    found = fate(PIPELINE.streams["bids"], DEAD[case] if case in DEAD else ALIVE[case][0])
-    assert (found == "dead letter") == (case in DEAD)
+    declared, dead, _ = STREAMS[stream]
+    assert (fate(declared, LISTED[stream, case]) == "dead letter") == (case in dead)
 
 
 def test_a_stream_that_makes_no_promises_has_none() -> None:
@@ -73,8 +80,16 @@ def test_a_stream_that_makes_no_promises_has_none() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(mutants(), min_size=1, max_size=60))
+@given(st.lists(mutants("one key"), min_size=1, max_size=60))
 def test_mutants_meet_the_same_fate_as_in_python(values: list[bytes]) -> None:
     """DuckDB's reading and a strict Python reading agree on every mutation of a sound value."""
     stream = PIPELINE.streams["bids"]
-    assert fates(list(values)) == [fate(stream, value) for value in values]
+    assert fates("one key", list(values)) == [fate(stream, value) for value in values]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(mutants("many keys"), min_size=1, max_size=60))
+def test_mutants_of_long_punctuations_meet_the_same_fate_as_in_python(values: list[bytes]) -> None:
+    """They agree where a punctuation names a value of many columns."""
+    stream = MANY_KEYS.streams["bids"]
+    assert fates("many keys", list(values)) == [fate(stream, value) for value in values]

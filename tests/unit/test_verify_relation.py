@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +83,26 @@ def test_a_value_of_another_type_is_named(url: str) -> None:
 
 
 def test_every_type_is_read(url: str) -> None:
-    """Booleans and times, which SQLite keeps as numbers and text, arrive as what they are, times as UTC."""
+    """What SQLite keeps as numbers and text arrives as what it is, times as UTC."""
     execute(
         url,
-        "CREATE TABLE sellers (seller_id INTEGER PRIMARY KEY, vetted BOOLEAN, since TEXT)",
-        "INSERT INTO sellers VALUES (1, 1, '2026-01-01 00:00:01.5'), (2, 0, NULL)",
+        "CREATE TABLE sellers (seller_id INTEGER PRIMARY KEY, vetted BOOLEAN, since TEXT, born TEXT, "
+        "fee DECIMAL(9,2))",
+        "INSERT INTO sellers VALUES (1, 1, '2026-01-01 00:00:01.5', '1999-12-31', 1234567.89)",
+        "INSERT INTO sellers VALUES (2, 0, NULL, NULL, NULL)",
     )
-    kinds = {"seller_id": ColumnType.LONG, "vetted": ColumnType.BOOLEAN, "since": ColumnType.TIMESTAMP}
+    kinds = {
+        "seller_id": ColumnType.LONG,
+        "vetted": ColumnType.BOOLEAN,
+        "since": ColumnType.TIMESTAMP,
+        "born": ColumnType.DATE,
+        "fee": ColumnType.decimal(9, 2),
+    }
     since = datetime(2026, 1, 1, 0, 0, 1, 500_000, UTC)
-    assert load(url, columns=kinds) == [(1, True, since), (2, False, None)]
+    assert load(url, columns=kinds) == [
+        (1, True, since, date(1999, 12, 31), Decimal("1234567.89")),
+        (2, False, None, None, None),
+    ]
     execute(url, "UPDATE sellers SET since = 'long ago'")
     with pytest.raises(
         ConfigError, match=r"relations\.sellers: .* not of its column's declared type: .*long ago"
@@ -103,9 +115,10 @@ def test_a_real_server_gives_the_same(mariadb: MariaDb) -> None:
     execute(
         mariadb.url,
         "CREATE TABLE sellers (seller_id BIGINT PRIMARY KEY, name VARCHAR(40) COLLATE utf8mb4_bin, "
-        "rating DOUBLE, vetted TINYINT(1), since DATETIME(6))",
-        "INSERT INTO sellers VALUES (1, 'J\u00fcrgen \U0001f600', 0.1, 1, '2026-01-01 00:00:01.000001')",
-        "INSERT INTO sellers SELECT seq, NULL, NULL, NULL, NULL FROM seq_2_to_120000",
+        "rating DOUBLE, vetted TINYINT(1), since DATETIME(6), born DATE, fee DECIMAL(38,2))",
+        "INSERT INTO sellers VALUES (1, 'J\u00fcrgen \U0001f600', 0.1, 1, '2026-01-01 00:00:01.000001', "
+        "'1999-12-31', 123456789012345678901234567890123456.78)",
+        "INSERT INTO sellers SELECT seq, NULL, NULL, NULL, NULL, NULL, NULL FROM seq_2_to_120000",
     )
     kinds = {
         "seller_id": ColumnType.LONG,
@@ -113,11 +126,14 @@ def test_a_real_server_gives_the_same(mariadb: MariaDb) -> None:
         "rating": ColumnType.DOUBLE,
         "vetted": ColumnType.BOOLEAN,
         "since": ColumnType.TIMESTAMP,
+        "born": ColumnType.DATE,
+        "fee": ColumnType.decimal(38, 2),
     }
+    since, fee = datetime(2026, 1, 1, 0, 0, 1, 1, UTC), Decimal("123456789012345678901234567890123456.78")
     try:
         assert load(mariadb.url, [1, 120_000, 120_001], kinds) == [
-            (1, "J\u00fcrgen \U0001f600", 0.1, True, datetime(2026, 1, 1, 0, 0, 1, 1, UTC)),
-            (120_000, None, None, None, None),
+            (1, "J\u00fcrgen \U0001f600", 0.1, True, since, date(1999, 12, 31), fee),
+            (120_000, None, None, None, None, None, None),
         ]
     finally:
         execute(mariadb.url, "DROP TABLE sellers")

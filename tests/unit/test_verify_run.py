@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from endmark.parts.broker import Broker
+from endmark.types import JoinType
 from endmark.verify.report import VerifyReport
 from endmark.verify.run import verify
 from support.verify_warehouse import RECORDS, TABLES, Warehouse
@@ -59,22 +60,22 @@ def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
     assert [topic.model_dump() for topic in report.topics] == [
         {
             "topic": "all.items",
-            "records": 10,
-            "rows": 5,
-            "punctuations": 3,
+            "records": 12,
+            "rows": 6,
+            "punctuations": 4,
             "dead_letters": 2,
             "violations": {"closed": 0, "late": 1},
-            "processed": 7,
+            "processed": 9,
             "lookup_missed": 0,
         },
         {
             "topic": "all.bids",
-            "records": 24,
-            "rows": 19,
-            "punctuations": 3,
+            "records": 26,
+            "rows": 20,
+            "punctuations": 4,
             "dead_letters": 2,
             "violations": {"closed": 2, "late": 1},
-            "processed": 19,
+            "processed": 21,
             "lookup_missed": 4,
         },
     ]
@@ -128,15 +129,17 @@ def another(value: Any) -> Any:
             return value + "!"
         case datetime():
             return value + timedelta(microseconds=1)
+        case date():
+            return value + timedelta(days=1)
         case _:
             return value + 1
 
 
-@pytest.mark.parametrize("column", range(15))
+@pytest.mark.parametrize("column", range(17))
 def test_every_column_of_a_result_counts(warehouse: Warehouse, column: int) -> None:
     """A change in any one of a result's columns is a difference."""
     row = list(warehouse.rows.results[0])
-    assert len(row) == 15
+    assert len(row) == 17
     row[column] = another(row[column])
     warehouse.rows.results[0] = tuple(row)
     (results, *_) = warehouse.verify().tables
@@ -241,7 +244,7 @@ def test_a_pair_that_joined_twice_is_a_breach(warehouse: Warehouse) -> None:
     """The same two records may not make two results, not even with different content."""
     row = warehouse.rows.results[0]
     warehouse.rows.results.append((*row[:9], "another note", *row[10:]))
-    assert rules(warehouse.verify()) == {"two records joined more than once"}
+    assert rules(warehouse.verify()) == {"the same records made more than one result"}
 
 
 @pytest.mark.parametrize("fate", ["closed", "late", "unreadable", "punctuation", "nowhere"])
@@ -254,3 +257,31 @@ def test_a_result_of_an_unprocessed_record_is_a_breach(warehouse: Warehouse, fat
     warehouse.rows.results.append((*row[:-2], *places[fate]))
     found = rules(warehouse.verify())
     assert found == {"topic all.bids: a result of a record that was not processed"}
+
+
+@pytest.mark.parametrize("kind", JoinType)
+def test_a_faithful_warehouse_of_any_join_passes(tmp_path: Path, kind: JoinType) -> None:
+    """Rows without a partner and rows of one side alone are no breach."""
+    warehouse = Warehouse(tmp_path, kind)
+    partners = [(row[0], row[5] if len(row) == 17 else 0) for row in warehouse.rows.results]
+    assert any(None in pair for pair in partners) == (kind not in (JoinType.INNER, JoinType.SEMI))
+    assert warehouse.verify().ok
+
+
+def test_a_row_with_and_without_a_partner_is_a_breach(tmp_path: Path) -> None:
+    """A row that has a partner is not also put out beside nulls, nor twice beside nulls."""
+    warehouse = Warehouse(tmp_path, JoinType.FULL)
+    joined = next(row for row in warehouse.rows.results if None not in (row[0], row[5]))
+    warehouse.rows.results.append((*joined[:5], *[None] * 12))
+    assert rules(warehouse.verify()) == {"topic all.items: a record both with a partner and without one"}
+    warehouse.rows.results[-1] = (*[None] * 5, *joined[5:])
+    assert rules(warehouse.verify()) == {"topic all.bids: a record both with a partner and without one"}
+    warehouse.rows.results[-1] = next(row for row in warehouse.rows.results if row[5] is None)
+    assert rules(warehouse.verify()) == {"the same records made more than one result"}
+
+
+def test_a_row_twice_in_a_semi_join_is_a_breach(tmp_path: Path) -> None:
+    """A left row comes once, however many partners it has."""
+    warehouse = Warehouse(tmp_path, JoinType.SEMI)
+    warehouse.rows.results.append(warehouse.rows.results[0])
+    assert rules(warehouse.verify()) == {"the same records made more than one result"}

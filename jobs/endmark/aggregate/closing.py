@@ -13,12 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.state import codec, manifest
-from endmark.state.segment import sort_by_key
+from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
-    from endmark.state.search import Ints
+    from endmark.state.keys import Keys
     from endmark.state.store import SegmentStore
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """One column of the group key: the first of the input columns `sources` that is not null."""
+
+    name: str
+    kind: pa.DataType
+    sources: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -36,17 +45,16 @@ class ClosingAggregate:
 
     def __init__(
         self,
-        key: str,
-        output_key: str,
+        keys: list[KeyColumn],
         measures: list[MeasureSpec],
         store: SegmentStore,
         restored: bytes | None = None,
     ) -> None:
-        self._key = key
-        self._output_key = output_key
+        self._keys = keys
         self._measures = measures
-        self.schema = pa.schema([(output_key, pa.int64()), *((m.name, m.kind) for m in measures)])
-        self.groups = SegmentList(store, output_key, merge=self._combine)
+        self.schema = pa.schema([*((k.name, k.kind) for k in keys), *((m.name, m.kind) for m in measures)])
+        key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
+        self.groups = SegmentList(store, key, merge=self._combine)
         if restored is not None:
             manifest.load(restored, {"groups": self.groups})
 
@@ -56,31 +64,36 @@ class ClosingAggregate:
     def add(self, inputs: list[pa.RecordBatch]) -> None:
         """Fold the `inputs` of results into their groups."""
         if inputs:
-            self.groups.append(self._grouped(pa.Table.from_batches(inputs)))
+            self.groups.append(self._combine(codec.concat(inputs)))
             self.groups.maintain()
 
-    def close(self, keys: Ints) -> pa.RecordBatch:
-        """Remove and return the groups of sorted `keys`, one row each, sorted by key."""
-        parts = self.groups.take(keys)
+    def close(self, keys: Keys) -> pa.RecordBatch:
+        """Remove and return the groups of `keys`, which are sorted by code, one row each."""
+        parts = [gone.batch for gone in self.groups.remove(keys)]
         self.groups.maintain()
-        return self._combine(codec.concat(parts)) if parts else pa.RecordBatch.from_pylist([], self.schema)
+        if not parts:
+            return pa.RecordBatch.from_pylist([], self.schema)
+        return self._combine(codec.concat(parts)).select(self.schema.names)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of join results that groups are made of, each row a group of one."""
         ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
-        columns = [ones if m.column is None else batch.column(m.column) for m in self._measures]
-        return pa.record_batch([batch.column(self._key), *columns], schema=self.schema)
+        keys = [pc.coalesce(*(batch.column(name) for name in column.sources)) for column in self._keys]
+        measures = [ones if m.column is None else batch.column(m.column) for m in self._measures]
+        return pa.record_batch([*keys, *measures], schema=self.schema)
 
     def _combine(self, partials: pa.RecordBatch) -> pa.RecordBatch:
-        return self._grouped(pa.Table.from_batches([partials]))
-
-    def _grouped(self, table: pa.Table) -> pa.RecordBatch:
+        """One row for each key, in order of code."""
         functions = {"count": "sum", "max": "max"}  # a count of partial counts is their sum
-        grouped = table.group_by(self._output_key, use_threads=False).aggregate(
-            [(m.name, functions[m.function]) for m in self._measures]
+        names = [column.name for column in self._keys]
+        grouped = (
+            pa.Table.from_batches([partials])
+            .group_by(names, use_threads=False)
+            .aggregate([(m.name, functions[m.function]) for m in self._measures])
         )
-        names = [f"{m.name}_{functions[m.function]}" for m in self._measures]
-        columns = [grouped.column(self._output_key), *(grouped.column(name) for name in names)]
-        cast = [pc.cast(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
-        combined = pa.table(cast, schema=self.schema).combine_chunks()
-        return sort_by_key(combined.to_batches()[0], self._output_key)
+        names += [f"{m.name}_{functions[m.function]}" for m in self._measures]
+        cast = [
+            pc.cast(grouped.column(name), field.type) for name, field in zip(names, self.schema, strict=True)
+        ]
+        combined = codec.concat(pa.table(cast, schema=self.schema).to_batches())
+        return self.groups.key.sorted(self.groups.key.coded(combined))

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from endmark.types import ColumnType
+from endmark.formats.spelling import example, pattern
+from endmark.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_KINDS: dict[ColumnType, tuple[type, ...]] = {
-    ColumnType.LONG: (int,),
-    ColumnType.DOUBLE: (int, float),
-    ColumnType.STRING: (str,),
-    ColumnType.BOOLEAN: (bool,),
-    ColumnType.TIMESTAMP: (str,),
+    from endmark.types import ColumnType
+
+_JSON_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.LONG: (int,),
+    Kind.DOUBLE: (int, float),
+    Kind.STRING: (str,),
+    Kind.BOOLEAN: (bool,),
+    Kind.DATE: (str,),
+    Kind.TIMESTAMP: (str,),
+    Kind.DECIMAL: (str,),
 }
 
 
@@ -91,16 +97,27 @@ def _explain_fields(record: dict[str, Any], columns: Mapping[str, ColumnType]) -
     for name, kind in columns.items():
         if record.get(name) is None:
             return "missing_field", f"field {name!r} is missing or null"
-        found = record[name]
         # type(), since a bool is an int to isinstance().
-        if type(found) not in _KINDS[kind]:
-            return "wrong_type", f"field {name!r} must be {kind.value}, but is {json.dumps(found)[:80]}"
-    return "bad_value", "a number is out of range, or a timestamp is not like 2026-01-01T00:00:00.000000Z"
+        if type(record[name]) not in _JSON_TYPES[kind.kind]:
+            return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
+    for name, kind in columns.items():
+        if not re.fullmatch(pattern(kind), _shown(record[name], None)):
+            return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
+    return "bad_value", "a number is out of range, a day is not in the calendar or a text is no Unicode"
 
 
-def explain_punctuation(value: bytes, punctuated_on: str | None) -> tuple[str, str]:
+def _like(kind: ColumnType) -> str:
+    return f"{kind} like {example(kind)}"
+
+
+def _shown(value: Any, length: int | None = 80) -> str:
+    return json.dumps(value, ensure_ascii=False)[:length]
+
+
+def explain_punctuation(value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
     """Reason and error of a record that begins like a punctuation and is none."""
-    if punctuated_on is None:
+    if not punctuated_on:
         return "bad_punctuation", "this stream has no `punctuated_on`, so it takes no punctuations"
-    example = f'{{"$punctuation": {{"{punctuated_on}": {{"equals": 42}}}}}}'
-    return "bad_punctuation", f"a punctuation is {example}, this is {value[:80].decode('utf-8', 'replace')}"
+    equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in punctuated_on.items())
+    found = value[:80].decode("utf-8", "replace")
+    return "bad_punctuation", f'a punctuation is {{"$punctuation": {{{equals}}}}}, this is {found}'

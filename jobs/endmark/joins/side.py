@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.state.search import member
+from endmark.state import codec
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
+    from endmark.state.segment_list import Gone
     from endmark.state.store import SegmentStore
 
 # Before any event time, with room to subtract a window or a lateness.
 NEVER = -(1 << 62)
-
-_KEYS = pa.schema([("key", pa.int64())])
-_PENDING = pa.schema([("key", pa.int64()), ("time", pa.int64())])
 
 
 def late_rows(times: Ints, newest: int, lateness: int) -> tuple[Bools, int]:
@@ -40,7 +39,9 @@ class SideSpec:
 
     Args:
         name: the stream's name.
-        key, time: columns of its batches.
+        key: the key of its rows; both sides have as many columns, of the same types.
+        time: the column of their event time.
+        schema: what results show of its rows.
         partition, offset: columns that order its rows; `None` for a stream without an order within a
             batch, of which all rows count as one partition and precede the batch's punctuations.
         window: microseconds of event time for which a row stays joinable; `None` is for ever.
@@ -49,8 +50,9 @@ class SideSpec:
     """
 
     name: str
-    key: str
+    key: KeySpec
     time: str
+    schema: pa.Schema
     partition: str | None
     offset: str | None
     window: int | None
@@ -63,9 +65,10 @@ class SideInput:
     """What one batch brings for one side of one bucket.
 
     Args:
-        rows: data rows, sorted by key; rows late within their own batch are not among them.
+        rows: data rows with their code, in its order; rows late within their own batch are not among them.
         bystanders: rows that are not to be joined, but are checked for violations like the others.
-        punctuations: keys closed, with their `partition` and `offset`.
+        punctuations: keys closed, under the names that both sides share, with their code, `partition` and
+            `offset`.
         newest: newest event time in microseconds by partition, over all buckets.
     """
 
@@ -79,19 +82,27 @@ class SideState:
     """State of one side in one bucket.
 
     `closed` holds every key the side has punctuated, `pending` those of them that are not announced yet
-    with the time of the side's last live row: PWJoin's flags PUNCTUATED (pending) and PROPAGATED (not).
+    with the time of the side's last row: PWJoin's flags PUNCTUATED (pending) and PROPAGATED (not). `spent`
+    holds key and time of rows that a semi join has put out, since their punctuation still waits for the
+    newest of them.
+
+    Args:
+        preserved: whether its rows without a partner become results.
     """
 
-    def __init__(self, spec: SideSpec, store: SegmentStore) -> None:
+    def __init__(self, spec: SideSpec, store: SegmentStore, *, preserved: bool = False) -> None:
         self.spec = spec
+        self.preserved = preserved
+        self.key = spec.key.shared
         self.rows = SegmentList(store, spec.key, spec.time)
-        self.closed = SegmentList(store, "key")
-        self.pending = SegmentList(store, "key", "time")
+        self.closed = SegmentList(store, self.key)
+        self.pending = SegmentList(store, self.key, "time")
+        self.spent = SegmentList(store, self.key, "time", merge=self._newest_traces)
         self.newest: dict[int, int] = {}
 
     def lists(self) -> dict[str, SegmentList]:
-        name = self.spec.name
-        return {f"{name}.rows": self.rows, f"{name}.closed": self.closed, f"{name}.pending": self.pending}
+        lists = {"rows": self.rows, "closed": self.closed, "pending": self.pending, "spent": self.spent}
+        return {f"{self.spec.name}.{name}": segments for name, segments in lists.items()}
 
     @property
     def progress(self) -> int:
@@ -112,29 +123,20 @@ class SideState:
 
     def violations(self, rows: pa.RecordBatch, punctuations: pa.RecordBatch | None) -> tuple[Bools, Bools]:
         """Which rows are late, and which others an earlier punctuation had closed."""
-        keys = int64(rows.column(self.spec.key))
+        keys = self.spec.key.keys(rows)
         closed = self.closed.contains(keys)
         if punctuations is not None and self.spec.partition is not None:
-            closed |= self._closed_within_batch(rows, keys, punctuations)
+            closed |= self._closed_within_batch(rows, keys, self.key.sorted(punctuations))
         late = self._late(rows)
         return late, closed & ~late
 
-    def _closed_within_batch(self, rows: pa.RecordBatch, keys: Ints, punctuations: pa.RecordBatch) -> Bools:
+    def _closed_within_batch(self, rows: pa.RecordBatch, keys: Keys, punctuations: pa.RecordBatch) -> Bools:
         closed = np.zeros(len(keys), bool)
-        by_key = np.argsort(int64(punctuations.column("key")), kind="stable")
-        closing_keys = int64(punctuations.column("key"))[by_key]
-        suspects = np.flatnonzero(member(keys, closing_keys))
-        if len(suspects) == 0:
-            return closed
-        first = np.searchsorted(closing_keys, keys[suspects])
-        count = np.searchsorted(closing_keys, keys[suspects], "right") - first
-        closing = [int64(punctuations.column(name))[by_key] for name in ("partition", "offset")]
-        own = [int64(rows.column(name))[suspects] for name in (self.spec.partition, self.spec.offset)]
-        # A key is rarely closed twice in one batch, so this loop almost always runs once.
-        for nth in range(int(count.max())):
-            at = np.minimum(first + nth, len(closing_keys) - 1)
-            hit = (nth < count) & (closing[0][at] == own[0]) & (closing[1][at] < own[1])
-            closed[suspects[hit]] = True
+        closing = [int64(punctuations.column(name)) for name in ("partition", "offset")]
+        own = [int64(rows.column(name)) for name in (self.spec.partition, self.spec.offset)]
+        for i, j in keys.pairs(self.key.keys(punctuations)):
+            hit = (closing[0][j] == own[0][i]) & (closing[1][j] < own[1][i])
+            closed[i[hit]] = True
         return closed
 
     def _late(self, rows: pa.RecordBatch) -> Bools:
@@ -153,18 +155,31 @@ class SideState:
         )
         return late
 
-    def close(self, keys: Ints) -> None:
-        self.closed.append(pa.record_batch([pa.array(keys)], schema=_KEYS))
+    def hold(self, closed: pa.RecordBatch, times: Ints) -> None:
+        """Remember closed keys that wait for their last row, whose event time is given."""
+        self.pending.append(closed.append_column("time", pa.array(times)))
 
-    def hold(self, keys: Ints, times: Ints) -> None:
-        """Remember sorted closed keys that wait for their last row, whose event time is given."""
-        self.pending.append(pa.record_batch([pa.array(keys), pa.array(times)], schema=_PENDING))
+    def traces(self, gone: list[Gone]) -> pa.RecordBatch:
+        """Keys and times of rows, as `spent` holds them."""
+        names = [*self.spec.key.stored, self.spec.time]
+        rows = codec.concat([one.segment.batch.select(names).take(pa.array(one.positions)) for one in gone])
+        times = pa.array(int64(rows.column(self.spec.time)))
+        keys = rows.columns[:-1]
+        return self.key.sorted(pa.record_batch([*keys, times], names=[*self.key.stored, "time"]))
 
-    def last_times(self, keys: Ints) -> Ints:
-        """Newest event time of the live rows of each key; `NEVER` for keys without one."""
+    def _newest_traces(self, traces: pa.RecordBatch) -> pa.RecordBatch:
+        """One trace for each key."""
+        table = pa.Table.from_batches([traces]).group_by(self.key.stored, use_threads=False)
+        newest = table.aggregate([("time", "max")]).rename_columns(traces.schema.names)
+        return self.key.sorted(codec.concat(newest.to_batches()))
+
+    def last_times(self, keys: Keys) -> Ints:
+        """Newest event time of the rows of each key that have not left the window; `NEVER` for keys without
+        one."""
         last = np.full(len(keys), NEVER)
-        for segment, i, j in self.rows.find(keys):
-            np.maximum.at(last, i, segment.times[j])
+        for segments in (self.rows, self.spent):
+            for segment, i, j in segments.find(keys):
+                np.maximum.at(last, i, segment.times[j])
         return last
 
     def maintain(self) -> None:

@@ -1,10 +1,13 @@
 """PWJoin on segments: two streams joined within windows, with state freed by punctuations.
 
-Definition: all pairs of equal key where the later row is within the window of the earlier, except rows
-that violate their stream's promises. Paper: CIKM'04, sections 3 and 4.
+Definition: all pairs of equal key that meet the residual condition, where the later row is within the window
+of the earlier, except rows that violate their stream's promises. Outer joins add each row of a preserved side
+that has no partner, beside nulls; a semi join gives each left row that has one. Paper: CIKM'04, sections 3
+and 4, which know the inner join only.
 Deviations: a batch is processed as a whole. Rows probe everything that was live before the batch and each
 other; only then do punctuations purge, since a punctuation never rules out a result of rows that precede
 it. A closed key without live rows of its own side is announced at once.
+Outer rows come out when their row leaves the state, or is not let in: that is when no partner can come.
 Complexity per batch of n rows: O(n log s) comparisons for each of O(log s) segments over s state rows.
 """
 
@@ -17,17 +20,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.probe import Probe
+from endmark.joins.propagate import expired, is_closed, newly_closed, propagate
+from endmark.joins.results import Results
 from endmark.joins.side import NEVER, SideInput, SideSpec, SideState
-from endmark.state import manifest
-from endmark.state.search import member, pairs
-from endmark.state.segment import int64
+from endmark.state import codec, manifest
+from endmark.state.segment import Segment
+from endmark.state.segment_list import Gone
+from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.state.search import Bools, Ints
+    from endmark.joins.residual import Residual
+    from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
+
+    # Keys that the left and the right side close in a batch.
+    Closing = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 
 @dataclass
@@ -45,28 +56,45 @@ class BatchOutput:
 
     Args:
         violations: rows that were not joined.
-        announced: keys of which no further result will come, each announced once.
+        announced: keys of which no further result will come, each announced once, under the names that both
+            sides share, in order of code; `None` without any.
         counts: (name, side) to number, named as in the catalogue of metrics.
     """
 
     violations: list[Violation] = field(default_factory=list)
-    announced: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    announced: pa.RecordBatch | None = None
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 class StreamJoin:
-    """Inner join of two streams on one bucket's share of the keys.
+    """Join of two streams on one bucket's share of the keys.
 
     Give each batch to `process`, then read `output`; `snapshot` and the `restored` argument carry it over a
     restart.
+
+    Args:
+        left, right: the inputs.
+        store: where state rests.
+        kind: which rows become results.
+        residual: what pairs of equal key must meet beside the window.
+        restored: a snapshot of the same join.
     """
 
     def __init__(
-        self, left: SideSpec, right: SideSpec, store: SegmentStore, restored: bytes | None = None
+        self,
+        left: SideSpec,
+        right: SideSpec,
+        store: SegmentStore,
+        *,
+        kind: JoinType = JoinType.INNER,
+        residual: Residual | None = None,
+        restored: bytes | None = None,
     ) -> None:
-        self.left = SideState(left, store)
-        self.right = SideState(right, store)
+        self.left = SideState(left, store, preserved=kind.keeps_left)
+        self.right = SideState(right, store, preserved=kind.keeps_right)
         self._sides = (self.left, self.right)
+        self._probe = Probe(self.left, self.right, kind, residual)
+        self._results = Results(left.schema, right.schema)
         self._output = BatchOutput()
         if restored is not None:
             notes = manifest.load(restored, self._lists())
@@ -79,38 +107,47 @@ class StreamJoin:
     def snapshot(self) -> bytes:
         return manifest.save(self._lists(), {side.spec.name: side.newest for side in self._sides})
 
+    @property
+    def output(self) -> BatchOutput:
+        return self._output
+
     def process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         """Join one batch: yields results (left columns, then right ones) in pieces, updates state.
 
         `output` speaks of this batch once the iterator is exhausted.
         """
         self._output = BatchOutput()
-        admitted = self._admit(self.left, left), self._admit(self.right, right)
-        yield from self._probe(*admitted)
-        closing = [self._closing(side, given) for side, given in ((self.left, left), (self.right, right))]
-        self._purge(*closing)
-        self._insert(admitted, closing)
-        for side, given in ((self.left, left), (self.right, right)):
-            side.advance(given.newest)
-        announced = [self._invalidate(self.left, self.right), self._invalidate(self.right, self.left)]
-        announced.append(self._propagate(self.left, self.right, closing[0]))
-        announced.append(self._propagate(self.right, self.left, closing[1]))
-        self._output.announced = np.concatenate(announced)
+        for piece in self._process(left, right):
+            self._output.counts["join_results_total", ""] += piece.num_rows
+            yield piece
+
+    def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
+        arrived = self._admit(self.left, left), self._admit(self.right, right)
+        yield from self._probe.results(*arrived)
+        closing = newly_closed(self.left, left.punctuations), newly_closed(self.right, right.punctuations)
+        yield from self._purge(self.right, closing[0])
+        yield from self._purge(self.left, closing[1])
+        yield from self._insert(self.left, arrived[0], self.right, closing[1])
+        yield from self._insert(self.right, arrived[1], self.left, closing[0])
+        self._spend(closing[1])
+        self.left.advance(left.newest)
+        self.right.advance(right.newest)
+        horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
+        for side, horizon in zip(self._sides, horizons, strict=True):
+            yield from self._invalidate(side, horizon)
+        self._announce(closing, horizons)
         for side in self._sides:
             side.maintain()
 
-    @property
-    def output(self) -> BatchOutput:
-        return self._output
-
-    def _admit(self, side: SideState, given: SideInput) -> pa.RecordBatch | None:
+    def _admit(self, side: SideState, given: SideInput) -> Segment | None:
         """Set violations aside; returns the rows to join."""
         if given.bystanders is not None:
             self._reject(side, given.bystanders, given.punctuations)
         if given.rows is None:
             return None
         bad = self._reject(side, given.rows, given.punctuations)
-        return given.rows.filter(pa.array(~bad)) if bad.any() else given.rows
+        rows = given.rows.filter(pa.array(~bad)) if bad.any() else given.rows
+        return Segment.arrived(rows, side.spec.key, side.spec.time) if rows.num_rows else None
 
     def _reject(self, side: SideState, rows: pa.RecordBatch, punctuations: pa.RecordBatch | None) -> Bools:
         late, closed = side.violations(rows, punctuations)
@@ -120,88 +157,78 @@ class StreamJoin:
                 self._output.violations.append(Violation(side.spec.name, reason, broken))
         return late | closed
 
-    def _probe(self, left: pa.RecordBatch | None, right: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-        left_keys = _column(left, self.left.spec.key)
-        right_keys = _column(right, self.right.spec.key)
-        for segment, i, j in self.right.rows.find(left_keys):
-            yield from self._pair(left, segment.batch, i, j)
-        for segment, i, j in self.left.rows.find(right_keys):
-            yield from self._pair(segment.batch, right, j, i)
-        for i, j in pairs(left_keys, right_keys):
-            yield from self._pair(left, right, i, j)
+    def _purge(self, side: SideState, closing: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """Drop the rows of keys that the other side closes."""
+        if closing is None:
+            return
+        keys = side.key.keys(closing)
+        gone = side.rows.remove(keys)
+        side.spent.remove(keys)
+        self._count("join_purged_rows_total", side, sum(map(len, gone)))
+        yield from self._retire(side, gone)
 
-    def _pair(
-        self, left: pa.RecordBatch, right: pa.RecordBatch, i: Ints, j: Ints
+    def _insert(
+        self, side: SideState, arrived: Segment | None, opposite: SideState, closing: pa.RecordBatch | None
     ) -> Iterator[pa.RecordBatch]:
-        apart = int64(right.column(self.right.spec.time))[j] - int64(left.column(self.left.spec.time))[i]
-        joins = np.ones(len(i), bool)
-        if self.left.spec.window is not None:
-            joins &= apart <= self.left.spec.window
-        if self.right.spec.window is not None:
-            joins &= -apart <= self.right.spec.window
-        if not joins.all():
-            i, j = i[joins], j[joins]
-        if len(i):
-            columns = left.take(pa.array(i)).columns + right.take(pa.array(j)).columns
-            yield pa.record_batch(columns, names=left.schema.names + right.schema.names)
-            self._output.counts["join_results_total", ""] += len(i)
+        """Keep the rows that a partner may still come for."""
+        if arrived is None:
+            return
+        useless = is_closed(opposite, closing, arrived.keys)
+        if arrived.dead is not None:
+            useless &= ~arrived.dead
+        if useless.any():
+            dropped = Gone(arrived, np.flatnonzero(useless))
+            arrived.kill(dropped.positions)
+            self._count("join_dropped_rows_total", side, len(dropped))
+            yield from self._retire(side, [dropped])
+        matched = None if arrived.matched is None else arrived.live_matched()
+        side.rows.append(arrived.live_batch(), matched)
+        self._count("join_inserted_rows_total", side, arrived.live)
 
-    @staticmethod
-    def _closing(side: SideState, given: SideInput) -> Ints:
-        """Keys that this batch closes for the first time, sorted."""
-        if given.punctuations is None:
-            return np.empty(0, np.int64)
-        keys = np.unique(int64(given.punctuations.column("key")))
-        return keys[~side.closed.contains(keys)]
+    def _spend(self, closing: pa.RecordBatch | None) -> None:
+        """Remember when the left rows were that a semi join has put out, while that can hold back a key."""
+        if not self._probe.spent:
+            return
+        traces = self.left.traces(self._probe.spent)
+        self._count("join_spent_rows_total", self.left, traces.num_rows)
+        over = is_closed(self.right, closing, self.left.key.keys(traces))
+        self.left.spent.append(traces.filter(pa.array(~over)))
 
-    def _purge(self, closing_left: Ints, closing_right: Ints) -> None:
-        for side, closing in ((self.right, closing_left), (self.left, closing_right)):
-            if len(closing):
-                self._output.counts["join_purged_rows_total", side.spec.name] += side.rows.remove(closing)
-
-    def _insert(self, admitted: tuple[pa.RecordBatch | None, ...], closing: list[Ints]) -> None:
-        for side, rows, opposite, closed_now in (
-            (self.left, admitted[0], self.right, closing[1]),
-            (self.right, admitted[1], self.left, closing[0]),
-        ):
-            if rows is None:
-                continue
-            keys = int64(rows.column(side.spec.key))
-            useless: Bools = opposite.closed.contains(keys) | member(keys, closed_now)
-            dropped = int(np.count_nonzero(useless))
-            side.rows.append(rows.filter(pa.array(~useless)) if dropped else rows)
-            self._output.counts["join_dropped_rows_total", side.spec.name] += dropped
-            self._output.counts["join_inserted_rows_total", side.spec.name] += rows.num_rows - dropped
-
-    def _invalidate(self, side: SideState, opposite: SideState) -> Ints:
-        """Drop rows that left the window; returns pending keys whose last row was among them."""
-        horizon = side.horizon(opposite.progress)
+    def _invalidate(self, side: SideState, horizon: int) -> Iterator[pa.RecordBatch]:
+        """Drop rows that left the window."""
         if horizon == NEVER:
-            return np.empty(0, np.int64)
-        gone = len(side.rows.expire(horizon))
-        self._output.counts["join_invalidated_rows_total", side.spec.name] += gone
-        expired = side.pending.expire(horizon)
-        self._output.counts["propagated_punctuations_total", "expired"] += len(expired)
-        return expired
+            return
+        gone = side.rows.expire(horizon)
+        side.spent.expire(horizon)
+        self._count("join_invalidated_rows_total", side, sum(map(len, gone)))
+        yield from self._retire(side, gone)
 
-    def _propagate(self, side: SideState, opposite: SideState, closing: Ints) -> Ints:
-        """Announce or hold the keys that `side` closes in this batch; returns those announced."""
-        if len(closing) == 0:
-            return closing
-        side.close(closing)
-        both = opposite.closed.contains(closing)
-        # What the other side had announced stays announced; what it held back is complete now, since
-        # this side's punctuation has just purged the rows it was waiting for.
-        completed = closing[both & opposite.pending.contains(closing)]
-        opposite.pending.remove(completed)
-        alone = closing[~both]
-        last = side.last_times(alone)
-        waiting = last != NEVER
-        side.hold(alone[waiting], last[waiting])
-        announced = np.concatenate([completed, alone[~waiting]])
-        self._output.counts["propagated_punctuations_total", "closed"] += len(announced)
-        return announced
+    def _retire(self, side: SideState, gone: list[Gone]) -> Iterator[pa.RecordBatch]:
+        """Put out the rows that no partner came for, if the side is preserved."""
+        if not side.preserved:
+            return
+        alone = self._results.left_alone if side is self.left else self._results.right_alone
+        for rows in gone:
+            unmatched = rows.unmatched
+            if unmatched.num_rows:
+                self._count("join_unmatched_rows_total", side, unmatched.num_rows)
+                yield alone(unmatched)
 
+    def _announce(self, closing: Closing, horizons: tuple[int, int]) -> None:
+        found = {
+            "expired": [*expired(self.left, horizons[0]), *expired(self.right, horizons[1])],
+            "closed": [],
+        }
+        if closing[0] is not None:
+            found["closed"] += propagate(self.left, self.right, closing[0])
+        if closing[1] is not None:
+            found["closed"] += propagate(self.right, self.left, closing[1])
+        for reason, pieces in found.items():
+            count = sum(piece.num_rows for piece in pieces)
+            self._output.counts["propagated_punctuations_total", reason] += count
+        announced = [piece for pieces in found.values() for piece in pieces if piece.num_rows]
+        if announced:
+            self._output.announced = self.left.key.sorted(codec.concat(announced))
 
-def _column(rows: pa.RecordBatch | None, name: str) -> Ints:
-    return np.empty(0, np.int64) if rows is None else int64(rows.column(name))
+    def _count(self, name: str, side: SideState, rows: int) -> None:
+        self._output.counts[name, side.spec.name] += rows

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from endmark.errors import ConfigError, MissingPartError
-from endmark.types import ColumnType
+from endmark.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,20 +21,28 @@ if TYPE_CHECKING:
     from endmark.pipeline import Relation
     from endmark.relation.contract import KeyRange
     from endmark.state.search import Ints
+    from endmark.types import ColumnType
 
     T = TypeVar("T")
 
-_SQL_TYPES: dict[ColumnType, sa.types.TypeEngine[Any]] = {
-    ColumnType.LONG: sa.BigInteger(),
-    ColumnType.DOUBLE: sa.Double(),
-    ColumnType.STRING: sa.Text(),
-    ColumnType.BOOLEAN: sa.Boolean(),
-    ColumnType.TIMESTAMP: sa.DateTime(),
+_SQL_TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
+    Kind.LONG: sa.BigInteger(),
+    Kind.DOUBLE: sa.Double(),
+    Kind.STRING: sa.Text(),
+    Kind.BOOLEAN: sa.Boolean(),
+    Kind.DATE: sa.Date(),
+    Kind.TIMESTAMP: sa.DateTime(),
 }
 
 
 class RelationUnreachableError(MissingPartError):
     """The database did not answer within the deadline; the text holds its last words."""
+
+
+def _sql_type(kind: ColumnType) -> sa.types.TypeEngine[Any]:
+    if kind.kind is Kind.DECIMAL:
+        return sa.Numeric(kind.precision, kind.scale)
+    return _SQL_TYPES[kind.kind]
 
 
 @cache
@@ -56,7 +64,7 @@ class SqlRelation:
     def __init__(self, relation: Relation) -> None:
         self._relation = relation
         self._name = f"relation {relation.table!r}"
-        columns = [sa.Column(name, _SQL_TYPES[kind]) for name, kind in relation.columns.items()]
+        columns = [sa.Column(name, _sql_type(kind)) for name, kind in relation.columns.items()]
         self._table = sa.Table(relation.table, sa.MetaData(), *columns)
         self._key = self._table.c[relation.key]
         self.schema = pa.schema([(name, kind.arrow) for name, kind in relation.columns.items()])

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from endmark.aggregate.closing import ClosingAggregate
@@ -22,9 +21,11 @@ from endmark.state.segment import merge_sorted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from endmark.joins.residual import Residual
     from endmark.spark.streams import GroupPlan, StreamPlan
     from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
+    from endmark.types import JoinType
 
 
 ROWS_PER_BLOB = 1 << 16
@@ -32,14 +33,12 @@ ROWS_PER_BLOB = 1 << 16
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one.
-
-    `result_columns` are the columns of the results table, in its order.
-    """
+    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one."""
 
     left: StreamPlan
     right: StreamPlan
-    result_columns: list[str]
+    kind: JoinType
+    residual: Residual | None
     group: GroupPlan | None
 
 
@@ -57,13 +56,17 @@ class BucketTask:
     def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
         self._plan = plan
         self._join = StreamJoin(
-            plan.left.side, plan.right.side, store, restored.join if restored is not None else None
+            plan.left.side,
+            plan.right.side,
+            store,
+            kind=plan.kind,
+            residual=plan.residual,
+            restored=restored.join if restored is not None else None,
         )
         self._groups: ClosingAggregate | None = None
         if plan.group is not None:
             self._groups = ClosingAggregate(
-                plan.group.key,
-                plan.group.output_key,
+                plan.group.keys,
                 plan.group.measures,
                 store,
                 restored.group if restored is not None else None,
@@ -83,21 +86,28 @@ class BucketTask:
         measured = []
         inputs = self._input(self._plan.left, arrived), self._input(self._plan.right, arrived)
         for result in _gather(self._join.process(*inputs)):
-            yield channels.RESULTS, codec.encode(result.select(self._plan.result_columns))
+            yield channels.RESULTS, codec.encode(result)
             if self._groups is not None:
                 measured.append(self._groups.inputs(result))
         for violation in self._join.output.violations:
             stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
-            rows = violation_rows(stream, violation.reason, violation.rows)
-            yield channels.VIOLATIONS, codec.encode(rows)
+            if stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
+                rows = violation_rows(stream, violation.reason, violation.rows)
+                yield channels.VIOLATIONS, codec.encode(rows)
         closed_groups = 0
-        if self._groups is not None:
+        if self._groups is not None and self._plan.group is not None:
             self._groups.add(measured)
-            closed = self._groups.close(np.sort(self._join.output.announced))
+            closed = self._closed_groups(self._groups)
             closed_groups = closed.num_rows
             if closed_groups:
-                yield channels.GROUPS, codec.encode(closed)
+                yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
         yield channels.METRICS, json.dumps({"samples": self._samples(closed_groups)}).encode()
+
+    def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
+        announced = self._join.output.announced
+        if announced is None:
+            return pa.RecordBatch.from_pylist([], groups.schema)
+        return groups.close(self._join.left.key.keys(announced))
 
     @staticmethod
     def _input(stream: StreamPlan, arrived: dict[str, list[bytes]]) -> SideInput:

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.state import codec
-from endmark.state.segment import int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from endmark.state.keys import KeySpec
     from endmark.state.search import Ints
 
 PACKED = pa.schema([("bucket", pa.int32()), ("channel", pa.string()), ("blob", pa.binary())])
@@ -55,7 +55,6 @@ VIOLATION_SCHEMA = pa.schema(
         ("record", pa.string()),
     ]
 )
-PUNCTUATION_SCHEMA = pa.schema([("key", pa.int64()), ("partition", pa.int64()), ("offset", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -70,22 +69,29 @@ class Buckets:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def of_keys(self, keys: Ints) -> Ints:
-        """Bucket numbers of int64 keys: high bits of a multiplicative hash, so runs of ids spread evenly."""
-        high = (keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+    def of_keys(self, codes: Ints) -> Ints:
+        """Bucket numbers of keys: high bits of a multiplicative hash, so runs of ids spread evenly."""
+        high = (codes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
         return (high % np.uint64(len(self))).astype(np.int64)
 
     def of_pages(self, pages: Ints) -> Ints:
         return pages % len(self)
 
-    def split(self, batch: pa.RecordBatch, buckets: Ints, key: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Each bucket's rows sorted by `key`, with the bucket's label."""
-        keys = int64(batch.column(key))
+    def by_key(self, batch: pa.RecordBatch, key: KeySpec) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Each bucket's rows with their code, in its order, with the bucket's label."""
+        coded = key.coded(batch)
+        codes = key.keys(coded).codes
+        return self.split(coded, self.of_keys(codes), codes)
+
+    def split(
+        self, batch: pa.RecordBatch, buckets: Ints, order: Ints
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Each bucket's rows sorted by `order`, with the bucket's label."""
         for number, label in enumerate(self.labels):
             mine = np.flatnonzero(buckets == number)
             if len(mine):
                 # Sorting each share by itself is twice as fast as sorting all rows by (bucket, key).
-                yield label, batch.take(pa.array(mine[np.argsort(keys[mine])]))
+                yield label, batch.take(pa.array(mine[np.argsort(order[mine])]))
 
 
 class Packer:

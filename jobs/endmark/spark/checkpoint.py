@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from endmark.pipeline import Pipeline
+
 
 @contextmanager
 def claimed(checkpoint: Path) -> Iterator[str]:
@@ -41,6 +43,31 @@ def claimed(checkpoint: Path) -> Iterator[str]:
             partial.write_text(f"endmark-{uuid.uuid4()}")
             partial.rename(app_id)
         yield app_id.read_text()
+
+
+def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
+    """Whatever rows in state and tables depend on. A relation may move, and pages may change their size.
+
+    Spelled as the first version did, which knew inner joins on one column, so that its checkpoints go on.
+    """
+    spec = _one_by_itself(pipeline.model_dump(mode="json"))
+    unsaid = {"type": "inner", "where": None}
+    spec["join"] = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
+    settings: dict[str, Any] = {"buckets": buckets}
+    settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
+    settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
+    for name, relation in spec["relations"].items():
+        settings[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
+    return settings
+
+
+def _one_by_itself(value: Any) -> Any:
+    """Lists of one name as that name, and those of none as null."""
+    if isinstance(value, dict):
+        return {name: _one_by_itself(inner) for name, inner in value.items()}
+    if isinstance(value, list) and len(value) < 2:
+        return value[0] if value else None
+    return value
 
 
 def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:

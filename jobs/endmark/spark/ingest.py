@@ -72,7 +72,7 @@ class _Task:
         self._until.setdefault(stream.topic, {})[str(partition)] = int(offsets[-1]) + 1
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
-        self._counts[sample("punctuations_total", stream=stream.name)] += len(parsed.closed)
+        self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows
         self._pack_rows(stream, partition, parsed, offsets)
         self._pack_punctuations(stream, partition, parsed, offsets)
         self._pack_dead_letters(stream, partition, parsed, offsets)
@@ -102,26 +102,28 @@ class _Task:
             self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
             rows = rows.filter(pa.array(~late))
         if stream.lookup_key is None:
-            buckets, key = self._buckets.of_keys(int64(rows.column(stream.side.key))), stream.side.key
+            shares = self._buckets.by_key(rows, stream.side.key)
         else:
-            pages = self._directory.page_of(int64(rows.column(stream.lookup_key)))
-            buckets, key = self._buckets.of_pages(pages), stream.lookup_key
-        for label, share in self._buckets.split(rows, buckets, key):
+            looked_up = int64(rows.column(stream.lookup_key))
+            pages = self._buckets.of_pages(self._directory.page_of(looked_up))
+            shares = self._buckets.split(rows, pages, looked_up)
+        for label, share in shares:
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
 
     def _pack_punctuations(
         self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
     ) -> None:
-        if len(parsed.closed) == 0:
+        count = parsed.closed.num_rows
+        if count == 0:
             return
+        key = stream.side.key.shared
         columns = [
-            parsed.closed,
-            pa.repeat(pa.scalar(partition, pa.int64()), len(parsed.closed)),
+            *(parsed.closed.column(name) for name in stream.on),
+            pa.repeat(pa.scalar(partition, pa.int64()), count),
             pa.array(offsets[parsed.closed_at]),
         ]
-        closed = pa.record_batch(columns, schema=channels.PUNCTUATION_SCHEMA)
-        buckets = self._buckets.of_keys(int64(closed.column("key")))
-        for label, share in self._buckets.split(closed, buckets, "key"):
+        closed = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
+        for label, share in self._buckets.by_key(closed, key):
             self.packer.add(label, stream_channel(channels.PUNCTUATIONS, stream.name), share)
 
     def _pack_dead_letters(

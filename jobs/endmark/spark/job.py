@@ -18,7 +18,7 @@ from endmark.opsdb import OpsDatabase
 from endmark.parts.jars import spark_jars
 from endmark.relation.contract import PageDirectory
 from endmark.relation.sql import SqlRelation
-from endmark.spark import checkpoint, plan
+from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
 from endmark.spark.kafka import partition_counts
 from endmark.spark.listener import BatchListener
@@ -73,6 +73,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     Raises:
         EndmarkError: something outside is wrong, before or while running.
     """
+    streams.residual(pipeline)
     jars = spark_jars(say)
     relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
     relation.check()
@@ -81,7 +82,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partitions = partition_counts(options.bootstrap, topics)
     with checkpoint.claimed(options.checkpoint) as app_id:
-        checkpoint.pin(options.checkpoint, _pinned(pipeline, options))
+        checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
         tables = targets(pipeline, options.warehouse.resolve())
         prepare(tables, app_id)
         ops = OpsDatabase(options.ops_url)
@@ -107,17 +108,6 @@ class _Run:
     tables: list[Target]
     ops: OpsDatabase
     say: Callable[[str], None]
-
-
-def _pinned(pipeline: Pipeline, options: JobOptions) -> dict[str, Any]:
-    """Whatever rows in state and tables depend on. A relation may move, and pages may change their size."""
-    spec = pipeline.model_dump(mode="json")
-    pinned: dict[str, Any] = {"buckets": options.buckets}
-    pinned |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
-    pinned["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
-    for name, relation in spec["relations"].items():
-        pinned[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
-    return pinned
 
 
 def _run(

@@ -12,7 +12,6 @@ from endmark.metrics import sample
 from endmark.spark import channels
 from endmark.spark.channels import Buckets, Packer, stream_channel
 from endmark.state import codec
-from endmark.state.segment import int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +43,8 @@ class Lookup:
             yield from packer.flush()
 
     def _pack(self, packer: Packer, rows: int, output: LookupOutput) -> None:
-        side = self._stream.side
         for channel, batch in ((channels.ROWS, output.joined), (channels.BYSTANDERS, output.missed)):
-            buckets = self._buckets.of_keys(int64(batch.column(side.key)))
-            for label, share in self._buckets.split(batch, buckets, side.key):
+            for label, share in self._buckets.by_key(batch, self._stream.side.key):
                 packer.add(label, stream_channel(channel, self._stream.name), share)
         counts = {
             "lookup_rows_total": rows,

@@ -15,7 +15,7 @@ from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
 from endmark.spark.lookup import Lookup
 from endmark.spark.processor import BucketProcessor
-from endmark.spark.streams import group_plan, stream_plans
+from endmark.spark.streams import group_plan, residual, stream_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,9 +76,8 @@ def build(
             Lookup(looked_up, pipeline.lookup.relation, lookup, buckets).__call__, channels.PACKED_DDL
         )
     )
-    processor = BucketProcessor(
-        BucketPlan(left, right, list(pipeline.result_columns()), group_plan(pipeline)), cache_name
-    )
+    bucket = BucketPlan(left, right, pipeline.join.type, residual(pipeline), group_plan(pipeline))
+    processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from endmark.aggregate.closing import MeasureSpec
+from endmark.aggregate.closing import KeyColumn, MeasureSpec
 from endmark.joins.side import SideSpec
+from endmark.state.keys import KeySpec
+from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from endmark.joins.residual import Residual
     from endmark.pipeline import Pipeline
     from endmark.types import ColumnType
 
@@ -24,6 +27,7 @@ _SPARK_TYPES = {
     pa.string(): "string",
     pa.bool_(): "boolean",
     pa.binary(): "binary",
+    pa.date32(): "date",
     pa.timestamp("us", "UTC"): "timestamp",
 }
 
@@ -35,18 +39,19 @@ class StreamPlan:
     name: str
     topic: str
     columns: dict[str, ColumnType]
-    punctuated_on: str | None
+    punctuated_on: tuple[str, ...]
+    on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
     lookup_key: str | None  # output name of the column that is looked up, on the lookup stream
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The closing group-by over the join's results."""
+    """The closing group-by over the join's results; `columns` are those of the groups table, in its order."""
 
-    key: str
-    output_key: str
+    keys: list[KeyColumn]
     measures: list[MeasureSpec]
+    columns: list[str]
 
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
@@ -55,9 +60,11 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
     plans = {}
     for name in pipeline.sides:
         stream = pipeline.streams[name]
+        kinds = [stream.columns[column].arrow for column in pipeline.join.on]
         side = SideSpec(
             name=name,
-            key=f"{name}_{pipeline.join.on}",
+            key=KeySpec.of([f"{name}_{column}" for column in pipeline.join.on], kinds),
+            schema=arrow_schema(pipeline.side_columns(name)),
             time=f"{name}_{stream.event_time.column}",
             partition=f"{name}_kafka_partition",
             offset=f"{name}_kafka_offset",
@@ -71,6 +78,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             topic=stream.topic,
             columns=dict(stream.columns),
             punctuated_on=stream.punctuated_on,
+            on=pipeline.join.on,
             side=side,
             lookup_key=f"{name}_{pipeline.lookup.key}" if looked_up else None,
         )
@@ -83,12 +91,40 @@ def group_plan(pipeline: Pipeline) -> GroupPlan:
         MeasureSpec(
             name=name,
             function=measure.function,
-            column=None if measure.column is None else measure.column.replace(".", "_", 1),
+            column=None if measure.column is None else _result_column(pipeline, measure.column),
             kind=columns[name].arrow,
         )
         for name, measure in pipeline.aggregate.measures.items()
     ]
-    return GroupPlan(f"{pipeline.join.left}_{pipeline.join.on}", pipeline.aggregate.by, measures)
+    # A semi join's results have no right columns; no other row lacks the key on the left and has it there.
+    sides = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
+    keys = [
+        KeyColumn(name, columns[name].arrow, tuple(f"{side}_{name}" for side in sides))
+        for name in pipeline.join.on
+    ]
+    return GroupPlan(keys, measures, list(columns))
+
+
+def _result_column(pipeline: Pipeline, reference: str) -> str:
+    origin, _, column = reference.partition(".")
+    lookup = pipeline.lookup
+    if (origin, column) == (lookup.relation, pipeline.relations[lookup.relation].key):
+        # R's key is not repeated in the results: the stream's own column equals it.
+        origin, column = lookup.stream, lookup.key
+    return f"{origin}_{column}"
+
+
+def residual(pipeline: Pipeline) -> Residual | None:
+    """The join's residual condition, checked.
+
+    Raises:
+        ConfigError: `join.where` is no condition over the columns of a pair.
+    """
+    # Tasks import this module, and DuckDB takes them a tenth of a second.
+    from endmark.joins.residual import Residual
+
+    where = pipeline.join.where
+    return None if where is None else Residual.of(where, arrow_schema(pipeline.pair_columns()))
 
 
 def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
@@ -97,7 +133,13 @@ def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
 
 def ddl(schema: pa.Schema) -> str:
     """Spark DDL of a table's columns, quoted."""
-    return ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
+    return ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in schema)
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _SPARK_TYPES[kind]
 
 
 def microseconds(duration: timedelta | None) -> int | None:

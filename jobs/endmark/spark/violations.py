@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow as pa
 from endmark.spark.channels import VIOLATION_SCHEMA
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from endmark.spark.streams import StreamPlan
 
 
@@ -25,7 +28,11 @@ def violation_rows(stream: StreamPlan, reason: str, rows: pa.RecordBatch) -> pa.
                 "offset": row[stream.side.offset],
                 "reason": reason,
                 "event_time": row[stream.side.time],
-                "record": json.dumps(record, default=lambda time: time.isoformat()),
+                "record": json.dumps(record, default=_text),
             }
         )
     return pa.RecordBatch.from_pylist(kept, schema=VIOLATION_SCHEMA)
+
+
+def _text(value: date | Decimal) -> str:
+    return str(value) if isinstance(value, Decimal) else value.isoformat()

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.state import search
+from endmark.state import codec, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,10 +43,6 @@ class Keys:
 
     def __len__(self) -> int:
         return len(self.codes)
-
-    def take(self, positions: Ints) -> Keys:
-        at = pa.array(positions)
-        return Keys(self.codes[positions], tuple(column.take(at) for column in self.columns))
 
     def pairs(self, others: Keys) -> Iterator[tuple[Ints, Ints]]:
         """Positions (i here, j in `others`) of equal keys, in pieces; `others` is sorted by code."""
@@ -90,6 +86,17 @@ class KeySpec:
     def code(self) -> str:
         return CODE if self.hashed else self.columns[0]
 
+    @property
+    def stored(self) -> list[str]:
+        """The columns that tell a key, its code among them."""
+        return [*self.columns, CODE] if self.hashed else list(self.columns)
+
+    @property
+    def shared(self) -> KeySpec:
+        """The same key by names that both sides of a join share: `key`, or `key_0`, `key_1` and so on."""
+        numbered = tuple(f"key_{number}" for number in range(len(self.columns)))
+        return KeySpec(numbered if len(numbered) > 1 else ("key",), self.hashed)
+
     def keys(self, batch: pa.RecordBatch) -> Keys:
         """The keys of rows that have their code."""
         compared = tuple(batch.column(name) for name in self.columns) if self.hashed else ()
@@ -99,12 +106,22 @@ class KeySpec:
         """Rows with the column that holds their code."""
         if not self.hashed:
             return batch
-        return batch.append_column(CODE, pa.array(hash_columns([batch.column(name) for name in self.columns])))
+        codes = hash_columns([batch.column(name) for name in self.columns])
+        return batch.append_column(CODE, pa.array(codes))
+
+    def order(self, batch: pa.RecordBatch) -> Ints:
+        """Positions in order of code; equal codes keep their order."""
+        # Stable means timsort, which merges the sorted runs that a batch may consist of.
+        return np.argsort(_codes(batch.column(self.code)), kind="stable")
 
     def sorted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows in order of code; equal codes keep their order."""
-        # Stable means timsort, which merges the sorted runs that a batch may consist of.
-        return batch.take(pa.array(np.argsort(_codes(batch.column(self.code)), kind="stable")))
+        return batch.take(pa.array(self.order(batch)))
+
+    def distinct(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Every key of at least one row, once, in order of code."""
+        table = pa.Table.from_batches([batch.select(self.stored)])
+        once = table.group_by(self.stored, use_threads=False).aggregate([])
+        return self.sorted(codec.concat(once.to_batches()))
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Ints:
@@ -135,7 +152,8 @@ def _words(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         return _codes(column).view(np.uint64)
     if pa.types.is_decimal(column.type):
         halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :][: 2 * len(column)]
-        return _mix(halves[::2], halves[1::2])
+        # The upper half of a negative number inverts the lower one, unless that is spread before.
+        return _mix(halves[::2] * _MIX, halves[1::2])
     return _hash_bytes(column.cast(pa.large_binary()))
 
 

@@ -13,9 +13,11 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
 
-VERSION = 1
+VERSION = 2
+_READ = (1, VERSION)
 
 _SCHEMA = pa.schema(
     [
@@ -26,6 +28,7 @@ _SCHEMA = pa.schema(
         ("low", pa.int64()),
         ("high", pa.int64()),
         ("dead", pa.binary()),  # one bit a row; null while all are alive
+        ("matched", pa.binary()),  # likewise, null while none has had a partner; not in version 1
     ]
 )
 
@@ -40,7 +43,8 @@ def save(lists: Mapping[str, SegmentList], notes: Mapping[str, Any]) -> bytes:
             "size": segment.size,
             "low": segment.low,
             "high": segment.high,
-            "dead": None if segment.dead is None else np.packbits(segment.dead).tobytes(),
+            "dead": _pack(segment.dead),
+            "matched": _pack(segment.matched),
         }
         for name, segments in lists.items()
         for segment in segments.segments
@@ -58,14 +62,30 @@ def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
     """
     batch = codec.decode(data)
     version = int(batch.schema.metadata[b"version"])
-    if version != VERSION:
+    if version not in _READ:
         raise ValueError(
-            f"state has format version {version}, this program reads {VERSION}; "
+            f"state has format version {version}, this program reads up to {VERSION}; "
             "run the version that wrote it, or start from a new checkpoint"
         )
     for entry in batch.to_pylist():
-        name, dead, rows = entry.pop("list"), entry.pop("dead"), entry["rows"]
-        bits = None if dead is None else np.unpackbits(np.frombuffer(dead, np.uint8), count=rows).astype(bool)
-        lists[name].restore(**entry, dead=bits)
+        rows = entry["rows"]
+        lists[entry["list"]].restore(
+            entry["segment_id"],
+            rows,
+            entry["size"],
+            (entry["low"], entry["high"]),
+            dead=_unpack(entry["dead"], rows),
+            matched=_unpack(entry.get("matched"), rows),
+        )
     notes: dict[str, Any] = json.loads(batch.schema.metadata[b"notes"])
     return notes
+
+
+def _pack(bits: Bools | None) -> bytes | None:
+    return None if bits is None else np.packbits(bits).tobytes()
+
+
+def _unpack(packed: bytes | None, rows: int) -> Bools | None:
+    if packed is None:
+        return None
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=rows).astype(bool)

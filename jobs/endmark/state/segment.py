@@ -1,4 +1,4 @@
-"""A segment: an immutable block of rows sorted by key, with the rows that died since."""
+"""A segment: an immutable block of rows sorted by key, and what became of them since."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Segment:
     """A block of rows, and what is known of it without loading it.
 
     `low` and `high` bound the event times of its live rows, in microseconds.
-    `dead` marks dead rows; `None` while all are alive.
+    `dead` marks dead rows, `matched` those that have had a partner; `None` while there are none.
     """
 
     segment_id: str
@@ -42,6 +42,7 @@ class Segment:
     low: int
     high: int
     dead: Bools | None
+    matched: Bools | None
     key: KeySpec
     time: str | None
     load: Callable[[], pa.RecordBatch]
@@ -64,8 +65,19 @@ class Segment:
     def live(self) -> int:
         return self.rows if self.dead is None else self.rows - int(np.count_nonzero(self.dead))
 
+    @classmethod
+    def arrived(cls, batch: pa.RecordBatch, key: KeySpec, time: str | None) -> Segment:
+        """Rows that no store holds yet."""
+        times = int64(batch.column(time)) if time else np.zeros(1, np.int64)
+        low, high = int(times.min()), int(times.max())
+        return cls("", batch.num_rows, 0, low, high, None, None, key, time, lambda: batch)
+
     def live_batch(self) -> pa.RecordBatch:
         return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))
+
+    def live_matched(self) -> Bools:
+        matched = np.zeros(self.rows, bool) if self.matched is None else self.matched
+        return matched if self.dead is None else matched[~self.dead]
 
     def find(self, probe: Keys) -> Iterator[tuple[Ints, Ints]]:
         """Positions (i in probe, j in this segment) of equal keys among live rows."""
@@ -81,3 +93,12 @@ class Segment:
         self.dead = np.zeros(self.rows, bool) if self.dead is None else self.dead
         self.dead[positions] = True
         vars(self).pop("live", None)
+
+    def match(self, positions: Ints) -> None:
+        """Remember that these rows have a partner."""
+        self.matched = np.zeros(self.rows, bool) if self.matched is None else self.matched
+        self.matched[positions] = True
+
+    def unmatched(self, positions: Ints) -> Ints:
+        """Those of `positions` without a partner."""
+        return positions if self.matched is None else positions[~self.matched[positions]]

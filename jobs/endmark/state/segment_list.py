@@ -6,14 +6,15 @@ inside a segment they are ordered by key, so a probe or a purge is a merge of so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from endmark.state.segment import Segment, int64, merge_sorted
+from endmark.state import codec
+from endmark.state.segment import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +43,11 @@ class Gone:
     @property
     def batch(self) -> pa.RecordBatch:
         return self.segment.batch.take(pa.array(self.positions))
+
+    @property
+    def unmatched(self) -> pa.RecordBatch:
+        """Those that never had a partner."""
+        return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
 
 
 class SegmentList:
@@ -74,15 +80,25 @@ class SegmentList:
         """Durable bytes, dead rows included."""
         return sum(segment.size for segment in self.segments)
 
-    def restore(self, segment_id: str, rows: int, size: int, low: int, high: int, dead: Bools | None) -> None:
+    def restore(
+        self,
+        segment_id: str,
+        rows: int,
+        size: int,
+        bounds: tuple[int, int],
+        dead: Bools | None,
+        matched: Bools | None,
+    ) -> None:
         """Add a segment that is already in the store."""
         load = partial(self._store.load, segment_id)
-        self.segments.append(Segment(segment_id, rows, size, low, high, dead, self.key, self.time, load))
+        self.segments.append(
+            Segment(segment_id, rows, size, *bounds, dead, matched, self.key, self.time, load)
+        )
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows that are sorted by key."""
+    def append(self, batch: pa.RecordBatch, matched: Bools | None = None) -> None:
+        """Add rows that are sorted by key; `matched` are those that have had a partner."""
         if batch.num_rows:
-            self.segments.append(self._new(batch))
+            self.segments.append(self._new(batch, matched))
 
     def find(self, keys: Keys) -> Iterator[tuple[Segment, Ints, Ints]]:
         """Every segment with live rows of these keys, with positions (i in keys, j in the segment)."""
@@ -124,14 +140,12 @@ class SegmentList:
         for position in range(len(self.segments) - 1, -1, -1):
             segment = self.segments[position]
             if segment.live == 0:
-                self._replace(position, position + 1, [])
+                self._replace(position, position + 1, None)
             elif segment.live * 2 < segment.rows:
-                self._replace(position, position + 1, [segment.live_batch()])
+                matched = None if segment.matched is None else segment.live_matched()
+                self._replace(position, position + 1, self._new(segment.live_batch(), matched))
         while (run := self._mergeable()) is not None:
-            start, stop = run
-            live = [segment.live_batch() for segment in self.segments[start:stop]]
-            merged = merge_sorted(live, self.key)
-            self._replace(start, stop, [self._merge_rows(merged) if self._merge_rows else merged])
+            self._replace(*run, self._merged(self.segments[slice(*run)]))
 
     def _mergeable(self) -> tuple[int, int] | None:
         for start in range(len(self.segments) - FANOUT + 1):
@@ -140,23 +154,23 @@ class SegmentList:
                 return start, start + FANOUT
         return None
 
-    def _replace(self, start: int, stop: int, batches: list[pa.RecordBatch]) -> None:
-        gone = self.segments[start:stop]
-        self.segments[start:stop] = [self._new(batch) for batch in batches]
-        for segment in gone:
-            self._store.remove(segment.segment_id)
+    def _merged(self, segments: list[Segment]) -> Segment:
+        rows = codec.concat([segment.live_batch() for segment in segments])
+        order = self.key.order(rows)
+        merged = rows.take(pa.array(order))
+        if self._merge_rows is not None:
+            merged = self._merge_rows(merged)
+        if all(segment.matched is None for segment in segments):
+            return self._new(merged, None)
+        return self._new(merged, np.concatenate([segment.live_matched() for segment in segments])[order])
 
-    def _new(self, batch: pa.RecordBatch) -> Segment:
+    def _replace(self, start: int, stop: int, segment: Segment | None) -> None:
+        gone = self.segments[start:stop]
+        self.segments[start:stop] = [] if segment is None else [segment]
+        for old in gone:
+            self._store.remove(old.segment_id)
+
+    def _new(self, batch: pa.RecordBatch, matched: Bools | None) -> Segment:
         segment_id, size = self._store.add(batch)
-        times = int64(batch.column(self.time)) if self.time else np.zeros(1, np.int64)
-        return Segment(
-            segment_id,
-            batch.num_rows,
-            size,
-            int(times.min()),
-            int(times.max()),
-            None,
-            self.key,
-            self.time,
-            lambda: batch,
-        )
+        arrived = Segment.arrived(batch, self.key, self.time)
+        return replace(arrived, segment_id=segment_id, size=size, matched=matched)

@@ -10,7 +10,7 @@ from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
 from endmark.verify.session import Session, name, names
 
-_DUCKDB_TYPES = {kind.value: kind.duckdb for kind in ColumnType} | {"integer": "INTEGER", "binary": "BLOB"}
+_OTHER_TYPES = {"integer": "INTEGER", "binary": "BLOB"}  # that Delta has, but no stream
 _COORDINATES = {"topic": "string", "partition": "integer", "offset": "long"}
 DEAD_LETTERS = _COORDINATES | {"reason": "string", "error": "string", "value": "binary"}
 VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"}
@@ -23,8 +23,8 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     table with other columns than it should have is not read.
     """
     schemas = {
-        "results": {column: kind.value for column, kind in pipeline.result_columns().items()},
-        "groups": {column: kind.value for column, kind in pipeline.group_columns().items()},
+        "results": {column: str(kind) for column, kind in pipeline.result_columns().items()},
+        "groups": {column: str(kind) for column, kind in pipeline.group_columns().items()},
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
     }
@@ -36,7 +36,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
 
 
 def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> str | None:
-    defined = ", ".join(f"{name(column)} {_DUCKDB_TYPES[kind]}" for column, kind in columns.items())
+    defined = ", ".join(f"{name(column)} {_duckdb(kind)}" for column, kind in columns.items())
     session.run("CREATE TABLE $table ($defined)", table=name(table), defined=defined)
     if not DeltaTable.is_deltatable(str(path)):
         return None
@@ -51,6 +51,10 @@ def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> 
         columns=names(list(columns)),
     )
     return None
+
+
+def _duckdb(kind: str) -> str:
+    return _OTHER_TYPES.get(kind) or ColumnType.parse(kind).duckdb
 
 
 def _listed(columns: dict[str, str]) -> str:

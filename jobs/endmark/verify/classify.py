@@ -6,13 +6,15 @@ size. The first and last are screened by type and range, the comma by a pattern.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from endmark.pipeline import COORDINATES, Pipeline, Stream
-from endmark.types import ColumnType
-from endmark.verify.session import Session, fill, name, text
+from endmark.types import ColumnType, Kind
+from endmark.verify.session import Session, fill, name, names, text
+from endmark.verify.sides import key_column
 
 MARK = "$punctuation"
+DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"
 
 _WORDS = "('UBIGINT', 'BIGINT')"
@@ -34,25 +36,26 @@ WITH texts AS (
     FROM texts
 ), members AS (
     SELECT "partition", "offset", document, json_keys(document) AS members,
-        json_type(document, $paths) AS kinds, json_extract_string(document, $paths) AS texts
+        json_type(document, $paths) AS kinds, json_extract_string(document, $paths) AS texts,
+        json_type(document, $closing_paths) AS closing_kinds,
+        json_extract_string(document, $closing_paths) AS closing_texts
     FROM documents
 ), fields AS (
-    SELECT "partition" AS part, "offset" AS off, $promised AS promised,
+    SELECT "partition" AS part, "offset" AS off, $closing,
+        coalesce($pattern, false) AS patterned,
         coalesce(list_sort(members) = list_sort($declared), false) AS complete, $fields
     FROM members
 )
-SELECT *, complete AND $present AS sound FROM fields
+SELECT *, complete AND $present AS sound, patterned AND $closing_present AS promised FROM fields
 """
 
-# With its members' names known to hold no comma, any comma before a brace is a trailing one.
-_PROMISED = r"""
-CASE WHEN members = [$mark]
-    AND json_keys(document, '/' || $mark) = [$on]
-    AND json_keys(document, '/' || $mark || '/' || $on) = ['equals']
-    AND json_type(document, '/' || $mark || '/' || $on || '/equals') IN $words
-    AND NOT regexp_matches(document, ',\s*\}')
-THEN try_cast(json_extract_string(document, '/' || $mark || '/' || $on || '/equals') AS BIGINT) END
+# Outside of texts, with the members' names known, a comma before a brace is a trailing one.
+_PATTERN = r"""
+members = [$mark] AND list_sort(json_keys(document, '/' || $mark)) = list_sort($on) AND $equals
+    AND NOT regexp_matches(regexp_replace(document, '"([^"\\]|\\.)*"', '', 'g'), ',\s*\}')
 """
+
+_EQUALS = "json_keys(document, '/' || $mark || '/' || $column) = ['equals']"
 
 _ROWS = """
 CREATE TABLE $rows AS
@@ -61,14 +64,14 @@ SELECT $columns, part::BIGINT AS $partition, off AS $offset FROM $classified WHE
 
 _PROMISES = """
 CREATE TABLE $promises AS
-SELECT part AS "partition", off AS "offset", promised AS key FROM $classified WHERE promised IS NOT NULL
+SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE promised
 """
 
 _REJECTED = """
 INSERT INTO expected_dead_letters
 SELECT r.topic, r."partition", r."offset", r.value
 FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
-WHERE r.topic = ? AND NOT c.sound AND c.promised IS NULL
+WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 """
 
 
@@ -76,40 +79,43 @@ def classify(session: Session, pipeline: Pipeline) -> None:
     """From `records`, make `expected_dead_letters` and per stream two tables.
 
     `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones;
-    `promises_<stream>` has partition, offset and the key that a punctuation closes.
+    `promises_<stream>` has partition, offset and, in columns named by `key_column`, the key that a
+    punctuation closes.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
-        _classify_stream(session, stream, declared)
+        _classify_stream(session, stream, declared, pipeline.join.on)
 
 
-def _classify_stream(session: Session, stream: str, declared: Stream) -> None:
-    columns = [name(f"{stream}_{column}") for column in declared.columns]
-    fields = [
-        f"{_field(kind, place)} AS {column}"
-        for place, (column, kind) in enumerate(zip(columns, declared.columns.values(), strict=True), 1)
-    ]
+def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
+    columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
+    closing = {key_column(column): declared.columns[column] for column in key}
     classified = name(f"classified_{stream}")
     session.run(
         _CLASSIFY,
         [declared.topic],
         classified=classified,
         paths=_array(f"/{column}" for column in declared.columns),
+        closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
+        pattern=_pattern(declared),
         declared=_array(declared.columns),
-        promised=_promised(declared),
-        fields=", ".join(fields),
-        present=" AND ".join(f"{column} IS NOT NULL" for column in columns),
+        fields=_fields("", columns),
+        closing=_fields("closing_", closing),
+        present=_present(columns),
+        closing_present=_present(closing),
     )
     partition, offset = (name(f"{stream}_{coordinate}") for coordinate in COORDINATES)
     session.run(
         _ROWS,
         rows=name(f"rows_{stream}"),
-        columns=", ".join(columns),
+        columns=names(list(columns)),
         partition=partition,
         offset=offset,
         classified=classified,
     )
-    session.run(_PROMISES, promises=name(f"promises_{stream}"), classified=classified)
+    session.run(
+        _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
+    )
     session.run(_REJECTED, [declared.topic], classified=classified)
     session.run("DROP TABLE $classified", classified=classified)
 
@@ -118,27 +124,46 @@ def _array(values: Iterable[str]) -> str:
     return "[" + ", ".join(map(text, values)) + "]"
 
 
-def _promised(declared: Stream) -> str:
-    if declared.punctuated_on is None:
-        return "CAST(NULL AS BIGINT)"
-    return fill(_PROMISED, mark=text(MARK), on=text(declared.punctuated_on), words=_WORDS)
+def _pattern(declared: Stream) -> str:
+    """Whether the document's members are those of a punctuation of this stream."""
+    if not declared.punctuated_on:
+        return "false"
+    mark = text(MARK)
+    equals = [fill(_EQUALS, mark=mark, column=text(column)) for column in declared.punctuated_on]
+    return fill(_PATTERN, mark=mark, on=_array(declared.punctuated_on), equals=" AND ".join(equals))
 
 
-def _field(kind: ColumnType, place: int) -> str:
-    """The member at `place` (from 1) as a value of its declared type; NULL when it is of another."""
-    member, kinds = f"texts[{place}]", f"kinds[{place}]"
-    match kind:
-        case ColumnType.LONG:
-            sound, value = f"{kinds} IN {_WORDS}", f"try_cast({member} AS {kind.duckdb})"
-        case ColumnType.DOUBLE:
-            value = f"try_cast({member} AS {kind.duckdb})"
-            sound = f"{kinds} IN {_NUMBERS} AND isfinite({value})"
-        case ColumnType.STRING:
-            sound, value = f"{kinds} = 'VARCHAR'", member
-        case ColumnType.BOOLEAN:
-            sound, value = f"{kinds} = 'BOOLEAN'", f"{member} = 'true'"
-        case ColumnType.TIMESTAMP:
+def _fields(prefix: str, columns: Mapping[str, ColumnType]) -> str:
+    """The members at the paths of `<prefix>kinds` and `<prefix>texts` as columns of these names and types."""
+    return ", ".join(
+        f"{_field(kind, f'{prefix}texts[{place}]', f'{prefix}kinds[{place}]')} AS {name(column)}"
+        for place, (column, kind) in enumerate(columns.items(), 1)
+    )
+
+
+def _present(columns: Iterable[str]) -> str:
+    return " AND ".join(f"{name(column)} IS NOT NULL" for column in columns)
+
+
+def _field(kind: ColumnType, member: str, found: str) -> str:
+    """A member, given as text and with its type in JSON, as a value of its column; NULL when it is none."""
+    value = f"try_cast({member} AS {kind.duckdb})"
+    match kind.kind:
+        case Kind.LONG:
+            sound = f"{found} IN {_WORDS}"
+        case Kind.DOUBLE:
+            sound = f"{found} IN {_NUMBERS} AND isfinite({value})"
+        case Kind.BOOLEAN:
+            sound, value = f"{found} = 'BOOLEAN'", f"{member} = 'true'"
+        case Kind.STRING:
+            sound, value = f"{found} = 'VARCHAR'", member
+        case Kind.DATE | Kind.TIMESTAMP:
+            pattern = DATE if kind.kind is Kind.DATE else TIMESTAMP
             # The pattern alone would let the year 0000 pass, which is before the first that dates can hold.
-            sound = f"regexp_full_match({member}, {text(TIMESTAMP)}) AND {member}[1:4] <> '0000'"
-            sound, value = f"{kinds} = 'VARCHAR' AND {sound}", f"try_cast({member} AS {kind.duckdb})"
+            sound = f"regexp_full_match({member}, {text(pattern)}) AND {member}[1:4] <> '0000'"
+            sound = f"{found} = 'VARCHAR' AND {sound}"
+        case Kind.DECIMAL:
+            # DuckDB rounds what has too many places, but refuses what has too many digits before the point.
+            number = r"-?(0|[1-9]\d*)" + (rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else "")
+            sound = f"{found} = 'VARCHAR' AND regexp_full_match({member}, {text(number)})"
     return f"CASE WHEN {sound} THEN {value} END"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
-from endmark.pipeline import COORDINATES, Pipeline
+from endmark.pipeline import Pipeline
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
 from endmark.verify.session import Session, fill, name, names
+from endmark.verify.sides import Side, both_sides, coordinates
 
 EXAMPLES = 10
 
@@ -66,11 +68,16 @@ SELECT $coordinates FROM actual_results a
 WHERE NOT EXISTS (
     SELECT 1 FROM $judged j
     WHERE j.violation IS NULL AND j.$partition = a.$partition AND j.$offset = a.$offset
-)
+) AND (a.$partition IS NOT NULL OR a.$offset IS NOT NULL)
 """
 
 _JOINED_TWICE = """
 SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates HAVING count(*) > 1
+"""
+
+_JOINED_AND_ALONE = """
+SELECT $own FROM actual_results WHERE $partition IS NOT NULL
+GROUP BY $own HAVING bool_or($other IS NULL) AND bool_or($other IS NOT NULL)
 """
 
 _FIRST = """
@@ -146,6 +153,8 @@ def _readable(row: dict[str, Any]) -> dict[str, Any]:
 def _readable_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, date | Decimal):
+        return str(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return value
@@ -153,36 +162,55 @@ def _readable_value(value: Any) -> Any:
 
 def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     """Every way in which the tables lost, doubled or made up records; empty when they did not."""
-    pair = [f"{stream}_{coordinate}" for stream in pipeline.sides for coordinate in COORDINATES]
+    shown = [stream for stream in pipeline.sides if coordinates(stream)[0] in pipeline.result_columns()]
+    pair = names([column for stream in shown for column in coordinates(stream)])
     breaches = [
         _breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
         _breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
-        _breach(session, "two records joined more than once", _JOINED_TWICE, coordinates=names(pair)),
+        _breach(session, "the same records made more than one result", _JOINED_TWICE, coordinates=pair),
+        *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
+        *(_check_processed(session, pipeline, stream, pair) for stream in shown),
+        *(_check_alone(session, pipeline, side) for side in both_sides(pipeline) if side.preserved),
     ]
-    for stream in pipeline.sides:
-        topic, judged = pipeline.streams[stream].topic, name(f"judged_{stream}")
-        partition, offset = (name(f"{stream}_{coordinate}") for coordinate in COORDINATES)
-        breaches += [
-            _breach(
-                session,
-                f"topic {topic}: records do not add up to processed and rejected ones",
-                _UNBALANCED,
-                [topic, topic],
-                judged=judged,
-                promises=name(f"promises_{stream}"),
-                rejected=_REJECTED,
-            ),
-            _breach(
-                session,
-                f"topic {topic}: a result of a record that was not processed",
-                _NOT_PROCESSED,
-                judged=judged,
-                coordinates=names(pair),
-                partition=partition,
-                offset=offset,
-            ),
-        ]
     return [breach for breach in breaches if breach is not None]
+
+
+def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | None:
+    topic = pipeline.streams[stream].topic
+    return _breach(
+        session,
+        f"topic {topic}: records do not add up to processed and rejected ones",
+        _UNBALANCED,
+        [topic, topic],
+        judged=name(f"judged_{stream}"),
+        promises=name(f"promises_{stream}"),
+        rejected=_REJECTED,
+    )
+
+
+def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: str) -> Breach | None:
+    partition, offset = map(name, coordinates(stream))
+    return _breach(
+        session,
+        f"topic {pipeline.streams[stream].topic}: a result of a record that was not processed",
+        _NOT_PROCESSED,
+        judged=name(f"judged_{stream}"),
+        coordinates=pair,
+        partition=partition,
+        offset=offset,
+    )
+
+
+def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | None:
+    own = coordinates(side.stream)
+    return _breach(
+        session,
+        f"topic {pipeline.streams[side.stream].topic}: a record both with a partner and without one",
+        _JOINED_AND_ALONE,
+        own=names(own),
+        partition=name(own[0]),
+        other=name(coordinates(side.other)[0]),
+    )
 
 
 def _breach(

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from endmark.pipeline import COORDINATES, Measure, Pipeline
+from endmark.pipeline import Measure, Pipeline
+from endmark.verify.join import join
 from endmark.verify.session import Session, fill, name, names
-
-_MICROSECOND = timedelta(microseconds=1)
+from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
 
 # A row's fate hangs on what its partition held before it, so the frame ends at the row before.
 _JUDGED = """
 CREATE TABLE $judged AS
 SELECT r.*,
-    CASE WHEN p.since < r.$offset THEN 'closed'
-        WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late' END AS violation
+    CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
+        WHEN p.since < r.$offset THEN 'closed' END AS violation
 FROM (
     SELECT *, max($time) OVER (
         PARTITION BY $partition ORDER BY $offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS newest FROM $rows
 ) r
 LEFT JOIN (
-    SELECT "partition", key, min("offset") AS since FROM $promises GROUP BY ALL
-) p ON p."partition" = r.$partition AND p.key = r.$key
+    SELECT "partition", $key, min("offset") AS since FROM $promises GROUP BY ALL
+) p ON p."partition" = r.$partition AND $promised
 """
 
 _VIOLATIONS = """
@@ -36,14 +34,6 @@ CREATE TABLE $side AS SELECT $columns FROM $judged $lookup WHERE violation IS NU
 
 _LOOKUP = "JOIN relation ON relation.$relation_key = $judged.$key"
 
-# A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
-_RESULTS = """
-CREATE TABLE expected_results AS
-SELECT l.*, r.* FROM $left l JOIN $right r ON l.$left_key = r.$right_key
-WHERE coalesce(epoch_us(r.$right_time) - epoch_us(l.$left_time) <= ?, true)
-    AND coalesce(epoch_us(l.$left_time) - epoch_us(r.$right_time) <= ?, true)
-"""
-
 _PROGRESS = """
 INSERT INTO progress
 SELECT ?, CASE WHEN count(newest) = count(*) THEN min(newest) - ? END
@@ -53,22 +43,22 @@ FROM ranges LEFT JOIN (
 WHERE ranges.topic = ?
 """
 
-# A key without live rows is final too, but has no results and so no row. Where progress or the window is
-# NULL (a silent partition, a window without end), the comparison is not true. A row at exactly progress may
-# still come, so the window is left only beyond its bound.
+# A group that may still get results is not final: a row to come that can have no partner is a result
+# itself, if its side is preserved. Keys without results are final too, but have no row.
+# Where progress or the window is NULL (a silent partition, a window without end), the comparison is not true.
+# A row at exactly progress may still come, so the window is left only beyond its bound.
 _FINAL = """
 INSERT INTO final
-SELECT closed.key
-FROM (SELECT DISTINCT key FROM $promises) closed
-JOIN (SELECT $key AS key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) live USING (key)
-WHERE closed.key IN (SELECT key FROM $other_promises)
-    OR live.newest + ? < (SELECT reached FROM progress WHERE stream = ?)
+SELECT $key FROM (SELECT DISTINCT $key FROM $promises)
+LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_promises) USING ($key)
+LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
+WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT reached FROM progress WHERE stream = ?))
 """
 
 _GROUPS = """
 CREATE TABLE expected_groups AS
-SELECT $key AS $by, $measures FROM expected_results
-WHERE $key IN (SELECT key FROM final) GROUP BY $key
+SELECT $by, $measures FROM (SELECT *, $found_key FROM expected_results) SEMI JOIN final USING ($key)
+GROUP BY $key
 """
 
 
@@ -77,52 +67,36 @@ def expect(session: Session, pipeline: Pipeline) -> None:
 
     Also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, those that
     enter the join.
+
+    Raises:
+        ConfigError: `join.where` is no condition over the columns of a pair.
     """
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
         "reason VARCHAR, event_time TIMESTAMPTZ)"
     )
     session.run("CREATE TABLE progress (stream VARCHAR, reached BIGINT)")
-    session.run("CREATE TABLE final (key BIGINT)")
+    keys = pipeline.streams[pipeline.join.left].columns
+    session.create("final", {key_column(column): keys[column] for column in pipeline.join.on})
     for stream in pipeline.sides:
         _judge(session, pipeline, stream)
         _keep_processed(session, pipeline, stream)
-    _join(session, pipeline)
-    left, right = pipeline.sides
-    _close(session, pipeline, left, right, pipeline.join.window.left)
-    _close(session, pipeline, right, left, pipeline.join.window.right)
+    join(session, pipeline)
+    for side in both_sides(pipeline):
+        _close(session, pipeline, side)
     _group(session, pipeline)
 
 
-def _microseconds(duration: timedelta | None) -> int | None:
-    return None if duration is None else duration // _MICROSECOND
-
-
-def _stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
-    """The tables and columns of a stream, under the names that the templates use."""
-    partition, offset = (name(f"{stream}_{coordinate}") for coordinate in COORDINATES)
-    return {
-        "rows": name(f"rows_{stream}"),
-        "promises": name(f"promises_{stream}"),
-        "judged": name(f"judged_{stream}"),
-        "side": name(f"side_{stream}"),
-        "partition": partition,
-        "offset": offset,
-        "time": name(f"{stream}_{pipeline.streams[stream].event_time.column}"),
-        "key": name(f"{stream}_{pipeline.join.on}"),
-    }
-
-
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
-    declared, known = pipeline.streams[stream], _stream_names(pipeline, stream)
-    lateness = _microseconds(declared.event_time.lateness)
+    declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
+    lateness = microseconds(declared.event_time.lateness)
     session.run(_JUDGED, [lateness], **known)
     session.run(_VIOLATIONS, [declared.topic], **known)
     session.run(_PROGRESS, [stream, lateness, declared.topic], **known)
 
 
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
-    known, lookup = _stream_names(pipeline, stream), ""
+    known, lookup = stream_names(pipeline, stream), ""
     if stream == pipeline.lookup.stream:
         relation = pipeline.lookup.relation
         lookup = fill(
@@ -135,27 +109,12 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     session.run(_SIDE, columns=columns, lookup=lookup, **known)
 
 
-def _join(session: Session, pipeline: Pipeline) -> None:
-    left, right = (_stream_names(pipeline, stream) for stream in pipeline.sides)
-    window = pipeline.join.window
-    session.run(
-        _RESULTS,
-        [_microseconds(window.left), _microseconds(window.right)],
-        left=left["side"],
-        right=right["side"],
-        left_key=left["key"],
-        right_key=right["key"],
-        left_time=left["time"],
-        right_time=right["time"],
-    )
-
-
-def _close(session: Session, pipeline: Pipeline, stream: str, other: str, window: timedelta | None) -> None:
+def _close(session: Session, pipeline: Pipeline, side: Side) -> None:
     session.run(
         _FINAL,
-        [_microseconds(window), other],
-        other_promises=name(f"promises_{other}"),
-        **_stream_names(pipeline, stream),
+        [side.other_preserved, microseconds(side.window), side.other],
+        other_promises=name(f"promises_{side.other}"),
+        **stream_names(pipeline, side.stream),
     )
 
 
@@ -164,8 +123,18 @@ def _group(session: Session, pipeline: Pipeline) -> None:
         f"{_measure(pipeline, measure)} AS {name(column)}"
         for column, measure in pipeline.aggregate.measures.items()
     ]
-    key = name(f"{pipeline.join.left}_{pipeline.join.on}")
-    session.run(_GROUPS, key=key, by=name(pipeline.aggregate.by), measures=", ".join(measures))
+    shown = pipeline.result_columns()
+    found_key = []
+    for column in pipeline.join.on:
+        both = names([found for stream in pipeline.sides if (found := f"{stream}_{column}") in shown])
+        found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
+    session.run(
+        _GROUPS,
+        by=", ".join(f"{name(key_column(column))} AS {name(column)}" for column in pipeline.aggregate.by),
+        measures=", ".join(measures),
+        found_key=", ".join(found_key),
+        key=names([key_column(column) for column in pipeline.join.on]),
+    )
 
 
 def _measure(pipeline: Pipeline, measure: Measure) -> str:

@@ -10,17 +10,18 @@ import sqlalchemy as sa
 
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Pipeline, Relation
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Kind
 from endmark.verify.session import Session, name
 
 CHUNK_ROWS = 50_000
 
-_SQL_TYPES: dict[ColumnType, type[sa.types.TypeEngine[Any]]] = {
-    ColumnType.LONG: sa.BigInteger,
-    ColumnType.DOUBLE: sa.Double,
-    ColumnType.STRING: sa.String,
-    ColumnType.BOOLEAN: sa.Boolean,
-    ColumnType.TIMESTAMP: sa.DateTime,
+_SQL_TYPES: dict[Kind, type[sa.types.TypeEngine[Any]]] = {
+    Kind.LONG: sa.BigInteger,
+    Kind.DOUBLE: sa.Double,
+    Kind.STRING: sa.String,
+    Kind.BOOLEAN: sa.Boolean,
+    Kind.DATE: sa.Date,
+    Kind.TIMESTAMP: sa.DateTime,
 }
 
 _ASKED = """
@@ -59,7 +60,7 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
 
 
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
-    wanted = [sa.column(column, _SQL_TYPES[kind]) for column, kind in relation.columns.items()]
+    wanted = [sa.column(column, _sql_type(kind)) for column, kind in relation.columns.items()]
     engine = sa.create_engine(relation.url)
     try:
         with engine.connect().execution_options(stream_results=True) as connection:
@@ -83,6 +84,12 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
         engine.dispose()
 
 
+def _sql_type(kind: ColumnType) -> sa.types.TypeEngine[Any]:
+    if kind.kind is Kind.DECIMAL:
+        return sa.Numeric(kind.precision, kind.scale)
+    return _SQL_TYPES[kind.kind]()
+
+
 def _to_arrow(values: list[Any], relation: Relation, prefix: str) -> pa.Table:
     arrays = {}
     for (column, kind), cells in zip(relation.columns.items(), values, strict=True):
@@ -91,6 +98,6 @@ def _to_arrow(values: list[Any], relation: Relation, prefix: str) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise ConfigError(
                 f"relations.{prefix}.columns.{column}: table {relation.table!r} holds a value that is no "
-                f"{kind.value}: {error}"
+                f"{kind}: {error}"
             ) from error
     return pa.table(arrays)

@@ -1,0 +1,51 @@
+"""How a value of each column type is spelled in JSON; the expressions are read by RE2 and by Python alike.
+
+Dates, times and decimals are strings: JSON has no such values, and most producers would round a decimal that
+they write as a number. A decimal may have fewer digits than its column, never more, so none is rounded here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from endmark.types import Kind
+
+if TYPE_CHECKING:
+    from endmark.types import ColumnType
+
+WS = r"[ \t\r\n]*"
+_INTEGER = r"-?(?:0|[1-9][0-9]*)"
+_DATE = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}"  # there is no year 0
+_PATTERNS = {
+    Kind.LONG: _INTEGER,
+    Kind.DOUBLE: _INTEGER + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?",
+    Kind.STRING: r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"',
+    Kind.BOOLEAN: "(?:true|false)",
+    Kind.DATE: rf'"{_DATE}"',
+    Kind.TIMESTAMP: rf'"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?Z"',
+}
+_EXAMPLES = {
+    Kind.LONG: "42",
+    Kind.DOUBLE: "1.5",
+    Kind.STRING: '"a"',
+    Kind.BOOLEAN: "true",
+    Kind.DATE: '"2026-01-31"',
+    Kind.TIMESTAMP: '"2026-01-31T00:00:00.000000Z"',
+}
+
+
+def pattern(kind: ColumnType) -> str:
+    """A regular expression for values of this type; some it matches are none, such as a 30th of February."""
+    if kind.kind is not Kind.DECIMAL:
+        return _PATTERNS[kind.kind]
+    whole = kind.precision - kind.scale
+    digits = rf"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
+    return rf'"-?{digits}(?:\.[0-9]{{1,{kind.scale}}})?"' if kind.scale else rf'"-?{digits}"'
+
+
+def example(kind: ColumnType) -> str:
+    """A value of this type as it stands in a record."""
+    if kind.kind is not Kind.DECIMAL:
+        return _EXAMPLES[kind.kind]
+    whole = "1" if kind.precision > kind.scale else "0"
+    return f'"{whole}.{"5".ljust(kind.scale, "0")}"' if kind.scale else f'"{whole}"'

@@ -1,0 +1,90 @@
+"""Probing: rows that have come meet the rows of the other side, in state and among each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.results import Results
+from endmark.state.segment_list import Gone
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.joins.residual import Residual
+    from endmark.joins.side import SideState
+    from endmark.state.search import Ints
+    from endmark.state.segment import Segment
+
+
+class Probe:
+    """Partners by key, window and residual condition; remembers which rows of preserved sides have met one.
+
+    A semi join puts a left row out at its first partner and kills it; `spent` collects those rows.
+    """
+
+    def __init__(self, left: SideState, right: SideState, kind: JoinType, residual: Residual | None) -> None:
+        self._left = left
+        self._right = right
+        self._semi = kind is JoinType.SEMI
+        self._residual = residual
+        self._results = Results(left.spec.schema, right.spec.schema)
+        if residual is not None:
+            schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
+            self._candidates = Results(schemas[0], schemas[1])
+        self.spent: list[Gone] = []
+
+    def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
+        """Results of the rows that have come; both are left out of state until they have met."""
+        self.spent = []
+        if left is not None:
+            for segment, i, j in self._right.rows.find(left.keys):
+                yield from self._meet(left, segment, i, j)
+        if right is not None:
+            for segment, j, i in self._left.rows.find(right.keys):
+                yield from self._meet(segment, right, i, j)
+        if left is not None and right is not None:
+            for i, j in right.find(left.keys):
+                yield from self._meet(left, right, i, j)
+
+    def _meet(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
+        i, j = self._within_window(left, right, i, j)
+        if self._residual is not None and len(i):
+            holds = self._residual.holds(self._candidates.pairs(left.batch, i, right.batch, j))
+            i, j = i[holds], j[holds]
+        if len(i) == 0:
+            return
+        if self._semi:
+            yield from self._first(left, i)
+            return
+        if self._left.preserved:
+            left.match(i)
+        if self._right.preserved:
+            right.match(j)
+        yield self._results.pairs(left.batch, i, right.batch, j)
+
+    def _within_window(self, left: Segment, right: Segment, i: Ints, j: Ints) -> tuple[Ints, Ints]:
+        apart = right.times[j] - left.times[i]
+        joins = np.ones(len(i), bool)
+        if self._left.spec.window is not None:
+            joins &= apart <= self._left.spec.window
+        if self._right.spec.window is not None:
+            joins &= -apart <= self._right.spec.window
+        return (i, j) if joins.all() else (i[joins], j[joins])
+
+    def _first(self, left: Segment, i: Ints) -> Iterator[pa.RecordBatch]:
+        first = np.unique(i)
+        if left.dead is not None:
+            first = first[~left.dead[first]]
+        if len(first):
+            left.kill(first)
+            gone = Gone(left, first)
+            self.spent.append(gone)
+            yield gone.batch.select(self._left.spec.schema.names)
+
+
+def _only(schema: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name in names])

@@ -1,0 +1,152 @@
+"""The residual condition of a join: SQL over a candidate pair, evaluated by DuckDB a batch at a time.
+
+A condition is one expression of columns, constants, operators and functions whose value depends on nothing
+else. Whatever could read something else (a subquery, a file, the clock, chance) is refused before any row is
+read, and the connection that evaluates it reaches neither files nor the network.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from endmark.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.state.search import Bools
+
+# How DuckDB calls the kinds of expressions that depend on nothing but one pair of rows.
+_ALLOWED = {
+    "BETWEEN",
+    "CASE",
+    "CAST",
+    "COLLATE",
+    "COLUMN_REF",
+    "COMPARISON",
+    "CONJUNCTION",
+    "CONSTANT",
+    "FUNCTION",
+    "OPERATOR",
+}
+_FIELD = "join.where"
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A condition that has been checked; a plain value that travels with a task.
+
+    Args:
+        condition: the SQL expression.
+        columns: the result columns it speaks of.
+    """
+
+    condition: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, condition: str, schema: pa.Schema) -> Residual:
+        """Check a condition over pairs of `schema`.
+
+        Raises:
+            ConfigError: it is no boolean expression of these columns alone.
+        """
+        try:
+            expression = duckdb.SQLExpression(condition)
+            columns = _columns(str(expression), schema)
+            nothing = pa.Table.from_batches([], schema=pa.schema([schema.field(name) for name in columns]))
+            kind = _connection().from_arrow(nothing).filter(expression).select(expression).types[0]
+        except duckdb.Error as error:
+            raise ConfigError(f"{_FIELD}: {_first_line(error)}; write one SQL condition") from error
+        if str(kind) != "BOOLEAN":
+            raise ConfigError(f"{_FIELD}: {condition!r} is of type {kind}, but must be a condition")
+        return cls(condition, columns)
+
+    def holds(self, pairs: pa.RecordBatch) -> Bools:
+        """For which pairs the condition is true, and not false or unknown.
+
+        Raises:
+            ConfigError: it cannot be evaluated on one of them.
+        """
+        verdict = duckdb.SQLExpression(f"({self.condition}\n) IS TRUE")
+        try:
+            relation = _connection().from_arrow(pa.Table.from_batches([pairs])).select(verdict)
+            column = relation.to_arrow_table().column(0)
+        except duckdb.Error as error:
+            raise ConfigError(
+                f"{_FIELD}: {_first_line(error)}; write a condition that any two rows can be asked"
+            ) from error
+        return np.asarray(column.to_numpy(), bool)
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    """One for the process, on one thread like the task it serves, and with every door shut."""
+    shut: dict[str, str | bool | int | float | list[str]] = {
+        "enable_external_access": False,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "python_enable_replacements": False,
+        "threads": 1,
+    }
+    connection = duckdb.connect(":memory:", config=shut)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _columns(expression: str, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns an expression names, spelled as in `schema`; SQL does not tell capitals from small."""
+    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
+    nodes = list(_nodes(json.loads(parsed[0] if parsed else "{}")))
+    spelled = {name.lower(): name for name in schema.names}
+    named: dict[str, None] = {}
+    for node in nodes:
+        kind = node["class"]
+        if kind not in _ALLOWED:
+            what = kind.replace("_", " ").lower()
+            raise ConfigError(f"{_FIELD}: a {what} is not allowed; compare columns of one pair of rows")
+        if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions():
+            name = node["function_name"]
+            raise ConfigError(
+                f"{_FIELD}: {name!r} is no function that depends on its arguments alone; leave it out"
+            )
+        if kind == "COLUMN_REF":
+            name = ".".join(node["column_names"])
+            if name.lower() not in spelled:
+                raise ConfigError(f"{_FIELD}: no column {name!r}; there are {', '.join(schema.names)}")
+            named[spelled[name.lower()]] = None
+    if not named:
+        raise ConfigError(f"{_FIELD}: it names no column, so it is the same for every pair; leave it out")
+    return tuple(named)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every expression of a serialized statement."""
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _nodes(branch)
+
+
+@cache
+def _pure_functions() -> frozenset[str]:
+    found = _connection().execute(
+        "SELECT function_name FROM duckdb_functions() WHERE function_type = 'scalar' "
+        "GROUP BY function_name HAVING bool_and(stability = 'CONSISTENT')"
+    )
+    return frozenset(name for (name,) in found.fetchall())
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]

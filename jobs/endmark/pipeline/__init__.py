@@ -1,0 +1,23 @@
+"""The pipeline file: streams, relations, the steps between them and where results go.
+
+What the engine cannot run is refused with a message that names the field. Nothing here touches Spark, a
+broker or a database.
+"""
+
+from endmark.pipeline.model import Pipeline
+from endmark.pipeline.sources import COORDINATES, EventTime, Relation, Stream
+from endmark.pipeline.steps import Aggregate, Join, Lookup, Measure, Tables, Window
+
+__all__ = [
+    "COORDINATES",
+    "Aggregate",
+    "EventTime",
+    "Join",
+    "Lookup",
+    "Measure",
+    "Pipeline",
+    "Relation",
+    "Stream",
+    "Tables",
+    "Window",
+]

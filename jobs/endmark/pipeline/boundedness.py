@@ -1,0 +1,188 @@
+"""By what a pipeline's state is bounded, told from the pipeline file alone.
+
+After Tucker et al. (TKDE'03) and the safety of continuous join queries (VLDB'06): a stream's rows are freed
+when the other stream closes their key or its progress leaves their window. A group is final when a stream has
+closed its key and no live row of that stream has it; where rows of the other stream are results even without
+a partner, that one must have closed the key too. What bounds groups bounds the closed keys that wait to be
+announced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from endmark.errors import ConfigError
+from endmark.types import Kind
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from endmark.pipeline.model import Pipeline
+
+_ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What frees state, once all of it has happened.
+
+    Args:
+        closed_by: streams that close the key.
+        on: the columns of the key.
+        window_seconds: event time for which a row stays joinable; `None` if time does not matter.
+        progress_of: the stream whose progress leaves that window.
+    """
+
+    closed_by: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
+    window_seconds: float | None = None
+    progress_of: str | None = None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.closed_by:
+            owners = " and ".join(map(_possessive, self.closed_by))
+            parts.append(f"{owners} punctuations on {', '.join(self.on)}")
+        if self.window_seconds is not None and self.progress_of is not None:
+            seconds = f"{self.window_seconds:f}".rstrip("0").rstrip(".")
+            parts.append(f"window {seconds} s after {_possessive(self.progress_of)} progress")
+        return " with ".join(parts)
+
+
+@dataclass(frozen=True)
+class State:
+    """What is kept of one input.
+
+    Args:
+        input: a stream, or `groups` for the aggregate.
+        holds: `rows` (with what a semi join remembers of those it has put out), `closed keys` or `groups`.
+        bounded_by: each of them is enough; empty when nothing bounds it.
+        note: why nothing does.
+        mends: changes of the pipeline file that would bound what is not bounded, each by itself.
+    """
+
+    input: str
+    holds: str
+    bounded_by: tuple[Bound, ...] = ()
+    note: str | None = None
+    mends: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.holds if self.input == self.holds else f"{self.input} {self.holds}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same for programs, as JSON has values for it."""
+        facts = asdict(self)
+        del facts["mends"]
+        return facts
+
+    def __str__(self) -> str:
+        if not self.bounded_by:
+            return f"{self.name}: unbounded, {self.note}"
+        *others, last = (f"by {bound}" for bound in self.bounded_by)
+        return f"{self.name}: bounded {' and '.join([', '.join(others), last] if others else [last])}"
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One side of the join, as far as state is concerned."""
+
+    name: str
+    window: timedelta | None
+    window_field: str
+    punctuated: bool
+    preserved: bool
+    on: tuple[str, ...]
+
+    @property
+    def mend_window(self) -> str:
+        return f"set {self.window_field}"
+
+    @property
+    def mend_punctuations(self) -> str:
+        return f"declare streams.{self.name}.punctuated_on: [{', '.join(self.on)}]"
+
+
+def states(pipeline: Pipeline) -> list[State]:
+    """All state that a pipeline keeps from one batch to the next."""
+    left, right = _inputs(pipeline)
+    closed = [_closed_keys(pipeline, side) for side in (left, right) if side.punctuated]
+    return [_rows(left, right), _rows(right, left), _groups(left, right), *closed]
+
+
+def require_bounded(pipeline: Pipeline) -> None:
+    """Refuse rows and groups that nothing ever frees, unless the pipeline file accepts them.
+
+    Closed keys are no reason to refuse: they are small, and whoever punctuates has them.
+
+    Raises:
+        ConfigError: naming what is unbounded, why, and every change that would mend all of it.
+    """
+    unbounded = [state for state in states(pipeline) if state.mends]
+    if not unbounded or pipeline.unbounded_state == "allow":
+        return
+    mends = [mend for mend in unbounded[0].mends if all(mend in state.mends for state in unbounded)]
+    raise ConfigError(
+        f"{'; '.join(map(str, unbounded))}; {', '.join(mends)}, or accept it with unbounded_state: allow"
+    )
+
+
+def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
+    join = pipeline.join
+
+    def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
+        punctuated = bool(pipeline.streams[name].punctuated_on)
+        return _Input(name, window, f"join.window.{field}", punctuated, preserved, join.on)
+
+    return (
+        side(join.left, join.window.left, "left", join.type.keeps_left),
+        side(join.right, join.window.right, "right", join.type.keeps_right),
+    )
+
+
+def _rows(side: _Input, other: _Input) -> State:
+    bounds = []
+    if side.window is not None:
+        bounds.append(Bound(window_seconds=side.window.total_seconds(), progress_of=other.name))
+    if other.punctuated:
+        bounds.append(Bound((other.name,), other.on))
+    if bounds:
+        return State(side.name, "rows", tuple(bounds))
+    note = f"since {side.window_field} is not set and {other.name} has no punctuations"
+    return State(side.name, "rows", note=note, mends=(side.mend_window, other.mend_punctuations))
+
+
+def _groups(left: _Input, right: _Input) -> State:
+    bounds, notes, mends = [], [], []
+    if left.punctuated and right.punctuated:
+        bounds.append(Bound((left.name, right.name), left.on))
+    for side, other in ((left, right), (right, left)):
+        if not side.punctuated:
+            mends.append(side.mend_punctuations)
+        elif other.preserved:
+            notes.append(
+                f"since {other.name} rows are results even without a partner "
+                f"and {other.name} has no punctuations"
+            )
+        elif side.window is None:
+            notes.append(f"since {side.name} rows of closed keys stay for ever")
+            mends.append(side.mend_window)
+        else:
+            bounds.append(Bound((side.name,), side.on, side.window.total_seconds(), other.name))
+    if bounds:
+        return State("groups", "groups", tuple(bounds))
+    return State("groups", "groups", note=" and ".join(notes), mends=tuple(mends))
+
+
+def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
+    kinds = [pipeline.streams[side.name].columns[column].kind for column in side.on]
+    one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
+    size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
+    return State(side.name, "closed keys", note=f"remembered for ever, {size}")
+
+
+def _possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"

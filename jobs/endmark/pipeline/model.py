@@ -1,0 +1,163 @@
+"""The whole pipeline, the columns of its tables, and the checks across its parts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from endmark.pipeline.fields import Model, Name, require_column, require_name
+from endmark.pipeline.sources import COORDINATES, Relation, Stream
+from endmark.pipeline.steps import Aggregate, Join, Lookup, Tables
+from endmark.types import ColumnType, JoinType
+
+
+class Pipeline(Model):
+    """A whole pipeline: two streams, one lookup on one of them, their join and a closing group-by.
+
+    State that nothing ever frees is refused, unless `unbounded_state` says `allow`.
+    """
+
+    name: Name
+    streams: Annotated[dict[Name, Stream], Field(min_length=2, max_length=2)]
+    relations: Annotated[dict[Name, Relation], Field(min_length=1, max_length=1)]
+    lookup: Lookup
+    join: Join
+    aggregate: Aggregate
+    tables: Tables = Tables()
+    unbounded_state: Literal["refuse", "allow"] = "refuse"
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Self:
+        for field, name in (
+            ("lookup.stream", self.lookup.stream),
+            ("join.left", self.join.left),
+            ("join.right", self.join.right),
+        ):
+            require_name(self.streams, name, field, "streams")
+        if self.join.left == self.join.right:
+            raise ValueError(f"join.right: {self.join.right!r} is also join.left; name two streams")
+        require_name(self.relations, self.lookup.relation, "lookup.relation", "relations")
+        topics = [stream.topic for stream in self.streams.values()]
+        if len(set(topics)) != len(topics):
+            raise ValueError(f"streams: topic {topics[0]!r} is named twice")
+        require_column(
+            self.streams[self.lookup.stream].columns, self.lookup.key, "lookup.key", ColumnType.LONG
+        )
+        self._check_join()
+        self._check_aggregate()
+        self._check_names()
+        return self
+
+    def _check_join(self) -> None:
+        for name in self.join.on:
+            self._check_key(name)
+        for side in self.sides:
+            punctuated_on = self.streams[side].punctuated_on
+            if punctuated_on and set(punctuated_on) != set(self.join.on):
+                raise ValueError(
+                    f"streams.{side}.punctuated_on: {_listed(punctuated_on)} is not the join key "
+                    f"{_listed(self.join.on)}; only punctuations on the whole join key are understood"
+                )
+
+    def _check_key(self, name: str) -> None:
+        for side in self.sides:
+            require_column(self.streams[side].columns, name, "join.on")
+        left, right = (self.streams[side].columns[name] for side in self.sides)
+        if left != right:
+            raise ValueError(
+                f"join.on: column {name!r} is {left} in stream {self.join.left}, but {right} in "
+                f"{self.join.right}; declare one type for both"
+            )
+        if left == ColumnType.DOUBLE:
+            raise ValueError(
+                f"join.on: column {name!r} is double, and equal doubles are a matter of rounding; declare "
+                "it long, string or decimal(18,2) in both streams"
+            )
+
+    def _check_aggregate(self) -> None:
+        if set(self.aggregate.by) != set(self.join.on):
+            raise ValueError(
+                f"aggregate.by: {_listed(self.aggregate.by)} is not the join key {_listed(self.join.on)}; "
+                "only the join key is closed by punctuations"
+            )
+        if not any(stream.punctuated_on for stream in self.streams.values()):
+            raise ValueError(
+                "aggregate.by: no stream has `punctuated_on`, so no group would ever close; "
+                f"set streams.<name>.punctuated_on: [{', '.join(self.join.on)}]"
+            )
+        for name, measure in self.aggregate.measures.items():
+            if measure.column is not None:
+                self._check_measure(f"aggregate.measures.{name}", measure.column)
+
+    def _check_measure(self, field: str, reference: str) -> None:
+        origin, _, column = reference.partition(".")
+        require_name(self._origins, origin, field, "streams or relations")
+        require_column(self._origins[origin], column, field)
+        stream = self.lookup.stream if origin in self.relations else origin
+        if self.join.type is JoinType.SEMI and stream == self.join.right:
+            raise ValueError(
+                f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
+                "columns alone; join.type: inner keeps both"
+            )
+
+    def _check_names(self) -> None:
+        pair = [*self.side_columns(self.join.left), *self.side_columns(self.join.right)]
+        group = [*self.aggregate.by, *self.aggregate.measures]
+        for table, columns in (("results", pair), ("groups", group)):
+            seen: dict[str, str] = {}
+            for name in columns:  # Spark and Delta do not tell capitals from small letters
+                if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
+                    raise ValueError(
+                        f"tables.{table}: columns {other!r} and {name!r} are one to Delta; rename a stream, "
+                        "a relation, a column or a measure"
+                    )
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return self.join.left, self.join.right
+
+    def side_columns(self, stream: str) -> dict[str, ColumnType]:
+        """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,
+        then the record's coordinates; the looked-up columns follow the stream's own."""
+        columns = {f"{stream}_{name}": kind for name, kind in self.streams[stream].columns.items()}
+        if stream == self.lookup.stream:
+            relation = self.relations[self.lookup.relation]
+            columns |= {
+                f"{self.lookup.relation}_{name}": kind
+                for name, kind in relation.columns.items()
+                if name != relation.key
+            }
+        columns |= {f"{stream}_{name}": ColumnType.LONG for name in COORDINATES}
+        return columns
+
+    def pair_columns(self) -> dict[str, ColumnType]:
+        """Columns of a pair of rows, which `join.where` may name: those of the left input, then the right."""
+        return self.side_columns(self.join.left) | self.side_columns(self.join.right)
+
+    def result_columns(self) -> dict[str, ColumnType]:
+        """Columns of the results table: those of a pair, or of the left input alone for a semi join."""
+        if self.join.type is JoinType.SEMI:
+            return self.side_columns(self.join.left)
+        return self.pair_columns()
+
+    def group_columns(self) -> dict[str, ColumnType]:
+        """Columns of the groups table: the group key, then the measures."""
+        keys = self.streams[self.join.left].columns
+        columns = {name: keys[name] for name in self.aggregate.by}
+        for name, measure in self.aggregate.measures.items():
+            columns[name] = ColumnType.LONG if measure.column is None else self._type_of(measure.column)
+        return columns
+
+    def _type_of(self, reference: str) -> ColumnType:
+        origin, _, column = reference.partition(".")
+        return self._origins[origin][column]
+
+    @property
+    def _origins(self) -> dict[str, dict[str, ColumnType]]:
+        streams = {name: stream.columns for name, stream in self.streams.items()}
+        return streams | {name: relation.columns for name, relation in self.relations.items()}
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))

@@ -1,0 +1,60 @@
+"""Where rows come from: streams and relations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from endmark.pipeline.fields import AnyNames, Columns, Duration, Model, Name, require_column
+from endmark.types import ColumnType
+
+COORDINATES = ("kafka_partition", "kafka_offset")
+
+
+class EventTime(Model):
+    """Which column carries event time, and how far behind the newest row of its partition a row may be."""
+
+    column: Name
+    lateness: Duration = timedelta(0)
+
+
+class Stream(Model):
+    """A Kafka topic of JSON records. Each record holds exactly these columns; none may be null.
+
+    Its punctuations name one value of each column of `punctuated_on`; without such columns it has none.
+    """
+
+    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+    columns: Columns
+    event_time: EventTime
+    punctuated_on: AnyNames = ()
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
+        for name in self.punctuated_on:
+            require_column(self.columns, name, "punctuated_on")
+        for name in COORDINATES:
+            if name in self.columns:
+                raise ValueError(f"columns.{name}: this name is taken by the record's coordinates")
+        return self
+
+
+class Relation(Model):
+    """The master table R of a lookup join, reached by an SQLAlchemy URL.
+
+    A database that does not answer is asked again for `retry`; then the job stops.
+    """
+
+    url: str
+    table: Name
+    key: Name
+    columns: Columns
+    retry: Duration = timedelta(seconds=30)
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        require_column(self.columns, self.key, "key", ColumnType.LONG)
+        return self

@@ -1,0 +1,78 @@
+"""What is done with rows: the lookup, the join, the closing group-by and the tables of their results."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from endmark.pipeline.fields import Duration, Model, Name, Names
+from endmark.types import JoinType
+
+
+class Lookup(Model):
+    """HYBRIDJOIN of a stream with a relation; rows without a match are dropped and counted."""
+
+    stream: Name
+    relation: Name
+    key: Name
+    page_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+
+
+class Window(Model):
+    """How long a row of either side stays joinable, in event time. `None` means for ever."""
+
+    left: Duration | None = None
+    right: Duration | None = None
+
+
+class Join(Model):
+    """PWJoin of two streams on columns that both have.
+
+    `where` is an SQL condition that pairs must also meet, over columns named as in the results table.
+    """
+
+    left: Name
+    right: Name
+    on: Names
+    type: JoinType = JoinType.INNER
+    where: Annotated[str, Field(min_length=1)] | None = None
+    window: Window = Window()
+
+
+class Measure(Model):
+    """One column of a closed group: `count` of rows, or `max` of a column named `stream.column`."""
+
+    function: Literal["count", "max"]
+    column: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        if value == "count":
+            return {"function": "count"}
+        if isinstance(value, dict) and len(value) == 1 and "max" in value:
+            return {"function": "max", "column": value["max"]}
+        return value
+
+    @model_validator(mode="after")
+    def _check_column(self) -> Self:
+        if (self.function == "max") != (self.column is not None):
+            raise ValueError("write `count`, or `{max: stream.column}`")
+        return self
+
+
+class Aggregate(Model):
+    """Closing group-by over the join's results: a group is emitted once, when its key is closed."""
+
+    by: Names
+    measures: Annotated[dict[Name, Measure], Field(min_length=1)]
+
+
+class Tables(Model):
+    """Names of the Delta tables under the warehouse directory."""
+
+    results: Name = "results"
+    groups: Name = "groups"
+    dead_letters: Name = "dead_letters"
+    violations: Name = "violations"

@@ -1,0 +1,82 @@
+"""The results of the join, by its definition: pairs, rows that have a partner, rows that can have none."""
+
+from __future__ import annotations
+
+import duckdb
+
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.types import JoinType
+from endmark.verify.session import Session, name, names
+from endmark.verify.sides import Side, both_sides, microseconds, stream_names
+
+# A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
+_MATCHED = """
+CREATE TABLE expected_results AS
+SELECT $columns FROM $left l $join $right r ON $same_key
+    AND coalesce(epoch_us(r.$right_time) - epoch_us(l.$left_time) <= ?, true)
+    AND coalesce(epoch_us(l.$left_time) - epoch_us(r.$right_time) <= ?, true)
+    AND ($where)
+"""
+
+# The same bound as of a group: a row at exactly progress may still be a partner.
+_ALONE = """
+INSERT INTO expected_results BY NAME
+SELECT r.* FROM (FROM $side ANTI JOIN expected_results USING ($partition, $offset)) r
+WHERE EXISTS (FROM $other_promises p WHERE $promised)
+    OR epoch_us(r.$time) + ? < (SELECT reached FROM progress WHERE stream = ?)
+"""
+
+
+def join(session: Session, pipeline: Pipeline) -> None:
+    """From `side_<stream>`, `promises_<stream>` and `progress`, make `expected_results`.
+
+    Raises:
+        ConfigError: `join.where` is no condition that can be asked of these pairs.
+    """
+    _match(session, pipeline)
+    for side in both_sides(pipeline):
+        if side.preserved:
+            _add_rows_alone(session, pipeline, side)
+
+
+def _match(session: Session, pipeline: Pipeline) -> None:
+    left, right = (stream_names(pipeline, stream) for stream in pipeline.sides)
+    window = pipeline.join.window
+    same_key = [
+        f"l.{name(f'{pipeline.join.left}_{column}')} = r.{name(f'{pipeline.join.right}_{column}')}"
+        for column in pipeline.join.on
+    ]
+    try:
+        session.run(
+            _MATCHED,
+            [microseconds(window.left), microseconds(window.right)],
+            columns=names(list(pipeline.result_columns())),
+            left=left["side"],
+            right=right["side"],
+            join="SEMI JOIN" if pipeline.join.type is JoinType.SEMI else "JOIN",
+            same_key=" AND ".join(same_key),
+            left_time=left["time"],
+            right_time=right["time"],
+            where=_where(pipeline.join.where),
+        )
+    except duckdb.Error as error:
+        if pipeline.join.where is None:
+            raise
+        raise ConfigError(f"join.where: {error}") from error
+
+
+def _where(condition: str | None) -> str:
+    if condition is None:
+        return "true"
+    duckdb.SQLExpression(condition)  # refuses what would not stay between its parentheses
+    return f"{condition}\n"  # the line may end in a comment
+
+
+def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side) -> None:
+    session.run(
+        _ALONE,
+        [microseconds(side.window), side.other],
+        other_promises=name(f"promises_{side.other}"),
+        **stream_names(pipeline, side.stream),
+    )

@@ -1,0 +1,67 @@
+"""The two inputs of the join, and the names that templates use for their tables and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from endmark.pipeline import COORDINATES, Pipeline
+from endmark.verify.session import name
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input; `preserved` and `other_preserved` say whose rows are results even without a partner."""
+
+    stream: str
+    other: str
+    window: timedelta | None
+    preserved: bool
+    other_preserved: bool
+
+
+def both_sides(pipeline: Pipeline) -> tuple[Side, Side]:
+    join = pipeline.join
+    preserved = join.type.keeps_left, join.type.keeps_right
+    return (
+        Side(join.left, join.right, join.window.left, *preserved),
+        Side(join.right, join.left, join.window.right, *reversed(preserved)),
+    )
+
+
+def microseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // _MICROSECOND
+
+
+def key_column(column: str) -> str:
+    """What a column of the join key is called in tables of keys; no other column is named with a `#`."""
+    return f"#{column}"
+
+
+def coordinates(stream: str) -> list[str]:
+    """The columns of a result that say which record of a stream it is of."""
+    return [f"{stream}_{coordinate}" for coordinate in COORDINATES]
+
+
+def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
+    """The tables and columns of a stream, under the names that the templates use.
+
+    `key` are columns of a table of keys, `named_key` the stream's own under those names, and `promised` says
+    that a promise `p` is of the key of a row `r`.
+    """
+    partition, offset = map(name, coordinates(stream))
+    keys = {name(key_column(column)): name(f"{stream}_{column}") for column in pipeline.join.on}
+    return {
+        "rows": name(f"rows_{stream}"),
+        "promises": name(f"promises_{stream}"),
+        "judged": name(f"judged_{stream}"),
+        "side": name(f"side_{stream}"),
+        "partition": partition,
+        "offset": offset,
+        "time": name(f"{stream}_{pipeline.streams[stream].event_time.column}"),
+        "key": ", ".join(keys),
+        "named_key": ", ".join(f"{own} AS {key}" for key, own in keys.items()),
+        "promised": " AND ".join(f"p.{key} = r.{own}" for key, own in keys.items()),
+    }

@@ -1,0 +1,146 @@
+"""The stream join on streaming DataFrames, in Spark itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from endmark.errors import ConfigError
+from endmark.spark.dataframe import stream_join
+from endmark.spark.session import start_session
+
+SCHEMA = pa.schema(
+    [
+        ("shop", pa.string()),
+        ("day", pa.date32()),
+        ("price", pa.decimal128(18, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+WINDOW = timedelta(seconds=10)
+Row = tuple[str, int, str, int]
+
+# Shop, day, price and second; one inner list is one batch. The last batch of a side moves its time; it has a
+# right row that is late.
+LEFT: list[list[Row]] = [
+    [("north", 1, "2.00", 0), ("north", 2, "1.00", 1)],
+    [("south", 1, "5.00", 5)],
+    [("", 9, "0.00", 60)],
+]
+RIGHT: list[list[Row]] = [
+    [("north", 1, "2.00", 0)],
+    [("north", 1, "1.99", 6), ("south", 1, "7.00", 9)],
+    [("north", 2, "9.00", 8), ("", 8, "0.00", 60)],
+]
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path]) -> Iterator[SparkSession]:
+    session = start_session("join", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
+
+
+def streamed(spark: SparkSession, directory: Path, batches: list[list[Row]]) -> DataFrame:
+    """A stream that reads one batch at a time."""
+    directory.mkdir()
+    for number, rows in enumerate(batches):
+        values = [
+            (
+                shop,
+                date(2026, 1, day),
+                Decimal(price),
+                datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second),
+            )
+            for shop, day, price, second in rows
+        ]
+        columns = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*values, strict=True), SCHEMA, strict=True)
+        ]
+        file = directory / f"{number}.parquet"
+        pq.write_table(pa.table(columns, schema=SCHEMA), file)
+        os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
+    reader = spark.readStream.schema("shop string, day date, price decimal(18,2), at timestamp")
+    return reader.option("maxFilesPerTrigger", 1).parquet(str(directory))
+
+
+def results(spark: SparkSession, directory: Path, **join: Any) -> list[tuple[Any, ...]]:
+    left, right = streamed(spark, directory / "left", LEFT), streamed(spark, directory / "right", RIGHT)
+    joined = stream_join(
+        left,
+        right,
+        on=["shop", "day"],
+        time="at",
+        window=WINDOW,
+        cache_name=f"endmark-segments-test-{directory.name}",
+        **join,
+    )
+    found: list[tuple[Any, ...]] = []
+
+    def collect(batch: DataFrame, _: int) -> None:
+        names = [name for name in batch.columns if name.endswith(("_shop", "_price"))]
+        found.extend(tuple(row) for row in batch.select(names).collect())
+
+    query = (
+        joined.writeStream.foreachBatch(collect)
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return sorted(found, key=repr)
+
+
+def test_full_join_with_a_condition(spark: SparkSession, tmp_path: Path) -> None:
+    """Pairs of equal shop and day that meet the condition, and the others beside nulls once time has left
+    them behind; a late row is left out, and rows of the last batch are still waiting."""
+    two, one, five, seven = Decimal("2.00"), Decimal("1.00"), Decimal("5.00"), Decimal("7.00")
+
+    found = results(spark, tmp_path, how="full", where="right_price >= left_price")
+
+    assert found == sorted(
+        [
+            ("north", two, "north", two),
+            ("south", five, "south", seven),
+            ("north", one, None, None),
+            (None, None, "north", Decimal("1.99")),
+        ],
+        key=repr,
+    )
+
+
+def test_semi_join_shows_the_left_side(spark: SparkSession, tmp_path: Path) -> None:
+    """Each left row with a partner once."""
+    assert results(spark, tmp_path, how="semi") == [("north", Decimal("2.00")), ("south", Decimal("5.00"))]
+
+
+@pytest.mark.parametrize(
+    ("join", "complaint"),
+    [
+        ({"how": "outer"}, "how: 'outer' is not one of inner, left, right, full, semi"),
+        ({"on": "city"}, "on, time: the left frame has no column city"),
+        ({"on": "score"}, "on: column 'score' is double, which is no key; cast it to string"),
+        ({"on": "size"}, "on: column 'size' is int32 on the left, int64 on the right; cast one"),
+        ({"where": "left_cost > 1"}, r"join\.where: no column 'left_cost'"),
+    ],
+)
+def test_what_cannot_be_joined_is_said(spark: SparkSession, join: dict[str, Any], complaint: str) -> None:
+    """Before a query starts, with the argument that is wrong."""
+    columns = "cast(value as string) shop, cast(value as double) score, timestamp at"
+    rate = spark.readStream.format("rate").load()
+    left = rate.selectExpr(*columns.split(", "), "cast(value as int) size")
+    right = rate.selectExpr(*columns.split(", "), "value size")
+    arguments: dict[str, Any] = {"on": "shop", "time": "at", "window": WINDOW, "cache_name": "none"}
+
+    with pytest.raises(ConfigError, match=complaint):
+        stream_join(left, right, **(arguments | join))

@@ -1,0 +1,95 @@
+"""A pipeline's stages on Kafka records, without Spark: what a batch of them puts into the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.lookup_join import LookupJoin
+from endmark.pipeline import Pipeline
+from endmark.relation.contract import KeyRange, PageDirectory
+from endmark.spark import channels
+from endmark.spark.bucket_task import BucketPlan, BucketTask
+from endmark.spark.channels import Buckets
+from endmark.spark.ingest import Ingest
+from endmark.spark.lookup import Lookup
+from endmark.spark.streams import arrow_schema, group_plan, residual, stream_plans
+from endmark.spark.tables import targets
+from endmark.state import codec
+from endmark.state.store import SegmentStore
+from support.memory_store import MemoryBlobs
+
+BUCKETS = Buckets((3, 5))
+# Topic, partition, offset and value.
+Located = tuple[str, int, int, bytes | None]
+Tables = dict[str, list[dict[str, Any]]]
+_KAFKA = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())]
+)
+
+
+class OnePage:
+    """A relation in memory, of one page."""
+
+    def __init__(self, pipeline: Pipeline, rows: Iterable[tuple[Any, ...]]) -> None:
+        self.schema = arrow_schema(dict(pipeline.relations[pipeline.lookup.relation].columns))
+        columns = list(zip(*sorted(rows, key=lambda row: row[0]), strict=True))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        self._rows = pa.record_batch(arrays, schema=self.schema)
+
+    def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
+        return self._rows
+
+
+class BucketTasks:
+    """One task for each bucket, restored from its snapshot before every batch."""
+
+    def __init__(
+        self, pipeline: Pipeline, relation: Iterable[tuple[Any, ...]], partitions: int, directory: Path
+    ) -> None:
+        counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
+        streams = stream_plans(pipeline, counts)
+        left, right = (streams[side] for side in pipeline.sides)
+        self._plan = BucketPlan(left, right, pipeline.join.type, residual(pipeline), group_plan(pipeline))
+        self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
+        pages = PageDirectory(np.array([0]))
+        self._ingest = Ingest(streams, BUCKETS, pages)
+        looked_up, name = pipeline.lookup.stream, pipeline.lookup.relation
+        key = pipeline.relations[name].key
+        renamed = {column: f"{name}_{column}" for column in pipeline.relations[name].columns if column != key}
+        join = LookupJoin(
+            OnePage(pipeline, relation), pages, f"{looked_up}_{pipeline.lookup.key}", key, renamed
+        )
+        self._lookup = Lookup(streams[looked_up], name, join, BUCKETS)
+
+    def batch(self, records: list[Located]) -> Tables:
+        """The rows that one batch of records adds to each table, by channel."""
+        columns = list(zip(*records, strict=True)) or [(), (), (), ()]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _KAFKA, strict=True)]
+        kafka = pa.record_batch(arrays, schema=_KAFKA)
+        packed = [row for rows in self._lookup(self._ingest(iter([kafka]))) for row in rows.to_pylist()]
+        found: Tables = {channel: [] for channel in self._schemas}
+        for label, task in self._tasks.items():
+            self._tasks[label] = BucketTask(self._plan, self._store, task.snapshot())
+            mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
+            for channel, blob in self._tasks[label].run(mine):
+                if channel != channels.METRICS:
+                    rows = codec.decode(blob)
+                    assert rows.schema == self._schemas[channel]
+                    found[channel] += rows.to_pylist()
+        return found
+
+
+def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:
+    """The rows of all batches."""
+    tables: Tables = {}
+    for batch in batches:
+        for channel, rows in batch.items():
+            tables.setdefault(channel, []).extend(rows)
+    return tables

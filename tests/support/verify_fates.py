@@ -1,0 +1,102 @@
+"""What a record is, by a strict reading of JSON in plain Python."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from endmark.pipeline import Stream
+from endmark.types import ColumnType, Kind
+
+DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+NUMBER = re.compile(r"-?(?P<whole>0|[1-9]\d*)(\.(?P<places>\d+))?", re.ASCII)
+Key = tuple[Any, ...]
+
+
+class Members(list[tuple[str, Any]]):
+    """A JSON object as its members in order, doubled ones included."""
+
+
+def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | Key | Literal["dead letter"]:
+    """The columns of a row, the key that a punctuation closes, or that it is a dead letter."""
+    try:
+        document = json.loads(
+            (value or b"").decode("utf-8"), object_pairs_hook=Members, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError):
+        return "dead letter"
+    match document:
+        case [("$punctuation", Members() as patterns)] if isinstance(document, Members):
+            bounds = Members((name, _bound(pattern)) for name, pattern in patterns)
+            closed = _columns({name: stream.columns[name] for name in stream.punctuated_on}, bounds)
+            return tuple(closed.values()) if closed else "dead letter"
+        case Members():
+            return _columns(stream.columns, document) or "dead letter"
+    return "dead letter"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _bound(pattern: Any) -> Any:
+    match pattern:
+        case [("equals", value)] if isinstance(pattern, Members):
+            return value
+    return None
+
+
+def _columns(kinds: dict[str, ColumnType], members: Members) -> dict[str, Any] | None:
+    if sorted(name for name, _ in members) != sorted(kinds):
+        return None
+    found = dict(members)
+    columns = {name: _read(kind, found[name]) for name, kind in kinds.items()}
+    return None if None in columns.values() else columns
+
+
+def _read(kind: ColumnType, cell: Any) -> Any:
+    match kind.kind, cell:
+        case Kind.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
+            return cell
+        case Kind.DOUBLE, int() | float() if type(cell) is not bool:
+            return _finite(cell)
+        case Kind.BOOLEAN, bool():
+            return cell
+        case _, str():
+            return _read_text(kind, cell)
+    return None
+
+
+def _read_text(kind: ColumnType, cell: str) -> Any:
+    try:
+        match kind.kind:
+            case Kind.STRING:
+                return cell if cell == cell.encode("utf-8", "ignore").decode() else None
+            case Kind.DATE:
+                return date.fromisoformat(cell) if DAY.fullmatch(cell) else None
+            case Kind.TIMESTAMP:
+                return datetime.fromisoformat(cell) if INSTANT.fullmatch(cell) else None
+            case Kind.DECIMAL:
+                return _decimal(kind, cell)
+    except ValueError:
+        return None
+    return None
+
+
+def _decimal(kind: ColumnType, cell: str) -> Decimal | None:
+    found = NUMBER.fullmatch(cell)
+    if not found or len(found["places"] or "") > kind.scale:
+        return None
+    return Decimal(cell) if len(found["whole"].lstrip("0")) <= kind.precision - kind.scale else None
+
+
+def _finite(number: float) -> float | None:
+    try:
+        return float(number) if math.isfinite(float(number)) else None
+    except OverflowError:
+        return None

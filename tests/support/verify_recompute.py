@@ -1,0 +1,65 @@
+"""DuckDB's recomputation of small worlds, held against the oracle's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from endmark.pipeline import Pipeline
+from endmark.verify.classify import classify
+from endmark.verify.expect import expect
+from endmark.verify.run import load_records
+from endmark.verify.session import Session
+from support.verify_oracle import Expected, Sellers, recompute
+from support.verify_world import Record, Row, arrow_schema, to_kafka
+
+SELLERS: Sellers = {1: ("Ann", 4.5), 2: ("Bo", None), 3: (None, -0.5)}
+COMPARED = {
+    "results": slice(None),
+    "groups": slice(None),
+    "dead_letters": slice(None),
+    "violations": slice(0, 5),
+}
+
+
+@contextmanager
+def recomputed(pipeline: Pipeline, records: list[Record], sellers: Sellers = SELLERS) -> Iterator[Session]:
+    """A session in which DuckDB has recomputed everything."""
+    with Session() as session:
+        load_records(session, *to_kafka(records))
+        classify(session, pipeline)
+        columns = {f"sellers_{name}": kind for name, kind in pipeline.relations["sellers"].columns.items()}
+        session.create("relation", columns)
+        rows = [dict(zip(columns, (key, *seller), strict=True)) for key, seller in sellers.items()]
+        relation = pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+        session.run_on(relation, "INSERT INTO relation SELECT * FROM arriving")
+        expect(session, pipeline)
+        yield session
+
+
+def rows_of(session: Session, table: str) -> Counter[Row]:
+    found = session.run(f"SELECT * FROM expected_{table}")  # noqa: S608
+    return Counter(tuple(row.values()) for row in found)
+
+
+def oracle_rows(expected: Expected, table: str) -> Counter[Row]:
+    rows: list[Row] = getattr(expected, table)
+    if table == "dead_letters":
+        rows = [(*row[:3], row[5]) for row in rows]
+    return Counter(row[COMPARED[table]] for row in rows)
+
+
+def agreed(pipeline: Pipeline, records: list[Record], table: str) -> list[Row]:
+    """Rows of a table, which DuckDB and the oracle agree on."""
+    with recomputed(pipeline, records) as session:
+        found = rows_of(session, table)
+    assert found == oracle_rows(recompute(pipeline, records, SELLERS), table)
+    return list(found.elements())
+
+
+def groups(pipeline: Pipeline, records: list[Record]) -> dict[int, int]:
+    """Final groups as item -> number of results."""
+    return {row[0]: row[1] for row in agreed(pipeline, records, "groups")}

@@ -1,0 +1,174 @@
+"""Packed rows from Kafka's bytes to the tables, without Spark: records in, blobs for the sink out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.spark.streams import ddl, residual
+from endmark.spark.tables import Target
+from support.bucket_tasks import BucketTasks, Located, Tables
+
+SALE = {"day": "date", "shop": "string", "price": "decimal(18,2)", "card": "long", "at": "timestamp"}
+OFFER = {"shop": "string", "day": "date", "least": "decimal(18,2)", "at": "timestamp"}
+MEASURES = {"rows": "count", "top": {"max": "sales.price"}}
+DOCUMENT: dict[str, Any] = {
+    "name": "shops",
+    "streams": {
+        "offers": {
+            "topic": "offers",
+            "columns": OFFER,
+            "event_time": {"column": "at"},
+            "punctuated_on": ["day", "shop"],
+        },
+        "sales": {
+            "topic": "sales",
+            "columns": SALE,
+            "event_time": {"column": "at"},
+            "punctuated_on": ["shop", "day"],
+        },
+    },
+    "relations": {
+        "cards": {
+            "url": "sqlite://",
+            "table": "cards",
+            "key": "card",
+            "columns": {"card": "long", "bank": "string"},
+        }
+    },
+    "lookup": {"stream": "sales", "relation": "cards", "key": "card"},
+    "join": {
+        "left": "offers",
+        "right": "sales",
+        "on": ["shop", "day"],
+        "type": "full",
+        "where": "sales_price >= offers_least and cards_bank <> 'none'",
+    },
+    "aggregate": {"by": ["day", "shop"], "measures": MEASURES},
+}
+CARDS = [(1, "b1"), (2, "b2")]
+
+
+class Shops:
+    """The pipeline with one partition a stream."""
+
+    def __init__(self, directory: Path, measures: dict[str, Any] | None = None, **join: Any) -> None:
+        aggregate = {"by": ["day", "shop"], "measures": measures or MEASURES}
+        changed = {"join": DOCUMENT["join"] | join, "aggregate": aggregate}
+        self._tasks = BucketTasks(Pipeline.model_validate(DOCUMENT | changed), CARDS, 1, directory)
+        self._ends: Counter[str] = Counter()
+
+    def batch(self, **records: list[dict[str, Any]]) -> Tables:
+        """Rows by channel that come of records by stream."""
+        located: list[Located] = []
+        for topic, values in records.items():
+            for value in values:
+                located.append((topic, 0, self._ends[topic], json.dumps(value).encode()))
+                self._ends[topic] += 1
+        return self._tasks.batch(located)
+
+
+def offer(shop: str, day: int, least: str) -> dict[str, Any]:
+    return {"shop": shop, "day": f"2026-01-{day:02}", "least": least, "at": "2026-01-01T00:00:00Z"}
+
+
+def over(shop: str, day: int) -> dict[str, Any]:
+    return {"$punctuation": {"shop": {"equals": shop}, "day": {"equals": f"2026-01-{day:02}"}}}
+
+
+def sales(*rows: tuple[str, int, str, int]) -> list[dict[str, Any]]:
+    return [
+        {"day": f"2026-01-{day:02}", "shop": shop, "price": price, "card": card, "at": "2026-01-01T00:00:00Z"}
+        for shop, day, price, card in rows
+    ]
+
+
+def test_composite_keys_and_decimals_from_end_to_end(tmp_path: Path) -> None:
+    """A full join on a string and a date with a condition: results, outer rows and groups, each with the
+    columns and types of its table; a sale whose card is unknown is no outer row."""
+    shops = Shops(tmp_path)
+
+    first = shops.batch(
+        offers=[offer("north", 1, "2.50"), offer("north", 2, "1.00")],
+        sales=sales(("north", 1, "2.50", 1), ("north", 1, "2.49", 2), ("south", 1, "9.00", 7)),
+    )
+    second = shops.batch(offers=[over("north", 1)], sales=[over("south", 1)])
+    third = shops.batch(sales=[over("north", 1), over("north", 2)], offers=[over("north", 2)])
+
+    assert [row["sales_price"] for row in first["results"]] == [Decimal("2.50")]
+    assert [(row["offers_shop"], row["sales_price"]) for row in second["results"]] == [
+        (None, Decimal("2.49"))
+    ]
+    assert second["groups"] == []
+    assert [(row["offers_day"], row["sales_shop"]) for row in third["results"]] == [(date(2026, 1, 2), None)]
+    assert sorted(third["groups"], key=lambda row: row["day"]) == [
+        {"day": date(2026, 1, 1), "shop": "north", "rows": 2, "top": Decimal("2.50")},
+        {"day": date(2026, 1, 2), "shop": "north", "rows": 1, "top": None},
+    ]
+
+
+def test_closed_key_is_a_violation_with_its_record(tmp_path: Path) -> None:
+    """The record of a violation is readable whatever its types; another key of the same shop stays open."""
+    shops = Shops(tmp_path, type="inner")
+    shops.batch(offers=[over("north", 1)])
+
+    found = shops.batch(offers=[offer("north", 1, "2.50"), offer("north", 2, "2.50")])
+
+    (violation,) = found["violations"]
+    assert (violation["reason"], violation["offset"]) == ("closed", 1)
+    assert json.loads(violation["record"]) == {
+        "shop": "north",
+        "day": "2026-01-01",
+        "least": "2.50",
+        "at": "2026-01-01T00:00:00+00:00",
+    }
+
+
+def test_semi_join_gives_offers_alone(tmp_path: Path) -> None:
+    """Each offer that sold once, in the columns of the left side."""
+    shops = Shops(tmp_path, {"rows": "count", "top": {"max": "offers.least"}}, type="semi")
+
+    found = shops.batch(
+        offers=[offer("north", 1, "2.50"), offer("north", 2, "1.00")],
+        sales=sales(("north", 1, "1.00", 1), ("north", 1, "2.50", 1), ("north", 1, "3.50", 1)),
+    )
+    closed = shops.batch(sales=[over("north", 1)], offers=[over("north", 1)])
+
+    assert [row["offers_day"] for row in found["results"]] == [date(2026, 1, 1)]
+    assert closed["groups"] == [{"day": date(2026, 1, 1), "shop": "north", "rows": 1, "top": Decimal("2.50")}]
+
+
+def test_the_relations_key_is_the_streams(tmp_path: Path) -> None:
+    """Results do not repeat R's key; a measure of it is one of the column that was looked up."""
+    shops = Shops(tmp_path, {"card": {"max": "cards.card"}}, type="inner", where=None)
+    shops.batch(
+        offers=[offer("north", 1, "2.50")], sales=sales(("north", 1, "1.00", 1), ("north", 1, "1.00", 2))
+    )
+
+    closed = shops.batch(sales=[over("north", 1)], offers=[over("north", 1)])
+
+    assert [group["card"] for group in closed["groups"]] == [2]
+
+
+def test_condition_is_checked_against_the_tables() -> None:
+    """Before anything starts, with the field that is wrong."""
+    join = DOCUMENT["join"] | {"where": "sales_prize > 1"}
+
+    with pytest.raises(ConfigError, match=r"join\.where: no column 'sales_prize'"):
+        residual(Pipeline.model_validate(DOCUMENT | {"join": join}))
+
+
+def test_tables_have_types_that_spark_knows(tmp_path: Path) -> None:
+    """Dates and decimals among them."""
+    table = Target("results", tmp_path, pa.schema([("a", pa.date32()), ("b", pa.decimal128(18, 2))]), "x")
+
+    assert table.ddl == ddl(table.schema) == "`a` date, `b` decimal(18,2)"

@@ -1,0 +1,82 @@
+"""Segments in time order: found by key, dropped by time, and no bit lost when they are rewritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from endmark.state.keys import KeySpec
+from endmark.state.segment_list import FANOUT, SegmentList
+from endmark.state.store import SegmentStore
+from support.memory_store import MemoryBlobs
+
+TEXT = KeySpec.of(["key"], [pa.string()])
+
+
+def rows(keys: list[str], times: list[int]) -> pa.RecordBatch:
+    plain = pa.record_batch({"key": pa.array(keys), "time": pa.array(times, pa.int64())})
+    return TEXT.sorted(TEXT.coded(plain))
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> SegmentList:
+    return SegmentList(SegmentStore(MemoryBlobs(), tmp_path), TEXT, "time")
+
+
+def live(segments: SegmentList) -> dict[str, bool]:
+    """Keys of live rows, and whether they have had a partner."""
+    found: dict[str, bool] = {}
+    for segment in segments.segments:
+        keys = segment.live_batch().column("key").to_pylist()
+        found |= dict(zip(keys, segment.live_matched().tolist(), strict=True))
+    return found
+
+
+def test_merging_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
+    """Rows of merged segments stay dead, and matched or not, each by itself."""
+    for number in range(FANOUT):
+        segments.append(rows([f"{name}{number}" for name in "abcd"], [number] * 4))
+    matched = rows([f"b{number}" for number in range(0, FANOUT, 2)], [0] * (FANOUT // 2))
+    for segment, _, j in segments.find(TEXT.keys(matched)):
+        segment.match(j)
+    segments.remove(TEXT.keys(rows(["c0", "c1"], [0, 0])))
+
+    segments.maintain()
+
+    assert len(segments.segments) == 1
+    assert live(segments) == {
+        f"{name}{number}": name == "b" and number % 2 == 0
+        for name in "abcd"
+        for number in range(FANOUT)
+        if f"{name}{number}" not in ("c0", "c1")
+    }
+
+
+def test_rewriting_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
+    """A segment that is mostly dead is written anew without its dead rows."""
+    segments.append(rows(["a", "b", "c", "d", "e"], [1, 2, 3, 4, 5]))
+    for segment, _, j in segments.find(TEXT.keys(rows(["d"], [0]))):
+        segment.match(j)
+    gone = segments.expire(4)
+
+    segments.maintain()
+
+    assert sorted(gone[0].batch.column("key").to_pylist()) == ["a", "b", "c"]
+    assert [segment.rows for segment in segments.segments] == [2]
+    assert live(segments) == {"d": True, "e": False}
+
+
+def test_what_goes_says_who_had_no_partner(segments: SegmentList) -> None:
+    """Rows that are removed are handed back, those without a partner apart."""
+    segments.append(rows(["a", "b", "c"], [1, 2, 3]), np.zeros(3, bool))
+    for segment, _, j in segments.find(TEXT.keys(rows(["b"], [0]))):
+        segment.match(j)
+
+    (gone,) = segments.remove(TEXT.keys(rows(["a", "b"], [0, 0])))
+
+    assert sorted(gone.batch.column("key").to_pylist()) == ["a", "b"]
+    assert gone.unmatched.column("key").to_pylist() == ["a"]
+    assert segments.contains(TEXT.keys(rows(["a", "c"], [0, 0]))).sum() == 1
