@@ -6,10 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.formats.json_records import JsonParser
+from support.cases import cases
 from support.payloads import ALIVE, DEAD, PIPELINE, mutants
 from support.verify_oracle import fate
 
@@ -44,7 +45,7 @@ def test_listed_values_do_not_spoil_each_other() -> None:
     assert fates(values) == [fate(STREAM, value) for value in values]
 
 
-@settings(max_examples=200, deadline=None)
+@cases(200)
 @given(st.lists(mutants(), min_size=1, max_size=40))
 def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
     """Small cuts and insertions never make the parser and a strict reading differ."""

@@ -8,15 +8,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from endmark.state import search, segment_list
+from support.cases import cases
 from support.stream_join_driver import run
 from support.stream_join_world import History, expect, histories
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["kept", "restored"])
-@settings(max_examples=500, deadline=None)
+@cases(500)
 @given(history=histories())
 def test_engine_equals_definition(restart: bool, history: History) -> None:
     """Results, violations, announcements and live state are those of the definition, whatever the batches."""
