@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
+CASES ?= 2000
+SEED := $(or $(SEED),$(shell date +%s))
 
 .PHONY: help
 help: ## List everything
@@ -25,6 +27,12 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 .PHONY: test
 test: $(READY) test-system lint types ## All set-up, then every test
 	$(BIN)/pytest $(ARGS)
+
+.PHONY: oracle
+oracle: $(READY) test-system ## Every operator on CASES random histories (2000), then seeded faults it must notice
+	@echo "repeat with: make oracle CASES=$(CASES) SEED=$(SEED)"
+	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle --hypothesis-seed=$(SEED)
+	PYTHONPATH=tests $(BIN)/python -m support.mutation
 
 .PHONY: test-system
 test-system: ## Debian packages the tests use: MariaDB, Chromium, docker-compose
@@ -49,8 +57,14 @@ bench: $(READY) ## Stream join against Spark's own and the plain prototype, as r
 	$(BIN)/python tests/bench/stream_join.py $(ARGS)
 
 .PHONY: schemas
-schemas: $(READY) ## Write schemas/pipeline.v1.json from the models
+schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json
+	$(BIN)/python -m endmark.punctuation.json_shape > schemas/punctuation.v1.json
+
+.PHONY: docs
+docs: $(READY) ## Run the papers' experiments and write docs/operators
+	$(BIN)/endmark reproduce all --json > docs/operators/results.json
+	$(BIN)/python -m endmark.reproduce.docs docs/operators
 
 .PHONY: lock
 lock: $(READY) ## Pin every Python package anew

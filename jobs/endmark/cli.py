@@ -141,6 +141,32 @@ def feed(
 
 
 @app.command()
+def feed_workload(
+    bootstrap: Bootstrap,
+    name: Annotated[str, typer.Argument(help="Such as punct-asc-100-40; a wrong name lists the forms.")],
+    topic: Annotated[str, typer.Option(help="Topic to write to; it must be empty.")],
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
+    values: Annotated[int, typer.Option(help="Keys that are closed, or rows of uniform.")] = 200,
+    horizon: Annotated[int, typer.Option(help="Keys that come before their turn to close.")] = 10,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 1,
+    pace: Annotated[
+        Literal["real", "fast"], typer.Option(help="The stream's own, or the broker's.")
+    ] = "real",
+    as_json: AsJson = False,
+) -> None:
+    """Publish one stream of the papers' experiments."""
+    from endmark_feed.papers.names import parse_workload
+    from endmark_feed.papers.run import run_workload
+
+    workload = parse_workload(name, values, horizon)
+    done = run_workload(workload, bootstrap, topic, seed, partitions, pace)
+    if as_json:
+        _Output(as_json).emit(asdict(done))
+    else:
+        typer.echo(f"{done.rows:,} rows and {done.punctuations:,} punctuations in {done.seconds:.0f} s")
+
+
+@app.command()
 def ops(
     ops_url: OpsUrl,
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
@@ -180,6 +206,26 @@ def verify(
         Console().print(render(report))
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[
+        Literal["counters", "window-state", "punctuations", "pages", "all"],
+        typer.Argument(help="Which of the papers' experiments."),
+    ] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """Run the papers' algorithms and count what they do. Takes about two minutes."""
+    from endmark.reproduce.run import Experiment, run_experiments
+
+    chosen = list(Experiment) if experiment == "all" else [Experiment(experiment)]
+    results = run_experiments(chosen, _Output(as_json=False).say)
+    if as_json:
+        typer.echo(results.to_json())
+        return
+    for table in results.tables().values():
+        Console().print(table.rich())
 
 
 @app.command()

@@ -13,10 +13,11 @@ EPOCH = "2026-01-01T00:00:00.000000"  # event time when a run begins, UTC
 
 
 class Kind(StrEnum):
-    """What a record is: an item, a bid, a punctuation, or one of the bad ones."""
+    """What a record is: an item, a bid, a row of a paper's stream, a punctuation, or one of the bad ones."""
 
     ITEM = "item"
     BID = "bid"
+    ROW = "row"
     PUNCTUATION = "punctuation"
     TRUNCATED = "truncated"
     WRONG_TYPE = "wrong_type"

@@ -18,3 +18,21 @@ def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> ND
     logs = uniform * span if slope == 0 else np.log1p(uniform * np.expm1(slope * span)) / slope
     ranks: NDArray[np.int64] = np.clip(np.exp(logs).astype(np.int64), 1, domain)
     return ranks
+
+
+def zipf_keys(
+    random: np.random.Generator, count: int, exponent: float, domain: int, *, permuted: bool = False
+) -> NDArray[np.int64]:
+    """Draw keys 1 to `domain`. A key is its rank of popularity, so that neighbouring keys are alike hot;
+    if `permuted`, any key may have any rank."""
+    ranks = zipf_ranks(random.random(count), exponent, domain)
+    return random.permutation(domain)[ranks - 1] + 1 if permuted else ranks
+
+
+def zipf_shares(exponent: float, domain: int) -> NDArray[np.float64]:
+    """The probabilities of ranks 1 to `domain`."""
+    bounds = np.log(np.arange(1, domain + 2, dtype=np.float64))
+    slope = 1.0 - exponent
+    integral = bounds if slope == 0 else np.expm1(slope * bounds) / slope
+    shares: NDArray[np.float64] = np.diff(integral) / integral[-1]
+    return shares

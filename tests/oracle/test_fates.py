@@ -6,10 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.formats.json_records import JsonParser
+from support.cases import cases
 from support.payloads import LISTED, STREAMS, mutants
 from support.verify_fates import fate
 
@@ -45,14 +46,14 @@ def test_listed_values_do_not_spoil_each_other(stream: str) -> None:
     assert fates(stream, values) == [fate(STREAMS[stream][0], value) for value in values]
 
 
-@settings(max_examples=200, deadline=None)
+@cases(200)
 @given(st.lists(mutants("one key"), min_size=1, max_size=40))
 def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
     """Small cuts and insertions never make the parser and a strict reading differ."""
     assert fates("one key", list(values)) == [fate(STREAMS["one key"][0], value) for value in values]
 
 
-@settings(max_examples=100, deadline=None)
+@cases(100)
 @given(st.lists(mutants("many keys"), min_size=1, max_size=40))
 def test_mutants_of_long_punctuations_meet_the_same_fate(values: list[bytes]) -> None:
     """Nor do they where a punctuation names a value of many columns."""

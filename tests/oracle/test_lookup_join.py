@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.joins import lookup_join
@@ -17,6 +17,7 @@ from endmark.joins.lookup_join import LookupJoin
 from endmark.pipeline import Relation
 from endmark.relation.contract import PageDirectory
 from endmark.relation.sql import SqlRelation
+from support.cases import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def _stream(keys: list[int]) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(range(len(keys)), pa.int64()), "key": pa.array(keys, pa.int64())})
 
 
-@settings(max_examples=150, deadline=None)
+@cases(150)
 @given(
     master=st.lists(KEYS, max_size=25),
     later=st.lists(KEYS, max_size=5),

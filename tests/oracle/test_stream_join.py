@@ -8,11 +8,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.state import keys, search, segment_list
 from endmark.types import JoinType
+from support.cases import cases
 from support.stream_join_driver import Driver
 from support.stream_join_keys import KINDS, KeyKind
 from support.stream_join_world import expect, histories
@@ -21,7 +22,7 @@ _hash = keys.hash_columns
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@settings(max_examples=500, deadline=None)
+@cases(200, among=len(JoinType))
 @given(data=st.data(), key=st.sampled_from(KINDS), restart=st.booleans())
 def test_engine_equals_definition(kind: JoinType, data: st.DataObject, key: KeyKind, restart: bool) -> None:
     """Results, violations, announcements and live state are those of the definition, whatever the batches and

@@ -10,12 +10,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, total
+from support.cases import cases
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import COMPARED, SELLERS, recomputed, rows_of
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, raw
@@ -69,7 +70,7 @@ def histories(draw: st.DrawFn, keys: KeyKind) -> list[Record]:
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@settings(max_examples=40, deadline=None)
+@cases(40, among=100)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition and the batches."""

@@ -16,6 +16,26 @@ EVERYTHING = sorted([*MODULES, *ROOT.glob("tests/**/*.py")])
 
 # Who may not import whom; the arrow of ARCHITECTURE.md, the other way round.
 FORBIDDEN = {
+    "jobs/endmark/punctuation": [
+        "pyspark",
+        "kafka",
+        "sqlalchemy",
+        "endmark.state",
+        "endmark.joins",
+        "endmark.reference",
+        "endmark.spark",
+    ],
+    "jobs/endmark/reference": [
+        "pyspark",
+        "pyarrow",
+        "numpy",
+        "kafka",
+        "sqlalchemy",
+        "endmark.state",
+        "endmark.joins",
+        "endmark.spark",
+    ],
+    "jobs/endmark/reproduce": ["pyspark", "kafka", "sqlalchemy", "endmark.state", "endmark.spark"],
     "jobs/endmark/state": [
         "pyspark",
         "kafka",

@@ -7,8 +7,6 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -16,6 +14,7 @@ from kafka.errors import KafkaError
 from endmark.parts.claim import claimed
 from endmark.parts.jars import broker_jars
 from endmark.parts.java import require_java
+from endmark.parts.part import Part
 from endmark.parts.ports import LOOPBACK, free_port, listens, require_free_port
 from endmark.parts.process import ManagedProcess
 
@@ -56,7 +55,7 @@ share.coordinator.state.topic.min.isr=1
 def _silent(line: str) -> None: ...
 
 
-class Broker:
+class Broker(Part):
     """A Kafka broker on 127.0.0.1 whose topics live in `data_dir` and outlast restarts.
 
     Without `port`, each `Broker` takes a free one and keeps it over its own restarts. `say` hears about
@@ -65,19 +64,12 @@ class Broker:
     """
 
     def __init__(self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = _silent) -> None:
-        self._data_dir = data_dir.absolute()
-        self._port = port or free_port()
+        super().__init__(data_dir, port)
         self._say = say
-        self._process: ManagedProcess | None = None
 
     @property
     def bootstrap(self) -> str:
         return f"{LOOPBACK}:{self._port}"
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while started."""
-        return self._process.pid if self._process else None
 
     def start(self) -> None:
         """Return once the broker answers, in a few seconds.
@@ -94,27 +86,6 @@ class Broker:
             command = [*java, "kafka.Kafka", str(settings)]
             self._process = ManagedProcess("Kafka broker", command, self._log, inherits=[claim])
         self._process.wait_ready(self._answers, _START_SECONDS)
-
-    def stop(self) -> None:
-        """Shut down in order. Idempotent."""
-        if self._process:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End the broker as a crash would. Idempotent."""
-        if self._process:
-            self._process.kill()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def _log(self) -> Path:

@@ -6,15 +6,14 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sqlalchemy import URL, create_engine, text
 from sqlalchemy.exc import OperationalError
 
 from endmark.errors import MissingPartError
 from endmark.parts.claim import claimed
-from endmark.parts.ports import LOOPBACK, free_port, listens, require_free_port
+from endmark.parts.part import Part
+from endmark.parts.ports import LOOPBACK, listens, require_free_port
 from endmark.parts.process import ManagedProcess
 
 _DATABASE = "warehouse"
@@ -25,7 +24,7 @@ _INSTALL_SECONDS = 120.0
 _START_SECONDS = 60.0
 
 
-class MariaDb:
+class MariaDb(Part):
     """A MariaDB server on 127.0.0.1 whose tables live in `data_dir` and outlast restarts.
 
     It has the database `warehouse` and the user `endmark`, who owns it; the password is this object's own
@@ -33,20 +32,13 @@ class MariaDb:
     """
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
-        self._data_dir = data_dir.absolute()
-        self._port = port or free_port()
+        super().__init__(data_dir, port)
         self._password = secrets.token_urlsafe(24)
-        self._process: ManagedProcess | None = None
 
     @property
     def url(self) -> str:
         """SQLAlchemy URL of the database, password included."""
         return self._url.render_as_string(hide_password=False)
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while started."""
-        return self._process.pid if self._process else None
 
     def start(self) -> None:
         """Return once the server answers `url`.
@@ -65,27 +57,6 @@ class MariaDb:
                 self._process.wait_ready(self._answers, _START_SECONDS)
             finally:
                 welcome.unlink()
-
-    def stop(self) -> None:
-        """Shut down in order. Idempotent."""
-        if self._process:
-            self._process.stop()
-            self._process = None
-
-    def kill(self) -> None:
-        """End the server as a crash would. Idempotent."""
-        if self._process:
-            self._process.kill()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def _url(self) -> URL:

@@ -1,4 +1,8 @@
-"""What a promise says of one attribute: the values that will not come again."""
+"""What a promise says of one attribute: the values that will not come again.
+
+A pattern is a set of values: wildcard, constant, list, range or empty (PWJoin CIKM'04 section 3.1). `matches`
+asks for membership; a value of another type is no member.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,21 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
-Value = bool | int | float | str | Decimal | date | datetime
+from endmark.punctuation.domain import Domain, PunctuationError, Value, common_domain, domain_of_value
+
+_NUMBERS = {int, float, Decimal}
+_COMPARABLE: dict[type, set[type]] = {
+    bool: {bool},
+    **dict.fromkeys(_NUMBERS, _NUMBERS),
+    str: {str},
+    date: {date},
+    datetime: {datetime},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Every value; an attribute the promise does not speak of."""
+    """Every value, null and NaN too; an attribute the promise does not speak of."""
 
     def matches(self, value: Value | None) -> bool:
         return True
@@ -31,8 +44,11 @@ class Equals:
 
     value: Value
 
+    def __post_init__(self) -> None:
+        domain_of_value(self.value)
+
     def matches(self, value: Value | None) -> bool:
-        return value == self.value
+        return value == self.value and _same_kind(value, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +57,12 @@ class OneOf:
 
     values: frozenset[Value]
 
+    def __post_init__(self) -> None:
+        if self.values:
+            common_domain({domain_of_value(value) for value in self.values})
+
     def matches(self, value: Value | None) -> bool:
-        return value in self.values
+        return value in self.values and _same_kind(value, next(iter(self.values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +74,72 @@ class Between:
     low_open: bool = False
     high_open: bool = False
 
+    def __post_init__(self) -> None:
+        ends = {domain_of_value(end) for end in (self.low, self.high) if end is not None}
+        if len(ends) > 1:
+            common_domain(ends)
+        # Equal patterns must not differ in the openness of an end they do not have.
+        object.__setattr__(self, "low_open", self.low_open and self.low is not None)
+        object.__setattr__(self, "high_open", self.high_open and self.high is not None)
+
     def matches(self, value: Value | None) -> bool:
         if value is None or value != value:  # noqa: PLR0124  # NaN
             return False
-        above = self.low is None or (value > self.low if self.low_open else value >= self.low)  # type: ignore[operator]
-        below = self.high is None or (value < self.high if self.high_open else value <= self.high)  # type: ignore[operator]
-        return above and below
+        return self._reaches_up_to(value) and self._reaches_down_to(value)
+
+    def _reaches_up_to(self, value: Value) -> bool:
+        if self.high is None:
+            return True
+        if not _same_kind(value, self.high):
+            return False
+        return value < self.high if self.high_open else value <= self.high  # type: ignore[operator]
+
+    def _reaches_down_to(self, value: Value) -> bool:
+        if self.low is None:
+            return True
+        if not _same_kind(value, self.low):
+            return False
+        return value > self.low if self.low_open else value >= self.low  # type: ignore[operator]
 
 
 Pattern = Anything | Equals | OneOf | Between | Nothing
+
+
+def values_of(pattern: Pattern) -> list[Value]:
+    """The values a pattern is written with."""
+    match pattern:
+        case Equals(value):
+            return [value]
+        case OneOf(values):
+            return list(values)
+        case Between(low, high):
+            return [end for end in (low, high) if end is not None]
+        case _:
+            return []
+
+
+def domain_of(*patterns: Pattern) -> Domain:
+    """The domain of patterns that are written with values of one; any will do for those without values."""
+    values = [value for pattern in patterns for value in values_of(pattern)]
+    return common_domain({domain_of_value(value) for value in values})
+
+
+def _same_kind(value: object, other: object) -> bool:
+    """Whether two values are of kinds that compare: True equals 1 in Python, a date is no timestamp."""
+    kind, other_kind = type(value), type(other)
+    return kind is other_kind or other_kind in _COMPARABLE.get(kind, ())
+
+
+__all__ = [
+    "Anything",
+    "Between",
+    "Domain",
+    "Equals",
+    "Nothing",
+    "OneOf",
+    "Pattern",
+    "PunctuationError",
+    "Value",
+    "domain_of",
+    "values_of",
+]

@@ -118,7 +118,8 @@ class ReferenceJoin(Protocol):
     objects, so `copy.deepcopy` is a checkpoint.
     """
 
-    counters: Counters
+    @property
+    def counters(self) -> Counters: ...
 
     def process(self, element: Element) -> list[Output]:
         """Take one element through every step it causes."""

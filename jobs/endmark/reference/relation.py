@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from endmark.errors import ConfigError
 from endmark.reference.contract import NODE_BYTES, ROW_BYTES
 
 
@@ -52,9 +53,9 @@ class LookupCounters:
         inserts: stream rows put into state.
         results: pairs emitted.
         misses: stream rows found to have no partner.
-        state_rows: stream rows pending now.
+        state_rows: stream rows in state now; the stream buffer is no part of it.
         state_nodes: queue nodes now.
-        peak_rows: the most stream rows pending at a time.
+        peak_rows: the most stream rows in state at a time.
     """
 
     loops: int = 0
@@ -70,11 +71,11 @@ class LookupCounters:
 
     @property
     def state_bytes(self) -> int:
-        """Nominal bytes of the pending rows."""
+        """Nominal bytes of the rows in state."""
         return self.state_rows * ROW_BYTES + self.state_nodes * NODE_BYTES
 
     def hold(self, rows: int) -> None:
-        """Note that so many more (or, negative, fewer) rows are pending."""
+        """Note that so many more (or, negative, fewer) rows are in state."""
         self.state_rows += rows
         self.peak_rows = max(self.peak_rows, self.state_rows)
 
@@ -93,9 +94,14 @@ class PagedRelation:
     Args:
         rows: in any order.
         page_rows: rows per page (the papers' D_t); a page is longer where equal keys want it.
+
+    Raises:
+        ConfigError: `page_rows` is below one.
     """
 
     def __init__(self, rows: Sequence[MasterRow], page_rows: int) -> None:
+        if page_rows < 1:
+            raise ConfigError(f"a page of R has at least one row, not page_rows={page_rows}")
         self._rows = sorted(rows)
         self._keys = [row.key for row in self._rows]
         self._starts = [0] if rows else []
@@ -112,6 +118,10 @@ class PagedRelation:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __deepcopy__(self, memo: object) -> PagedRelation:
+        """R is outside the operators and never changes: a checkpoint reads the same one."""
+        return self
 
     @property
     def pages(self) -> int:
@@ -146,7 +156,8 @@ class PagedRelation:
 class ReferenceLookup(Protocol):
     """A join of a stream with R. All state is in plain objects, so `copy.deepcopy` is a checkpoint."""
 
-    counters: LookupCounters
+    @property
+    def counters(self) -> LookupCounters: ...
 
     def offer(self, rows: Sequence[StreamRow]) -> None:
         """Rows arrive in the stream buffer."""

@@ -22,9 +22,11 @@ def cache_directory(name: str) -> Path:
 def remove_orphaned_caches() -> None:
     """Remove what killed runs on this machine left behind."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        owner = int(directory.name.removeprefix(_PREFIX).split("-")[0])
+        owner = directory.name.removeprefix(_PREFIX).split("-")[0]
+        if not (owner.isascii() and owner.isdecimal()):
+            continue  # anybody may put a directory there, and must not stop us by that
         try:
-            os.kill(owner, 0)
+            os.kill(int(owner), 0)
         except ProcessLookupError:
             shutil.rmtree(directory, ignore_errors=True)
         except PermissionError:

@@ -1,0 +1,127 @@
+"""Patterns as sets over a domain: normal form, intersection, inclusion.
+
+A set without null and NaN is a sorted list of spans that do not touch, a span being two cuts. Sets are equal
+when their lists are, which is what makes the normal form canonical:
+
+- `Nothing` for no value, `Equals` for one, `Between` for all values without a gap,
+- `OneOf` for several values with gaps,
+- closed ends where the domain is discrete; no end where the domain has one there,
+- `Between()` for all values but null and NaN, `Anything` with these.
+
+Both operations take O(n log n) in the number of values written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from endmark.punctuation.domain import Cut, Domain
+from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern, Value
+
+Span = tuple[Cut, Cut]
+
+
+def normal(pattern: Pattern, domain: Domain) -> Pattern:
+    """The one pattern that stands for this set of values; values are coerced to the domain."""
+    return pattern if isinstance(pattern, Anything) else _pattern(spans_of(pattern, domain), domain)
+
+
+def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
+    """The values both match, in normal form."""
+    if isinstance(left, Anything):
+        return normal(right, domain)
+    if isinstance(right, Anything):
+        return normal(left, domain)
+    return _pattern(_common(spans_of(left, domain), spans_of(right, domain)), domain)
+
+
+def implies(left: Pattern, right: Pattern, domain: Domain) -> bool:
+    """Whether the right pattern matches whatever the left one matches."""
+    return meet(left, right, domain) == normal(left, domain)
+
+
+def disjoint(left: Pattern, right: Pattern, domain: Domain) -> bool:
+    """Whether no value matches both."""
+    return meet(left, right, domain) == Nothing()
+
+
+def spans_of(pattern: Pattern, domain: Domain) -> list[Span]:
+    """The spans of a pattern's values; null and NaN, which `Anything` has beside them, are in none."""
+    match pattern:
+        case Equals(value):
+            return [_single(value, domain)]
+        case OneOf(values):
+            return _joined(sorted(_single(value, domain) for value in values))
+        case Between(low, high, low_open, high_open):
+            start = domain.bottom if low is None else _cut(low, low_open, domain)
+            end = domain.top if high is None else _cut(high, not high_open, domain)
+            return [(start, end)] if start < end else []
+        case Nothing():
+            return []
+        case Anything():
+            return [(domain.bottom, domain.top)]
+
+
+def pattern_of(span: Span, domain: Domain) -> Pattern:
+    """The values between two cuts, in normal form."""
+    low, high = span
+    if domain.discrete:
+        first, last = domain.value_at(low), domain.value_at(high - 1)
+        if first == last:
+            return Equals(first)
+        return Between(first if low > domain.bottom else None, last if high < domain.top else None)
+    if high == (*low[:2], 1):
+        return Equals(low[1])
+    start, low_open = (None, 0) if low == domain.bottom else low[1:]
+    end, high_closed = (None, 1) if high == domain.top else high[1:]
+    return Between(start, end, bool(low_open), not high_closed)
+
+
+def _pattern(spans: Sequence[Span], domain: Domain) -> Pattern:
+    if len(spans) == 1:
+        return pattern_of(spans[0], domain)
+    return OneOf(frozenset(_values(spans, domain))) if spans else Nothing()
+
+
+def _values(spans: Iterable[Span], domain: Domain) -> Iterator[Value]:
+    """The values of spans that came of a `OneOf`: where dense, each holds one."""
+    for low, high in spans:
+        if domain.discrete:
+            yield from map(domain.value_at, range(low, high))
+        else:
+            yield low[1]
+
+
+def _single(value: Value, domain: Domain) -> Span:
+    plain = domain.coerce(value)
+    return domain.below(plain), domain.above(plain)
+
+
+def _cut(value: Value, above: bool, domain: Domain) -> Cut:
+    plain = domain.coerce(value)
+    return domain.above(plain) if above else domain.below(plain)
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Sorted spans with those that touch made one."""
+    joined: list[Span] = []
+    for low, high in spans:
+        if joined and low <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def _common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
+    common: list[Span] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
+        if low < high:
+            common.append((low, high))
+        if left[i][1] <= right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return common

@@ -1,0 +1,194 @@
+"""Patterns against Arrow columns: what `matches`, `contains` and `violation` say of a row, for whole batches.
+
+No Python per row. Where an attribute is dense, rows and bounds are ranked together, and a cut becomes twice
+the rank of its value plus its side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.punctuation.algebra import Span, normal, pattern_of
+from endmark.punctuation.domain import Cut, Domain, PunctuationError
+from endmark.punctuation.ledger import Ledger, PartitionPromises
+from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
+from endmark.punctuation.punctuation import Punctuation
+from endmark.punctuation.ranges import Ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+NO_PROMISE = -1
+_DOMAINS = {
+    pa.bool_(): Domain.BOOLEAN,
+    pa.int64(): Domain.LONG,
+    pa.float64(): Domain.DOUBLE,
+    pa.string(): Domain.STRING,
+    pa.date32(): Domain.DATE,
+    pa.timestamp("us", "UTC"): Domain.TIMESTAMP,
+}
+_ANY_DECIMAL = pa.decimal256(76, 38)  # holds every decimal128, and every bound, exactly
+
+
+def domain_of_type(arrow: pa.DataType) -> Domain:
+    """The domain of a column; `PunctuationError` for types that no pattern can speak of."""
+    if pa.types.is_decimal128(arrow):
+        return Domain.DECIMAL
+    if arrow not in _DOMAINS:
+        known = ", ".join(map(str, [*_DOMAINS, "decimal128"]))
+        raise PunctuationError(f"no pattern speaks of a column of {arrow}; there are {known}")
+    return _DOMAINS[arrow]
+
+
+def matches(pattern: Pattern, array: pa.Array) -> Bools:
+    """Which values a pattern matches."""
+    domain = domain_of_type(array.type)
+    column = _ordered(array, domain)
+    match normal(pattern, domain):
+        case Anything():
+            return np.ones(len(array), bool)
+        case Nothing():
+            return np.zeros(len(array), bool)
+        case Equals(value):
+            return _mask(pc.equal(column, pa.scalar(value, column.type)))
+        case OneOf(values):
+            return _mask(pc.is_in(column, value_set=pa.array(list(values), column.type)))
+        case Between() as interval:
+            return _between(interval, column)
+
+
+def matches_batch(punctuation: Punctuation, batch: pa.RecordBatch) -> Bools:
+    """Which rows a punctuation matches."""
+    mask = np.ones(batch.num_rows, bool)
+    for name, pattern in punctuation.patterns:
+        mask &= matches(pattern, batch.column(name))
+    return mask
+
+
+def contains_all(ranges: Ranges, array: pa.Array) -> Bools:
+    """Which values are in a punctuated range."""
+    _require(ranges.domain, array)
+    if ranges.everything:
+        return np.ones(len(array), bool)
+    return _locate(ranges.spans(), array) >= 0
+
+
+def add_all(ranges: Ranges, array: pa.Array) -> list[Pattern]:
+    """Add every value of a column but null and NaN; what was new."""
+    _require(ranges.domain, array)
+    if not ranges.domain.discrete:
+        values = pc.drop_null(pc.unique(_ordered(array, ranges.domain))).to_pylist()
+        return ranges.add(OneOf(frozenset(values)))
+    ordinals = np.sort(_ordinals(array.drop_null(), ranges.domain))
+    if not len(ordinals):
+        return []
+    steps = np.diff(ordinals)
+    breaks = np.flatnonzero((steps != 0) & (steps != 1))
+    firsts = ordinals[np.append(0, breaks + 1)].tolist()
+    lasts = ordinals[np.append(breaks, len(ordinals) - 1)].tolist()
+    runs = ((first, last + 1) for first, last in zip(firsts, lasts, strict=True))
+    return [pattern_of(span, ranges.domain) for span in ranges.add_spans(runs)]
+
+
+def violations(ledger: Ledger, batch: pa.RecordBatch, partition: int, offsets: Ints) -> tuple[Bools, Ints]:
+    """Which rows of one partition break a promise, and which one they break first.
+
+    Args:
+        offsets: of the rows, in any order.
+
+    Returns:
+        A mask, and positions in `ledger.partition(partition).promises`, `NO_PROMISE` where none is broken.
+    """
+    promises = ledger.partition(partition)
+    first = _first_matching(promises, batch)
+    promised_at = np.array(promises.offsets, np.int64)
+    broken = first < len(promised_at)
+    broken[broken] = promised_at[first[broken]] < offsets[broken]
+    return broken, np.where(broken, first, NO_PROMISE)
+
+
+def _first_matching(promises: PartitionPromises, batch: pa.RecordBatch) -> Ints:
+    """For every row the position of the first promise that matches it, or the number of promises."""
+    first = np.full(batch.num_rows, len(promises.promises), np.int64)
+    for name, firsts in promises.by_attribute.items():
+        _require(firsts.domain, batch.column(name))
+        span = _locate(firsts.spans(), batch.column(name))
+        promise = np.append(np.array(firsts.promises(), np.int64), len(promises.promises))  # for span -1
+        first = np.minimum(first, promise[span])
+    for at in promises.others:
+        first[matches_batch(promises.promises[at], batch) & (first > at)] = at
+    return first
+
+
+def _locate(spans: Iterable[Span], array: pa.Array) -> Ints:
+    """For every row the position of the span it is in, or -1. Spans ascend and do not overlap."""
+    domain = domain_of_type(array.type)
+    column = _ordered(array, domain)
+    cuts = [cut for span in spans for cut in span]
+    if not cuts:
+        return np.full(len(array), -1, np.int64)
+    if domain.discrete:
+        rows = _ordinals(column, domain)
+        lows = np.array(cuts[::2], np.int64)
+        lasts = np.array([high - 1 for high in cuts[1::2]], np.int64)  # the top cut of longs is no int64
+    else:
+        rows, bounds = _positions(column, cuts)
+        lows, lasts = bounds[::2], bounds[1::2] - 1
+    at = np.searchsorted(lows, rows, "right") - 1  # -1 below all spans, which is our answer too
+    inside = _mask(column.is_valid()) & (rows <= lasts[at])
+    return np.where(inside, at, -1)
+
+
+def _positions(column: pa.Array, cuts: list[Cut]) -> tuple[Ints, Ints]:
+    """Numbers for rows and cuts of a dense domain that compare as these do."""
+    values = [cut[1] for cut in cuts if len(cut) == 3]
+    together = pa.concat_arrays([column, pa.array(values, column.type)])
+    twice = 2 * pc.rank(together, tiebreaker="dense").to_numpy().astype(np.int64)
+    ranked = iter(twice[len(column) :].tolist())
+    ends = {-1: -1, 1: 2 * len(together) + 2}  # the cuts below and above all values
+    bounds = [next(ranked) + cut[2] if len(cut) == 3 else ends[cut[0]] for cut in cuts]
+    return twice[: len(column)], np.array(bounds, np.int64)
+
+
+def _ordered(array: pa.Array, domain: Domain) -> pa.Array:
+    """The column as patterns see it: no NaN, no -0.0, decimals of one scale."""
+    if domain is Domain.DOUBLE:
+        array = pc.if_else(pc.is_nan(array), None, array)
+        return pc.add(array, 0.0)
+    return array.cast(_ANY_DECIMAL) if domain is Domain.DECIMAL else array
+
+
+def _ordinals(array: pa.Array, domain: Domain) -> Ints:
+    """What `Domain.below` gives, 0 for null."""
+    days = array.cast(pa.int32()) if domain is Domain.DATE else array
+    ordinals: Ints = pc.fill_null(days.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return ordinals
+
+
+def _between(interval: Between, column: pa.Array) -> Bools:
+    inside = _mask(column.is_valid())
+    if interval.low is not None:
+        reaches_down = pc.greater if interval.low_open else pc.greater_equal
+        inside &= _mask(reaches_down(column, pa.scalar(interval.low, column.type)))
+    if interval.high is not None:
+        reaches_up = pc.less if interval.high_open else pc.less_equal
+        inside &= _mask(reaches_up(column, pa.scalar(interval.high, column.type)))
+    return inside
+
+
+def _mask(booleans: pa.Array) -> Bools:
+    return np.array(pc.fill_null(booleans, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _require(domain: Domain, array: pa.Array) -> None:
+    if domain_of_type(array.type) is not domain:
+        raise PunctuationError(f"the attribute is {domain.value}, its column {array.type}")

@@ -1,0 +1,69 @@
+"""One value on the wire: a JSON scalar, spelled as in data records.
+
+long, double and boolean are JSON's own; a decimal is a string such as "12.50", a date "2026-01-31", a
+timestamp "2026-01-31T00:00:00.000000Z" with at most six digits of a second.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from endmark.punctuation.domain import Domain, PunctuationError, Value
+
+Scalar = bool | int | float | str
+
+_SPELLED = {
+    Domain.DECIMAL: re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"),
+    Domain.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    Domain.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z"),
+}
+_EXAMPLES = {
+    Domain.DECIMAL: '"12.50"',
+    Domain.DATE: '"2026-01-31"',
+    Domain.TIMESTAMP: '"2026-01-31T00:00:00.000000Z"',
+}
+
+
+def to_scalar(value: Value, domain: Domain) -> Scalar:
+    """The spelling of a value that stands for one of this domain."""
+    match domain.coerce(value):
+        case Decimal() as number:
+            return format(number, "f")
+        case datetime() as time:
+            return f"{time.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+        case date() as day:
+            return day.isoformat()
+        case plain:
+            return plain
+
+
+def from_scalar(scalar: Scalar, domain: Domain) -> Value:
+    """The value spelled so; `PunctuationError` if it is none of this domain."""
+    if domain in _SPELLED:
+        return domain.coerce(_spelled(scalar, domain))
+    if domain is Domain.DOUBLE and type(scalar) is int:
+        return domain.coerce(_nearest(scalar))
+    return domain.coerce(scalar)
+
+
+def _nearest(whole: int) -> float:
+    """A producer may write the double 2**60 as 1152921504606847000."""
+    try:
+        return float(whole)
+    except OverflowError:
+        raise PunctuationError(f"{whole} is beyond all doubles") from None
+
+
+def _spelled(scalar: Scalar, domain: Domain) -> Value:
+    if not isinstance(scalar, str) or not _SPELLED[domain].fullmatch(scalar):
+        raise PunctuationError(f"{scalar!r} is no {domain.value} such as {_EXAMPLES[domain]}")
+    if domain is Domain.DECIMAL:
+        return Decimal(scalar)
+    try:
+        if domain is Domain.DATE:
+            return date.fromisoformat(scalar)
+        return datetime.fromisoformat(scalar.removesuffix("Z")).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise PunctuationError(f"{scalar!r} is no {domain.value}: {error}") from None

@@ -1,0 +1,132 @@
+"""Punctuations as JSON records.
+
+    {"$punctuation": {"item_id": {"equals": 42}}}
+
+A pattern is an object with one member: `{"anything": true}`, `{"equals": 42}`, `{"one_of": [1, 2]}`,
+`{"between": {"from": 1, "to": 9, "from_open": true, "to_open": true}}` or `{"nothing": true}`. An interval
+leaves an unbounded end out; its ends are closed unless said to be open. At least one attribute is named, so
+that a producer's slip cannot close the whole stream: that is written `{"item_id": {"anything": true}}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.punctuation.json_shape import (
+    MEMBER,
+    AnythingShape,
+    BetweenShape,
+    EqualsShape,
+    NothingShape,
+    OneOfShape,
+    PatternShape,
+    PunctuationShape,
+)
+from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
+from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.punctuation.scalars import from_scalar, to_scalar
+
+PatternJson = dict[str, Any]
+_PATTERN: TypeAdapter[PatternShape] = TypeAdapter(PatternShape)
+
+
+def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
+    """A record for the topic of the punctuation's stream."""
+    patterns = dict(punctuation.patterns) or {min(domains): Anything()}
+    written = {name: pattern_to_json(pattern, domains[name]) for name, pattern in patterns.items()}
+    return json.dumps({MEMBER: written}, ensure_ascii=False, allow_nan=False).encode()
+
+
+def decode(
+    record: bytes, stream: str, domains: Mapping[str, Domain], origin: Origin | None = None
+) -> Punctuation:
+    """The punctuation a record is; `PunctuationError` for any other bytes."""
+    try:
+        shape = PunctuationShape.model_validate(_read(record))
+    except ValidationError as error:
+        raise _one_line(error) from None
+    return Punctuation.read(stream, shape.patterns, domains, _typed, origin)
+
+
+def pattern_to_json(pattern: Pattern, domain: Domain) -> PatternJson:
+    match pattern:
+        case Anything():
+            return {"anything": True}
+        case Equals(value):
+            return {"equals": to_scalar(value, domain)}
+        case OneOf(values):
+            return {"one_of": [to_scalar(value, domain) for value in sorted(values)]}
+        case Between():
+            return {"between": _ends(pattern, domain)}
+        case Nothing():
+            return {"nothing": True}
+
+
+def pattern_from_json(pattern: PatternJson, domain: Domain) -> Pattern:
+    try:
+        return _typed(_PATTERN.validate_python(pattern), domain)
+    except ValidationError as error:
+        raise _one_line(error) from None
+
+
+def _ends(pattern: Between, domain: Domain) -> PatternJson:
+    ends: PatternJson = {}
+    if pattern.low is not None:
+        ends["from"] = to_scalar(pattern.low, domain)
+    if pattern.high is not None:
+        ends["to"] = to_scalar(pattern.high, domain)
+    if pattern.low_open:
+        ends["from_open"] = True
+    if pattern.high_open:
+        ends["to_open"] = True
+    return ends
+
+
+def _typed(shape: PatternShape, domain: Domain) -> Pattern:
+    match shape:
+        case AnythingShape():
+            return Anything()
+        case EqualsShape(equals=value):
+            return Equals(from_scalar(value, domain))
+        case OneOfShape(one_of=values):
+            return OneOf(frozenset(from_scalar(value, domain) for value in values))
+        case BetweenShape(between=ends):
+            low, high = (None if end is None else from_scalar(end, domain) for end in (ends.low, ends.high))
+            return Between(low, high, ends.low_open, ends.high_open)
+        case NothingShape():
+            return Nothing()
+
+
+def _read(record: bytes) -> Any:
+    try:
+        return json.loads(record.decode(), object_pairs_hook=_no_duplicates, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise PunctuationError(f"byte {error.start} is not UTF-8") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise PunctuationError(f"not JSON: {error}") from None
+    except ValueError as error:  # ours, or a number of thousands of digits
+        raise PunctuationError(str(error)) from None
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise PunctuationError(f"member {twice!r} stands twice")
+    return members
+
+
+def _refuse_constant(name: str) -> Any:
+    raise PunctuationError(f"{name} is not JSON")
+
+
+def _one_line(error: ValidationError) -> PunctuationError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return PunctuationError(f"{where or 'the record'}: {first['msg']}")

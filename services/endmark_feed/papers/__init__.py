@@ -1,0 +1,1 @@
+"""The streams of the papers' experiments, by name, as events or as Kafka topics."""

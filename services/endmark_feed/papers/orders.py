@@ -1,0 +1,35 @@
+"""In which order the values of a punctuated stream are closed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+
+Order = Literal["asc", "desc", "random", "window-random"]
+ORDERS: tuple[Order, ...] = ("asc", "desc", "random", "window-random")
+
+
+def closing_order(
+    order: Order, values: int, horizon: int, random: np.random.Generator
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield every value of 0 to `values` - 1 when it is its turn, with the `horizon` values that may come
+    early (fewer towards the end).
+
+    `random` is one permutation of all values. `window-random` reads the papers' word the other way: values
+    come into view ascending, and any of those in view is next.
+    """
+    if order == "random":
+        upcoming = iter(random.permutation(values).tolist())
+    else:
+        upcoming = iter(range(values) if order != "desc" else range(values - 1, -1, -1))
+    in_view = deque(islice(upcoming, horizon + 1))
+    while in_view:
+        if order == "window-random":
+            in_view.rotate(-int(random.integers(len(in_view))))
+        value = in_view.popleft()
+        yield value, list(in_view)
+        in_view.extend(islice(upcoming, 1))

@@ -1,0 +1,16 @@
+"""The seeded faults of `make oracle` still fit the source. Sowing them takes minutes, so it is done there."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.mutation import ROOT, Mutant, load
+
+MUTANTS = load()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_fault_fits_the_source(mutant: Mutant) -> None:
+    """The line a fault replaces is there, once, and the fault changes it."""
+    assert (ROOT / "jobs" / mutant.file).read_text().count(mutant.old) == 1
+    assert mutant.new != mutant.old

@@ -1,0 +1,105 @@
+"""Breaks the source on purpose, one line at a time, and sees whether the oracle notices."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from support.cases import CASES, IN_HASTE
+
+ROOT = Path(__file__).parents[2]
+MUTANTS = ROOT / "tests/oracle/mutants.yaml"
+TRIES = "1000"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault to sow: in `file`, `old` becomes `new`; `tests` (a pytest expression) should notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the oracle noticed, and by what."""
+
+    mutant: Mutant
+    killed: bool
+    by: str
+    seconds: float
+
+
+def load() -> list[Mutant]:
+    return [Mutant(**entry) for entry in yaml.safe_load(MUTANTS.read_text())]
+
+
+def run(mutant: Mutant) -> Verdict:
+    """Copy the sources, sow the fault, run the oracle on the copy."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as directory:
+        sources = Path(directory)
+        shutil.copytree(ROOT / "jobs/endmark", sources / "endmark")
+        target = sources / mutant.file
+        text = target.read_text()
+        if text.count(mutant.old) != 1:
+            raise ValueError(
+                f"{mutant.name}: {mutant.file} holds {text.count(mutant.old)} times: {mutant.old}"
+            )
+        target.write_text(text.replace(mutant.old, mutant.new))
+        tests = [str(file) for file in sorted((ROOT / "tests/oracle").glob("test_*.py"))]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", mutant.tests]
+        command.append("--hypothesis-seed=1")  # a fault noticed today is noticed tomorrow
+        done = subprocess.run(
+            [*command, *(test for test in tests if "mutants" not in test)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(sources), IN_HASTE: "1", CASES: TRIES},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode not in (0, 1):
+        raise ValueError(
+            f"{mutant.name}: the oracle did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    return Verdict(mutant, done.returncode == 1, _reason(done.stdout), time.monotonic() - start)
+
+
+def _reason(output: str) -> str:
+    """What pytest's last error says, without the traceback."""
+    found = re.findall(r"^E +(\w*(?:Error|Exception).*)$", output, re.MULTILINE)
+    return str(found[0])[:90] if found else ""
+
+
+def main() -> None:
+    """Run every mutant and print the table; fail when one survives."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        verdicts = list(pool.map(run, load()))
+    table = Table("mutant", "file", "noticed", "by", "seconds", title="seeded faults")
+    for verdict in verdicts:
+        noticed = "yes" if verdict.killed else "NO"
+        file = verdict.mutant.file.removeprefix("endmark/")
+        table.add_row(verdict.mutant.name, file, noticed, verdict.by, f"{verdict.seconds:.1f}")
+    Console(width=160).print(table)
+    survivors = [verdict.mutant.name for verdict in verdicts if not verdict.killed]
+    print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} noticed")
+    sys.exit(bool(survivors))
+
+
+if __name__ == "__main__":
+    main()
