@@ -15,7 +15,7 @@ def cases(usual: int, among: int = 1) -> settings:
     """Settings of a random test that runs `usual` cases or, if that is more, its share of what the
     environment asks for when an operator's cases are divided `among` several tests."""
     chosen = settings(
-        max_examples=max(usual, ceil(int(os.environ.get(CASES, 0)) / among)),
+        max_examples=max(usual, ceil(int(os.environ.get(CASES, "0")) / among)),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
