@@ -101,7 +101,7 @@ def test_types_of_pipelines(kind: Kind) -> None:
     """A pipeline's column types are domains by name."""
     column = ColumnType.decimal(18, 2) if kind is Kind.DECIMAL else ColumnType(kind)
 
-    assert columns.domain_of_type(column.arrow) is Domain(kind.value)
+    assert columns.domain_of_type(column.arrow) is Domain[kind.name]
 
 
 def test_batch_of_two_attributes() -> None:
