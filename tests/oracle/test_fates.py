@@ -10,13 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.formats.json_records import JsonParser
+from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
+from endmark.verify.patterns import Bound
 from support.cases import cases
-from support.payloads import LISTED, STREAMS, mutants
-from support.verify_fates import fate
+from support.payload_mutants import mutants
+from support.payloads import LISTED, STREAMS
+from support.verify_fates import Promise, fate
 
 
 def fates(stream: str, values: list[bytes | None]) -> list[Any]:
-    """What the parser makes of all values at once: columns of a row, a closed key, or `dead letter`."""
+    """What the parser makes of all values at once: columns of a row, a closed key, a promise, or `dead
+    letter`."""
     declared, *_ = STREAMS[stream]
     parser = JsonParser(declared.columns, declared.punctuated_on)
     parsed = parser.parse(pa.array(values, pa.binary()))
@@ -24,10 +28,22 @@ def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
     keys = [tuple(key.values()) for key in parsed.closed.to_pylist()]
     found.update(zip(parsed.closed_at.tolist(), keys, strict=True))
+    found.update((at, Promise(tuple(map(_bound, promise.patterns)))) for at, promise in parsed.promises)
     for rejection in parsed.rejections:
         assert rejection.value == values[rejection.at]
         found[rejection.at] = "dead letter"
     return [found[at] for at in range(len(values))]
+
+
+def _bound(pattern: tuple[str, Pattern]) -> tuple[str, Bound]:
+    match pattern:
+        case (name, Equals(value)):
+            return name, Bound(frozenset([value]))
+        case (name, OneOf(values)):
+            return name, Bound(values)
+        case (name, Between(low, high, low_open, high_open)):
+            return name, Bound(None, low, high, low_open, high_open)
+    return pattern[0], Bound(frozenset())
 
 
 @pytest.mark.parametrize(("stream", "case"), LISTED)

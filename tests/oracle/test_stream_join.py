@@ -28,7 +28,7 @@ def test_engine_equals_definition(kind: JoinType, data: st.DataObject, key: KeyK
     """Results, violations, announcements and live state are those of the definition, whatever the batches and
     the type of the key, and whether the operator goes on or is restored before every batch."""
     history = data.draw(histories(kind))
-    expected = expect(history)
+    expected = expect(history, key)
     # Small limits, so that merging segments, splitting hot keys and colliding codes happen on a dozen rows.
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -19,7 +19,7 @@ from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import COMPARED, SELLERS, recomputed, rows_of
-from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, raw
+from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promises, raw
 
 CONDITIONS = [
     None,
@@ -57,13 +57,17 @@ def histories(draw: st.DrawFn, keys: KeyKind) -> list[Record]:
     for place in range(draw(st.integers(0, 40))):
         key, seller = draw(st.integers(0, 4)), draw(st.sampled_from([1, 1, 2, 3, 4]))
         now = place * pace + draw(st.integers(-2, 2))
-        kind = draw(st.sampled_from(["item"] * 4 + ["bid"] * 6 + ["items", "bids"] * 2 + ["bad"]))
+        kind = draw(
+            st.sampled_from(["item"] * 4 + ["bid"] * 6 + ["items", "bids"] * 2 + ["items!", "bids!", "bad"])
+        )
         if kind == "item":
             records.append(item(key, now, seller, keys=keys))
         elif kind == "bid":
             records.append(bid(key, now, seller, [0.1, 2.0, -3.5][seller % 3], keys=keys))
         elif kind == "bad":
             records.append(raw("bids", b"{"))
+        elif kind.endswith("!"):
+            records += draw(promises(kind[:-1], keys))
         else:
             records.append(close(kind, key, keys=keys))
     return records

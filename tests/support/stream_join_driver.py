@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,23 @@ import pyarrow.compute as pc
 from endmark.joins.residual import Residual
 from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
 from endmark.joins.stream_join import BatchOutput, StreamJoin
+from endmark.punctuation import pattern as punctuation
+from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.store import SegmentStore
 from endmark.types import JoinType
 from support.memory_store import MemoryBlobs
 from support.stream_join_keys import KeyKind
-from support.stream_join_world import PARTITIONS, SIDES, Coordinates, Event, History, Result, SideName
+from support.stream_join_world import (
+    KEYS,
+    PARTITIONS,
+    SIDES,
+    Coordinates,
+    Event,
+    History,
+    Pattern,
+    Result,
+    SideName,
+)
 
 Tagged = tuple[int, int, Event]
 _NUMBERS = ("value", "partition", "offset")
@@ -100,9 +113,11 @@ class Driver:
                 else:
                     good.append(tagged)
         closing = [tagged for tagged in events if tagged[2].time is None]
+        named = [tagged for tagged in closing if tagged[2].names_keys(self._key)]
         return SideInput(
             rows=self._rows(good, side) if good else None,
-            punctuations=self._punctuations(closing) if closing else None,
+            punctuations=self._punctuations(named) if named else None,
+            promises=[self._promise(tagged, side) for tagged in closing if tagged not in named],
             newest=newest,
         )
 
@@ -118,12 +133,52 @@ class Driver:
 
     def _punctuations(self, tagged: list[Tagged]) -> pa.RecordBatch:
         key = self._key.spec("").shared
+        named = [
+            (number, partition, offset)
+            for partition, offset, event in tagged
+            for number in KEYS
+            if event.closes(self._key, number)
+        ]
         columns = [
-            *self._key.columns([event.key for _, _, event in tagged]),
-            pa.array([partition for partition, _, _ in tagged], pa.int64()),
-            pa.array([offset for _, offset, _ in tagged], pa.int64()),
+            *self._key.columns([number for number, _, _ in named]),
+            pa.array([partition for _, partition, _ in named], pa.int64()),
+            pa.array([offset for _, _, offset in named], pa.int64()),
         ]
         return key.coded(pa.record_batch(columns, names=[*key.columns, "partition", "offset"]))
+
+    def _promise(self, tagged: Tagged, side: SideName) -> Punctuation:
+        partition, offset, event = tagged
+        names = self._key.spec("").shared.columns
+        patterns = {name: self._pattern(event.patterns[at], at) for at, name in enumerate(names)}
+        return Punctuation.of(side, patterns, Origin(partition, offset))
+
+    def _pattern(self, pattern: Pattern, column: int) -> punctuation.Pattern:
+        def value(number: int | None) -> Any:
+            return None if number is None else self._key.value(number)[column]
+
+        if pattern.among is not None:
+            return punctuation.OneOf(frozenset(map(value, pattern.among)))
+        return punctuation.Between(
+            value(pattern.low), value(pattern.high), pattern.low_open, pattern.high_open
+        )
+
+    def _final(self) -> set[int]:
+        """The keys of which no further result can come."""
+        spec = self._key.spec("").shared
+        keys = spec.keys(spec.coded(pa.record_batch(self._key.columns(list(KEYS)), names=list(spec.columns))))
+        return set(np.flatnonzero(self._join.final(keys)).tolist())
+
+    def _held(self) -> set[int]:
+        """The keys that are held back."""
+        names = self._key.spec("").shared.columns
+        rows = [
+            segment.live_batch()
+            for side in (self._join.left, self._join.right)
+            for segment in side.pending.segments
+        ]
+        return {
+            number for batch in rows for number in self._key.numbers([batch.column(name) for name in names])
+        }
 
     def _collect(self, result: pa.RecordBatch) -> None:
         sides = SIDES[:1] if self._history.kind is JoinType.SEMI else SIDES
@@ -144,12 +199,19 @@ class Driver:
             for at in _coordinates(violation.rows, violation.side):
                 assert at is not None
                 self._actual.violations[violation.side, violation.reason, *at] += 1
+        announced: list[int] = []
         if output.announced is not None:
             keys = self._key.spec("").shared
             codes = keys.keys(output.announced).codes.tolist()
             assert codes == sorted(codes)
-            columns = [output.announced.column(name) for name in keys.columns]
-            self._actual.announced += self._key.numbers(columns)
+            announced = self._key.numbers([output.announced.column(name) for name in keys.columns])
+        if output.widened:
+            fresh = self._final() - set(self._actual.announced)
+            assert set(announced) <= fresh
+            announced = sorted(fresh)
+        self._actual.announced += announced
+        assert set(self._actual.announced) == self._final()
+        assert not self._held() & self._final()
 
 
 def _coordinates(rows: pa.RecordBatch, side: str) -> list[Coordinates | None]:

@@ -9,22 +9,62 @@ from typing import Literal
 from hypothesis import strategies as st
 
 from endmark.types import JoinType
+from support.stream_join_keys import KeyKind
 
 SideName = Literal["left", "right"]
 SIDES: tuple[SideName, SideName] = ("left", "right")
 PARTITIONS = 2
+KEYS = range(6)
 
 
 @dataclass(frozen=True)
 class Event:
     """A row, or with `time` None a punctuation. A key lives in partition `key % PARTITIONS`.
 
-    `key` is a number; `stream_join_keys` says what the engine sees of it.
+    `key` is a number; `stream_join_keys` says what the engine sees of it. A punctuation that has patterns,
+    one for each key column there may be, is about these and not about the one key.
     """
 
     key: int
     time: int | None
     value: int = 0
+    patterns: tuple[Pattern, ...] = ()
+
+    def closes(self, key: KeyKind, number: int) -> bool:
+        """Whether a key is among those that a punctuation speaks of."""
+        if not self.patterns:
+            return number == self.key
+        columns = range(len(key.types))
+        return all(self.patterns[at].matches(key, at, number) for at in columns)
+
+    def names_keys(self, key: KeyKind) -> bool:
+        return not self.patterns or (len(key.types) == 1 and self.patterns[0].among is not None)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a punctuation says of one key column, in key numbers that have the values: those `among` some, or
+    between two ends, which None is unbounded."""
+
+    among: frozenset[int] | None = None
+    low: int | None = None
+    high: int | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+    def matches(self, key: KeyKind, column: int, number: int) -> bool:
+        value = key.value(number)[column]
+        if self.among is not None:
+            return value in {key.value(one)[column] for one in self.among}
+        if self.low is not None:
+            low = key.value(self.low)[column]
+            if value < low or (self.low_open and value == low):
+                return False
+        if self.high is not None:
+            high = key.value(self.high)[column]
+            if value > high or (self.high_open and value == high):
+                return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -75,13 +115,13 @@ class Expected:
     state_rows: int = 0
 
 
-def expect(history: History) -> Expected:
+def expect(history: History, kind: KeyKind) -> Expected:
     """Nested loops over everything that ever came."""
     expected = Expected()
     rows: dict[SideName, list[tuple[int, int, Event]]] = {}
     closed: dict[SideName, set[int]] = {}
     for side in SIDES:
-        rows[side], closed[side] = _processed(history, side, expected)
+        rows[side], closed[side] = _processed(history, kind, side, expected)
     pairs = [
         ((p, o), (q, r))
         for p, o, left in rows["left"]
@@ -115,23 +155,30 @@ def expect(history: History) -> Expected:
 
 
 def _processed(
-    history: History, side: SideName, expected: Expected
+    history: History, kind: KeyKind, side: SideName, expected: Expected
 ) -> tuple[list[tuple[int, int, Event]], set[int]]:
-    rows, closed = [], set()
+    """Rows that enter the join, and the keys the side has closed: named, or by patterns of all partitions."""
+    rows = []
+    named: set[int] = set()
+    everywhere = set(KEYS)
     for partition, events in enumerate(history.streams[side]):
         newest = None
+        matched: set[int] = set()
         for offset, event in enumerate(events):
             if event.time is None:
-                closed.add(event.key)
+                closing = {number for number in KEYS if event.closes(kind, number)}
+                matched |= closing
+                named |= closing if event.names_keys(kind) else set()
                 continue
             if newest is not None and event.time < newest - history.lateness[side]:
                 expected.violations[side, "late", partition, offset] += 1
-            elif event.key in closed:
+            elif event.key in matched:
                 expected.violations[side, "closed", partition, offset] += 1
             else:
                 rows.append((partition, offset, event))
             newest = event.time if newest is None else max(newest, event.time)
-    return rows, closed
+        everywhere &= matched
+    return rows, named | everywhere
 
 
 def _joins(history: History, left: Event, right: Event) -> bool:
@@ -155,16 +202,37 @@ def _left_window(history: History, side: SideName, other: SideName, last: int) -
     return last + window < progress
 
 
+@st.composite
+def _patterns(draw: st.DrawFn, partition: int) -> Pattern:
+    own = st.sampled_from([number for number in KEYS if number % PARTITIONS == partition])
+    if draw(st.integers(0, 2)) == 0:
+        return Pattern(among=frozenset(draw(st.sets(own, min_size=1, max_size=2))))
+    end = st.one_of(st.none(), st.sampled_from(KEYS))
+    return Pattern(None, draw(end), draw(end), draw(st.booleans()), draw(st.booleans()))
+
+
 def _events(draw: st.DrawFn, partition: int) -> list[Event]:
     events, time = [], 0
     for _ in range(draw(st.integers(0, 12))):
         key = draw(st.integers(0, 2)) * PARTITIONS + partition
         if draw(st.integers(0, 3)) == 0:
-            events.append(Event(key, None))
+            patterns = st.tuples(_patterns(partition), _patterns(partition), _patterns(partition))
+            events.append(Event(key, None, patterns=draw(st.one_of(st.just(()), patterns))))
         else:
             time = max(0, time + draw(st.integers(-2, 4)))
             events.append(Event(key, time, draw(st.integers(0, 2))))
     return events
+
+
+def _stream(draw: st.DrawFn) -> list[list[Event]]:
+    """Partitions, half of the time with a pattern that all of them promise, so that it closes keys."""
+    partitions = [_events(draw, partition) for partition in range(PARTITIONS)]
+    if draw(st.booleans()):
+        end = st.sampled_from(KEYS)
+        patterns = (Pattern(low=draw(end)), Pattern(high=draw(end)), Pattern(high=draw(end)))
+        for events in partitions:
+            events.insert(draw(st.integers(0, len(events))), Event(0, None, patterns=patterns[::-1]))
+    return partitions
 
 
 @st.composite
@@ -173,7 +241,7 @@ def histories(draw: st.DrawFn, kind: JoinType) -> History:
     return History(
         kind=kind,
         residual=draw(st.booleans()),
-        streams={side: [_events(draw, partition) for partition in range(PARTITIONS)] for side in SIDES},
+        streams={side: _stream(draw) for side in SIDES},
         windows={side: draw(st.sampled_from([None, 0, 1, 3, 6])) for side in SIDES},
         lateness={side: draw(st.integers(0, 2)) for side in SIDES},
         cuts=[

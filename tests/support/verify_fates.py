@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
 from endmark.pipeline import Stream
 from endmark.types import ColumnType, Kind
+from endmark.verify.patterns import Bound, read
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
@@ -22,8 +24,34 @@ class Members(list[tuple[str, Any]]):
     """A JSON object as its members in order, doubled ones included."""
 
 
-def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | Key | Literal["dead letter"]:
-    """The columns of a row, the key that a punctuation closes, or that it is a dead letter."""
+@dataclass(frozen=True)
+class Promise:
+    """A punctuation that is not written as one value of each key column: what it says of some of them."""
+
+    bounds: tuple[tuple[str, Bound], ...]
+
+    def named(self, on: tuple[str, ...]) -> list[Key]:
+        """The keys that it names."""
+        values = [dict(self.bounds).get(column, Bound()).among for column in on]
+        if None in values or (len(on) > 1 and any(len(each or ()) != 1 for each in values)):
+            return []
+        return list(zip(*(sorted(each or ()) for each in values), strict=True))
+
+    def matches(self, key: dict[str, Any]) -> bool:
+        return all(_within(key[column], bound) for column, bound in self.bounds)
+
+
+def _within(value: Any, bound: Bound) -> bool:
+    if bound.among is not None:
+        return value in bound.among
+    above = bound.low is None or value > bound.low or (value == bound.low and not bound.low_open)
+    below = bound.high is None or value < bound.high or (value == bound.high and not bound.high_open)
+    return above and below
+
+
+def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | Key | Promise | Literal["dead letter"]:
+    """The columns of a row, the key that a punctuation closes, what it says otherwise, or that it is a dead
+    letter. Patterns are read by `verify`, which shares no code with the engine."""
     try:
         document = json.loads(
             (value or b"").decode("utf-8"), object_pairs_hook=Members, parse_constant=_refuse
@@ -34,10 +62,17 @@ def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | Key | Literal[
         case [("$punctuation", Members() as patterns)] if isinstance(document, Members):
             bounds = Members((name, _bound(pattern)) for name, pattern in patterns)
             closed = _columns({name: stream.columns[name] for name in stream.punctuated_on}, bounds)
-            return tuple(closed.values()) if closed else "dead letter"
+            return tuple(closed.values()) if closed else _promise(stream, value)
         case Members():
             return _columns(stream.columns, document) or "dead letter"
     return "dead letter"
+
+
+def _promise(stream: Stream, value: bytes | None) -> Promise | Literal["dead letter"]:
+    bounds = read(value or b"", stream.columns, stream.punctuated_on) if stream.punctuated_on else None
+    return (
+        "dead letter" if bounds is None else Promise(tuple(sorted(bounds.items(), key=lambda pair: pair[0])))
+    )
 
 
 def _refuse(constant: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
-from support.verify_fates import Key, fate
+from support.verify_fates import Key, Promise, fate
 from support.verify_world import PARTITIONS, Record, Row, locate
 
 Sellers = Mapping[int, tuple[str | None, float | None]]
@@ -18,12 +18,14 @@ Pair = tuple["Line", "Line"]
 
 @dataclass(frozen=True)
 class Line:
-    """A row or a punctuation of a key, with its place; `columns` is empty for a punctuation."""
+    """A row or a punctuation, with its place; `columns` is empty for a punctuation, which has a key or a
+    promise about many."""
 
     partition: int
     offset: int
     key: Key
     columns: dict[str, Any]
+    promise: Promise | None = None
 
 
 @dataclass
@@ -63,7 +65,6 @@ class _World:
         self.kept = (kind in (JoinType.LEFT, JoinType.FULL), kind in (JoinType.RIGHT, JoinType.FULL))
         located = locate(records)
         self.lines = [self._read(stream, located, expected) for stream in self.streams]
-        self.closed = [{line.key for line in lines if not line.columns} for lines in self.lines]
         self.live = [self._processed(side, expected) for side in (0, 1)]
         self.progress = [self._progress(side) for side in (0, 1)]
 
@@ -77,12 +78,28 @@ class _World:
             found = fate(stream, value)
             if isinstance(found, str):
                 expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
+            elif isinstance(found, Promise):
+                lines.append(Line(partition, offset, (), {}, found))
             elif isinstance(found, tuple):
                 key = dict(zip(stream.punctuated_on, found, strict=True))
                 lines.append(Line(partition, offset, self._key(key), {}))
             else:
                 lines.append(Line(partition, offset, self._key(found), found))
         return lines
+
+    def _matches(self, line: Line, key: Key) -> bool:
+        """Whether a punctuation speaks of a key."""
+        if line.promise is None:
+            return line.key == key
+        return line.promise.matches(dict(zip(self.pipeline.join.on, key, strict=True)))
+
+    def _closed(self, side: int, key: Key) -> bool:
+        """Whether a stream has closed a key: by its name, or by patterns in every partition."""
+        on = self.pipeline.join.on
+        by = [line for line in self.lines[side] if not line.columns and self._matches(line, key)]
+        if any(line.promise is None or key in line.promise.named(on) for line in by):
+            return True
+        return len({line.partition for line in by}) == PARTITIONS
 
     def _key(self, columns: dict[str, Any]) -> Key:
         return tuple(columns[name] for name in self.pipeline.join.on)
@@ -106,7 +123,7 @@ class _World:
             moment = self._time(side, line)
             if any(other - moment > stream.event_time.lateness for other in times):
                 reason = "late"
-            elif any(other.key == line.key for other in before if not other.columns):
+            elif any(self._matches(other, line.key) for other in before if not other.columns):
                 reason = "closed"
             else:
                 processed.append(line)
@@ -159,7 +176,7 @@ class _World:
 
     def _is_over(self, side: int, line: Line) -> bool:
         """Whether no row to come of the other side can be this row's partner."""
-        return line.key in self.closed[1 - side] or self._has_left(side, self._time(side, line))
+        return self._closed(1 - side, line.key) or self._has_left(side, self._time(side, line))
 
     def _has_left(self, side: int, moment: datetime) -> bool:
         progress, window = self.progress[1 - side], self.windows[side]
@@ -180,12 +197,12 @@ class _World:
 
     def _is_final(self, key: Key) -> bool:
         """Whether no result to come can have this key."""
-        if key in self.closed[0] and key in self.closed[1]:
+        if self._closed(0, key) and self._closed(1, key):
             return True
         for side in (0, 1):
             times = [self._time(side, line) for line in self.live[side] if line.key == key]
             over = all(self._has_left(side, moment) for moment in times)
-            if key in self.closed[side] and over and not self.kept[1 - side]:
+            if self._closed(side, key) and over and not self.kept[1 - side]:
                 return True
         return False
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 from deltalake import write_deltalake
+from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType, JoinType
@@ -132,6 +133,31 @@ def bid(
 def close(stream: str, key: int, partition: int | None = None, keys: KeyKind = LONG) -> Record:
     pattern = {column: {"equals": value} for column, value in keys.spell(key).items()}
     return Record(f"all.{stream}", _home(key, partition), json.dumps({"$punctuation": pattern}).encode())
+
+
+def promise(stream: str, patterns: Mapping[str, Any], partition: int) -> Record:
+    return Record(f"all.{stream}", partition, json.dumps({"$punctuation": patterns}).encode())
+
+
+@st.composite
+def promises(draw: st.DrawFn, stream: str, keys: KeyKind) -> list[Record]:
+    """Patterns on the key, in one partition or in all, as most need to close anything. Listed values are of
+    keys of their own partition, since they may name some."""
+    columns = draw(st.sets(st.sampled_from(list(keys.types)), min_size=1))
+    ends = draw(st.lists(st.sampled_from(["from", "to"]), unique=True))
+    numbers = {end: draw(st.integers(0, 4)) for end in ends}
+    opened = {f"{end}_open": draw(st.booleans()) for end in ends}
+    records = []
+    for home in draw(st.sampled_from([[0, 1], [0, 1], [0], [1]])):
+        patterns: dict[str, Any] = {}
+        for column in sorted(columns):
+            spelled = {end: keys.spell(number)[column] for end, number in numbers.items()}
+            patterns[column] = {"between": spelled | opened}
+            if draw(st.integers(0, 2)) == 0:
+                listed = draw(st.lists(st.sampled_from(range(home, 5, PARTITIONS)), max_size=2))
+                patterns[column] = {"one_of": [keys.spell(number)[column] for number in listed]}
+        records.append(promise(stream, patterns, home))
+    return records
 
 
 def raw(stream: str, value: bytes | None, partition: int = 0) -> Record:

@@ -181,7 +181,7 @@ def test_closed_keys_are_noted_and_not_refused(keys: str, size: str) -> None:
     require_bounded(pipeline)
 
     assert [str(state) for state in states(pipeline) if state.holds == "closed keys"] == [
-        f"items closed keys: unbounded, remembered for ever, {size}"
+        f"items closed keys: unbounded, remembered until a range holds them, {size}"
     ]
 
 
@@ -216,8 +216,8 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
             "by items' punctuations on item_id with window 60 s after bids' progress "
             "and by bids' punctuations on item_id with window 10 s after items' progress"
         ),
-        "items closed keys: unbounded, remembered for ever, at most 8 bytes each",
-        "bids closed keys: unbounded, remembered for ever, at most 8 bytes each",
+        "items closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
+        "bids closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
     ]
 
     file = file_of(tmp_path, unbounded_state="allow")
@@ -226,7 +226,7 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
         "items rows: unbounded, since join.window.left is not set and bids has no punctuations",
         "bids rows: bounded by window 1.5 s after items' progress and by items' punctuations on item_id",
         "groups: unbounded, since items rows of closed keys stay for ever",
-        "items closed keys: unbounded, remembered for ever, at most 8 bytes each",
+        "items closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
     ]
 
 

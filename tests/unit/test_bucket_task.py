@@ -116,6 +116,28 @@ def test_composite_keys_and_decimals_from_end_to_end(tmp_path: Path) -> None:
     ]
 
 
+def test_patterns_close_many_keys_at_once(tmp_path: Path) -> None:
+    """Groups that a pattern matches are put out, but those that still wait; later rows break the promise."""
+    shops = Shops(tmp_path, type="inner", where=None)
+    until = {"$punctuation": {"day": {"between": {"to": "2026-01-02"}}}}
+    north = {"$punctuation": {"shop": {"equals": "north"}, "day": {"one_of": ["2026-01-03", "2026-01-02"]}}}
+    shops.batch(
+        offers=[offer("north", day, "1.00") for day in (1, 2, 3, 4)],
+        sales=sales(*(("north", day, "2.00", 1) for day in (1, 2, 3, 4))),
+    )
+
+    waiting = shops.batch(offers=[until])
+    first = shops.batch(sales=[north, *sales(("north", 3, "2.00", 1), ("north", 4, "2.00", 1))])
+    second = shops.batch(sales=[until], offers=[offer("south", 1, "1.00")])
+
+    assert waiting["groups"] == []
+    assert [(group["day"].day, group["rows"]) for group in first["groups"]] == [(2, 1)]
+    assert [violation["reason"] for violation in first["violations"]] == ["closed"]
+    assert [row["offers_day"].day for row in first["results"]] == [4]
+    assert [(group["day"].day, group["rows"]) for group in second["groups"]] == [(1, 1)]
+    assert [violation["reason"] for violation in second["violations"]] == ["closed"]
+
+
 def test_closed_key_is_a_violation_with_its_record(tmp_path: Path) -> None:
     """The record of a violation is readable whatever its types; another key of the same shop stays open."""
     shops = Shops(tmp_path, type="inner")

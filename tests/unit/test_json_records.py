@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endmark.formats.json_records import JsonParser
+from endmark.punctuation.pattern import Between
 from endmark.types import ColumnType
 
 COLUMNS = {
@@ -162,6 +163,37 @@ def test_punctuation_of_many_columns() -> None:
     assert parsed.closed_at.tolist() == [1, 2]
     [rejection] = parsed.rejections
     assert '{"fee": {"equals": "1.50"}, "day": {"equals": "2026-01-31"}}' in rejection.error
+
+
+def test_punctuations_of_other_shapes() -> None:
+    """Patterns that do not name one value come as they were meant; those on other columns are refused."""
+    until = b'{"$punctuation": {"id": {"between": {"to": 9, "to_open": true}}, "name": {"anything": true}}}'
+    rejected = [
+        (
+            b'{"$punctuation": {"id": {"equals": 1}, "name": {"equals": "a"}}}',
+            "restricts the join key, id, alone",
+        ),
+        (b'{"$punctuation": {"idd": {"equals": 1}}}', "stream 'lots' has no attribute 'idd'"),
+        (b'{"$punctuation": {"id": {"between": {"to": "9"}}}}', "attribute 'id': '9' is no long"),
+        (b'{"$punctuation": {"id": {"below": 9}}}', "a pattern has one member: anything, equals"),
+    ]
+    parsed = JsonParser(COLUMNS, ("id",), "lots").parse(values(until, *(record for record, _ in rejected)))
+
+    [(at, promise)] = parsed.promises
+    assert (at, promise.patterns) == (0, (("id", Between(high=9, high_open=True)),))
+    for rejection, (_, says) in zip(parsed.rejections, rejected, strict=True):
+        assert rejection.reason == "bad_punctuation"
+        assert says in rejection.error
+
+
+@pytest.mark.parametrize(
+    ("end", "fits"), [("0", True), ("9999.990", True), ("0.001", False), ("10000", False)]
+)
+def test_ends_are_values_of_their_column(end: str, fits: bool) -> None:
+    """An end with more digits than the column can have is a producer's mistake."""
+    value = json.dumps({"$punctuation": {"fee": {"between": {"to": end}}}}).encode()
+
+    assert bool(JsonParser(COLUMNS, ("fee",)).parse(values(value)).promises) == fits
 
 
 @settings(max_examples=300, deadline=None)

@@ -72,7 +72,7 @@ def test_version_1_goes_on(tmp_path: Path) -> None:
     ]
     assert join.output.announced is not None
     assert join.output.announced.column("key").to_pylist() == [2]
-    assert codec.decode(join.snapshot()).schema.metadata[b"version"] == b"2"
+    assert codec.decode(join.snapshot()).schema.metadata[b"version"] == b"3"
     again = StreamJoin(side("left"), side("right"), store, restored=join.snapshot())
     assert (again.left.rows.rows, again.right.rows.rows) == (3, 3)
 
@@ -100,7 +100,7 @@ def test_bits_of_rows_come_back(tmp_path: Path) -> None:
 def test_version_to_come_is_refused(tmp_path: Path) -> None:
     """State of a later version is not guessed at."""
     batch = codec.decode(manifest.save({}, {}))
-    later = codec.encode(batch.replace_schema_metadata({"version": "3", "notes": "{}"}))
+    later = codec.encode(batch.replace_schema_metadata({"version": "4", "notes": "{}"}))
 
-    with pytest.raises(ValueError, match="format version 3, this program reads up to 2"):
+    with pytest.raises(ValueError, match="format version 4, this program reads up to 3"):
         manifest.load(later, {})

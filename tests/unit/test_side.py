@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from endmark.joins.side import NEVER, SideSpec, SideState
+from endmark.joins.side import NEVER, SideInput, SideSpec, SideState
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, Gone
 from endmark.state.store import SegmentStore
@@ -21,13 +21,13 @@ def columns(**values: list[int]) -> pa.RecordBatch:
 def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
     """A punctuation rules out later rows of its partition: not earlier ones, nor those of another partition,
     whose offsets say nothing about the order of the two."""
-    nothing = pa.schema([])
-    spec = SideSpec("s", KeySpec(("key",)), "time", nothing, "partition", "offset", window=None)
+    schema = pa.schema([("key", pa.int64())])
+    spec = SideSpec("s", KeySpec(("key",)), "time", schema, "partition", "offset", window=None)
     side = SideState(spec, SegmentStore(MemoryBlobs(), tmp_path))
     rows = columns(key=[5, 5, 5, 6], time=[0, 0, 0, 0], partition=[0, 0, 1, 0], offset=[1, 3, 9, 9])
     punctuations = columns(key=[5, 4, 5], partition=[0, 0, 2], offset=[2, 0, 0])
 
-    late, closed = side.violations(rows, punctuations)
+    late, closed = side.violations(rows, SideInput(punctuations=punctuations))
 
     assert late.tolist() == [False, False, False, False]
     assert closed.tolist() == [False, True, False, False]

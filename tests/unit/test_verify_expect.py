@@ -16,7 +16,18 @@ from endmark.types import JoinType
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_oracle import recompute
 from support.verify_recompute import COMPARED, SELLERS, groups, oracle_rows, recomputed, rows_of
-from support.verify_world import PARTITIONS, Record, bid, close, item, make_pipeline, raw, to_kafka
+from support.verify_world import (
+    PARTITIONS,
+    Record,
+    bid,
+    close,
+    item,
+    make_pipeline,
+    promise,
+    promises,
+    raw,
+    to_kafka,
+)
 
 
 def violations(pipeline: Pipeline, records: list[Record]) -> list[tuple[str, int, int, str]]:
@@ -71,7 +82,12 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     size = draw(st.integers(0, 60))
     drawn = draw(st.lists(DRAWN, min_size=size, max_size=size))
-    return pipeline, [_make(keys, place * pace, *each) for place, each in enumerate(drawn)]
+    records = []
+    for place, each in enumerate(drawn):
+        records.append(_make(keys, place * pace, *each))
+        if draw(st.integers(0, 9)) == 0:
+            records += draw(promises(draw(st.sampled_from(["items", "bids"])), keys))
+    return pipeline, records
 
 
 def _make(
@@ -187,3 +203,36 @@ def test_partitions_are_those_of_the_ranges() -> None:
     """The worlds here have as many partitions as the oracle believes."""
     found: list[Any] = to_kafka([])[0]
     assert len(found) == 2 * PARTITIONS
+
+
+def test_a_pattern_closes_once_every_partition_has_promised_it() -> None:
+    """In its own partition it rules rows out at once; keys of the others are closed by nobody yet."""
+    pipeline = make_pipeline(windows=(None, None))
+    upto = {"item_id": {"between": {"to": 2}}}
+    both = [promise(stream, upto, 0) for stream in ("items", "bids")]
+    records = [
+        item(1, 0),
+        bid(1, 0),
+        item(2, 0),
+        bid(2, 0),
+        item(3, 0),
+        bid(3, 0),
+        *both,
+        bid(2, 0),
+        bid(1, 0),
+    ]
+
+    assert violations(pipeline, records) == [("all.bids", 0, 2, "closed")]
+    assert groups(pipeline, records) == {}
+    assert groups(pipeline, [*records, *(promise(stream, upto, 1) for stream in ("items", "bids"))]) == {
+        1: 2,
+        2: 1,
+    }
+
+
+def test_a_punctuation_that_names_several_keys_closes_each() -> None:
+    """Without those of other partitions; it is one punctuation all the same."""
+    pipeline = make_pipeline(windows=(None, None))
+    both = [promise(stream, {"item_id": {"one_of": [1, 3]}}, 1) for stream in ("items", "bids")]
+
+    assert groups(pipeline, [item(1, 0), bid(1, 0), item(2, 0), bid(2, 0), *both]) == {1: 1}

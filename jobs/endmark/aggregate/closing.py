@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,11 @@ from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from endmark.state.keys import Keys
+    from endmark.state.search import Bools
+    from endmark.state.segment_list import Gone
     from endmark.state.store import SegmentStore
 
 
@@ -41,7 +46,7 @@ class MeasureSpec:
 
 
 class ClosingAggregate:
-    """Groups of one bucket. `add` results, then `close` keys; `snapshot` carries it over a restart."""
+    """Groups of one bucket. `add` results, then close some; `snapshot` carries it over a restart."""
 
     def __init__(
         self,
@@ -69,7 +74,14 @@ class ClosingAggregate:
 
     def close(self, keys: Keys) -> pa.RecordBatch:
         """Remove and return the groups of `keys`, which are sorted by code, one row each."""
-        parts = [gone.batch for gone in self.groups.remove(keys)]
+        return self._put_out(self.groups.remove(keys))
+
+    def close_where(self, final: Callable[[Keys], Bools]) -> pa.RecordBatch:
+        """Remove and return the groups that `final` is true of."""
+        return self._put_out(self.groups.remove_where(lambda segment: np.flatnonzero(final(segment.keys))))
+
+    def _put_out(self, groups: list[Gone]) -> pa.RecordBatch:
+        parts = [gone.batch for gone in groups]
         self.groups.maintain()
         if not parts:
             return pa.RecordBatch.from_pylist([], self.schema)

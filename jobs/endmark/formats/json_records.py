@@ -16,13 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.formats.json_promises import read_promise
 from endmark.formats.json_reader import JsonReader, mask
 from endmark.formats.rejection import Rejection, explain_punctuation, explain_row, respell
 from endmark.formats.spelling import WS, pattern
+from endmark.punctuation.domain import PunctuationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.search import Bools, Ints
     from endmark.types import ColumnType
 
@@ -38,13 +41,15 @@ class Parsed:
         rows: data rows; `row_at` are their positions in the input.
         closed: keys closed by equals-punctuations, one column per punctuated column; `closed_at` are their
             positions.
-        rejections: one for each record that is neither.
+        promises: punctuations of any other shape, with their positions.
+        rejections: one for each record that is none of these.
     """
 
     rows: pa.RecordBatch
     row_at: Ints
     closed: pa.RecordBatch
     closed_at: Ints
+    promises: list[tuple[int, Punctuation]]
     rejections: list[Rejection]
 
 
@@ -53,11 +58,15 @@ class JsonParser:
 
     Args:
         columns: every column a record must have, and no others.
-        punctuated_on: the columns of which every punctuation of the stream names one value each; empty for
-            a stream that has none.
+        punctuated_on: the columns that punctuations of the stream speak of; empty for a stream that has
+            none.
+        stream: its name, for errors.
     """
 
-    def __init__(self, columns: Mapping[str, ColumnType], punctuated_on: Sequence[str]) -> None:
+    def __init__(
+        self, columns: Mapping[str, ColumnType], punctuated_on: Sequence[str], stream: str = "records"
+    ) -> None:
+        self._stream = stream
         self.columns = dict(columns)
         self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
         self._row = _object([_member(name, pattern(kind)) for name, kind in self.columns.items()])
@@ -79,7 +88,8 @@ class JsonParser:
         rejected = np.ones(len(values), bool)
         rejected[row_at] = False
         rejected[closed_at] = False
-        return Parsed(rows, row_at, closed, closed_at, self._reject(values, plain, np.flatnonzero(rejected)))
+        promises, rejections = self._sort_out(values, plain, np.flatnonzero(rejected))
+        return Parsed(rows, row_at, closed, closed_at, promises, rejections)
 
     def _well_formed(self, values: pa.Array) -> tuple[pa.Array, Bools, Bools]:
         """The records, and which of them match the expression of a row and that of a punctuation.
@@ -108,17 +118,23 @@ class JsonParser:
             return is_row, np.zeros(len(values), bool)
         return is_row, _matches(values, self._punctuation)
 
-    def _reject(self, values: pa.Array, plain: pa.Array, rejected: Ints) -> list[Rejection]:
-        rejections = []
+    def _sort_out(
+        self, values: pa.Array, plain: pa.Array, rejected: Ints
+    ) -> tuple[list[tuple[int, Punctuation]], list[Rejection]]:
+        """Promises and rejections among records that are neither rows nor name one key."""
+        promises, rejections = [], []
         begins = mask(pc.match_substring_regex(plain.take(pa.array(rejected)), _BEGINS_AS_PUNCTUATION))
         for at, punctuation in zip(rejected.tolist(), begins.tolist(), strict=True):
             value = values[at].as_py()
-            if punctuation:
-                reason, error = explain_punctuation(value, self.punctuated_on)
-            else:
-                reason, error = explain_row(value or b"", self.columns)
-            rejections.append(Rejection(at, reason, error, value))
-        return rejections
+            if not punctuation:
+                rejections.append(Rejection(at, *explain_row(value or b"", self.columns), value))
+                continue
+            try:
+                promises.append((at, read_promise(value, self._stream, self.columns, self.punctuated_on)))
+            except PunctuationError as why:
+                reason, error = explain_punctuation(str(why), value, self.punctuated_on)
+                rejections.append(Rejection(at, reason, error, value))
+        return promises, rejections
 
 
 def _member(name: str, value: str) -> str:

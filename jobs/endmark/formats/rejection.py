@@ -114,10 +114,13 @@ def _shown(value: Any, length: int | None = 80) -> str:
     return json.dumps(value, ensure_ascii=False)[:length]
 
 
-def explain_punctuation(value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
-    """Reason and error of a record that begins like a punctuation and is none."""
+def explain_punctuation(why: str, value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
+    """Reason and error of a record that begins like a punctuation and is none; `why` says what is wrong."""
     if not punctuated_on:
         return "bad_punctuation", "this stream has no `punctuated_on`, so it takes no punctuations"
     equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in punctuated_on.items())
     found = value[:80].decode("utf-8", "replace")
-    return "bad_punctuation", f'a punctuation is {{"$punctuation": {{{equals}}}}}, this is {found}'
+    return (
+        "bad_punctuation",
+        f'{why}; a punctuation is such as {{"$punctuation": {{{equals}}}}}, this is {found}',
+    )

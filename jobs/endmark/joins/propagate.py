@@ -2,6 +2,8 @@
 
 A side announces a key it has closed once no live row of the side has it. When the other side is preserved,
 its rows are results even without a partner, so that side must have closed the key as well.
+Keys that a side names are announced one by one. A pattern is announced as a whole, less the keys that still
+wait: which keys those are is for `final` to say. What waited then follows one by one.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from endmark.joins.side import NEVER
 
 if TYPE_CHECKING:
     from endmark.joins.side import SideState
-    from endmark.state.keys import Keys
+    from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
+    from endmark.state.segment import Segment
 
 # After any event time: what waits for this waits for the other side's punctuation.
 _FOR_EVER = 1 << 62
@@ -27,14 +30,14 @@ def newly_closed(side: SideState, punctuations: pa.RecordBatch | None) -> pa.Rec
     if punctuations is None:
         return None
     keys = side.key.distinct(punctuations)
-    known = side.closed.contains(side.key.keys(keys))
+    known = side.has_closed(side.key.keys(keys))
     fresh = keys.filter(pa.array(~known)) if known.any() else keys
     return fresh if fresh.num_rows else None
 
 
 def is_closed(side: SideState, closing: pa.RecordBatch | None, keys: Keys) -> Bools:
     """Which keys `side` has closed, by now or with `closing`."""
-    closed = side.closed.contains(keys)
+    closed = side.has_closed(keys)
     return closed if closing is None else closed | keys.among(side.key.keys(closing))
 
 
@@ -47,12 +50,53 @@ def propagate(side: SideState, opposite: SideState, closing: pa.RecordBatch) -> 
     """Announce or hold the keys that `side` closes in this batch; returns those announced."""
     side.closed.append(closing)
     keys = side.key.keys(closing)
-    both = opposite.closed.contains(keys)
+    both = opposite.has_closed(keys)
     # What the other side had announced stays announced; what it held back is complete now, since
-    # this side's punctuation has just purged the rows it was waiting for.
-    completed = closing.filter(pa.array(both & opposite.pending.contains(keys)))
+    # this side's punctuation has just purged the rows it was waiting for. It cannot have announced what
+    # this side's rows could still be a result of.
+    held = np.ones(len(keys), bool) if side.preserved else opposite.pending.contains(keys)
+    completed = closing.filter(pa.array(both & held))
     opposite.pending.remove(side.key.keys(completed))
     last = np.full(len(keys), _FOR_EVER) if opposite.preserved else side.last_times(keys)
     waiting = ~both & (last != NEVER)
     side.hold(closing.filter(pa.array(waiting)), last[waiting])
     return [completed, closing.filter(pa.array(~both & ~waiting))]
+
+
+def hold_back(side: SideState, opposite: SideState) -> None:
+    """Forget the closed keys that the patterns of `side` match; keep those that must not be announced yet.
+
+    Nothing is final before the other side has closed it too, if that is preserved, so then none are kept.
+    """
+    side.closed.remove_where(side.promises.positions)
+    opposite.pending.remove_where(side.promises.positions)  # final now: closed by both
+    if opposite.preserved:
+        return
+    for segments in (side.rows, side.spent):
+        for segment in segments.segments:
+            _hold_live(side, opposite, segment, segments.key)
+
+
+def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeySpec) -> None:
+    at = side.promises.positions(segment)
+    if segment.dead is not None:
+        at = at[~segment.dead[at]]
+    rows = segment.batch.select(key.stored).take(pa.array(at)).rename_columns(side.key.stored)
+    if rows.num_rows == 0:
+        return
+    found = side.key.distinct(rows)
+    keys = side.key.keys(found)
+    fresh = ~side.pending.contains(keys) & ~opposite.has_closed(keys)
+    held = found.filter(pa.array(fresh))
+    side.hold(held, side.last_times(side.key.keys(held)))
+
+
+def final(left: SideState, right: SideState, keys: Keys) -> Bools:
+    """Of which keys no further result can come, between two batches."""
+    closed = left.has_closed(keys), right.has_closed(keys)
+    over = closed[0] & closed[1]
+    if not right.preserved:
+        over |= closed[0] & ~left.pending.contains(keys)
+    if not left.preserved:
+        over |= closed[1] & ~right.pending.contains(keys)
+    return over

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.promises import Promises
 from endmark.state import codec
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment_list import Gone
@@ -41,7 +43,7 @@ class SideSpec:
         name: the stream's name.
         key: the key of its rows; both sides have as many columns, of the same types.
         time: the column of their event time.
-        schema: what results show of its rows.
+        schema: what results show of its rows, the key among it.
         partition, offset: columns that order its rows; `None` for a stream without an order within a
             batch, of which all rows count as one partition and precede the batch's punctuations.
         window: microseconds of event time for which a row stays joinable; `None` is for ever.
@@ -69,20 +71,23 @@ class SideInput:
         bystanders: rows that are not to be joined, but are checked for violations like the others.
         punctuations: keys closed, under the names that both sides share, with their code, `partition` and
             `offset`.
+        promises: punctuations on the key, by the same names, that do not name one; each with its origin.
         newest: newest event time in microseconds by partition, over all buckets.
     """
 
     rows: pa.RecordBatch | None = None
     bystanders: pa.RecordBatch | None = None
     punctuations: pa.RecordBatch | None = None
+    promises: Sequence[Punctuation] = ()
     newest: Mapping[int, int] = field(default_factory=dict)
 
 
 class SideState:
     """State of one side in one bucket.
 
-    `closed` holds every key the side has punctuated, `pending` those of them that are not announced yet
-    with the time of the side's last row: PWJoin's flags PUNCTUATED (pending) and PROPAGATED (not). `spent`
+    `closed` holds every key the side has punctuated, less those that `promises` match; `pending` closed keys
+    that are not announced yet with the time of the side's last row: PWJoin's flags PUNCTUATED (pending) and
+    PROPAGATED (not). `spent`
     holds key and time of rows that a semi join has put out, since their punctuation still waits for the
     newest of them.
 
@@ -96,6 +101,8 @@ class SideState:
         self.key = spec.key.shared
         self.rows = SegmentList(store, spec.key, spec.time)
         self.closed = SegmentList(store, self.key)
+        types = [spec.schema.field(name).type for name in spec.key.columns]
+        self.promises = Promises(spec.name, self.key, types, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=self._newest_traces)
         self.newest: dict[int, int] = {}
@@ -121,19 +128,26 @@ class SideState:
             return NEVER
         return opposite_progress - self.spec.window
 
-    def violations(self, rows: pa.RecordBatch, punctuations: pa.RecordBatch | None) -> tuple[Bools, Bools]:
+    def has_closed(self, keys: Keys) -> Bools:
+        """Which keys it has closed, one by one or by a pattern."""
+        return self.closed.contains(keys) | self.promises.contain(keys)
+
+    def violations(self, rows: pa.RecordBatch, given: SideInput) -> tuple[Bools, Bools]:
         """Which rows are late, and which others an earlier punctuation had closed."""
         keys = self.spec.key.keys(rows)
         closed = self.closed.contains(keys)
-        if punctuations is not None and self.spec.partition is not None:
-            closed |= self._closed_within_batch(rows, keys, self.key.sorted(punctuations))
+        if self.spec.partition is not None:
+            own = [int64(rows.column(name)) for name in (self.spec.partition, self.spec.offset)]
+            closed |= self.promises.closed_by(keys, own[0])
+            closed |= self.promises.closed_before(given.promises, keys, own[0], own[1])
+            if given.punctuations is not None:
+                closed |= self._closed_within_batch(keys, own, self.key.sorted(given.punctuations))
         late = self._late(rows)
         return late, closed & ~late
 
-    def _closed_within_batch(self, rows: pa.RecordBatch, keys: Keys, punctuations: pa.RecordBatch) -> Bools:
+    def _closed_within_batch(self, keys: Keys, own: list[Ints], punctuations: pa.RecordBatch) -> Bools:
         closed = np.zeros(len(keys), bool)
         closing = [int64(punctuations.column(name)) for name in ("partition", "offset")]
-        own = [int64(rows.column(name)) for name in (self.spec.partition, self.spec.offset)]
         for i, j in keys.pairs(self.key.keys(punctuations)):
             hit = (closing[0][j] == own[0][i]) & (closing[1][j] < own[1][i])
             closed[i[hit]] = True

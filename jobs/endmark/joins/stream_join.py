@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.joins.probe import Probe
-from endmark.joins.propagate import expired, is_closed, newly_closed, propagate
+from endmark.joins.propagate import expired, final, hold_back, is_closed, newly_closed, propagate
 from endmark.joins.results import Results
 from endmark.joins.side import NEVER, SideInput, SideSpec, SideState
 from endmark.state import codec, manifest
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from endmark.joins.residual import Residual
+    from endmark.state.keys import Keys
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
@@ -58,11 +59,13 @@ class BatchOutput:
         violations: rows that were not joined.
         announced: keys of which no further result will come, each announced once, under the names that both
             sides share, in order of code; `None` without any.
+        widened: a pattern has closed keys beside those: all are announced that `StreamJoin.final` says.
         counts: (name, side) to number, named as in the catalogue of metrics.
     """
 
     violations: list[Violation] = field(default_factory=list)
     announced: pa.RecordBatch | None = None
+    widened: bool = False
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -100,16 +103,23 @@ class StreamJoin:
             notes = manifest.load(restored, self._lists())
             for side in self._sides:
                 side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
+                side.promises.restore(notes.get(f"{side.spec.name}.promises", {}))
 
     def _lists(self) -> dict[str, SegmentList]:
         return self.left.lists() | self.right.lists()
 
     def snapshot(self) -> bytes:
-        return manifest.save(self._lists(), {side.spec.name: side.newest for side in self._sides})
+        newest = {side.spec.name: side.newest for side in self._sides}
+        promises = {f"{side.spec.name}.promises": side.promises.snapshot() for side in self._sides}
+        return manifest.save(self._lists(), newest | promises)
 
     @property
     def output(self) -> BatchOutput:
         return self._output
+
+    def final(self, keys: Keys) -> Bools:
+        """Of which keys no further result can come; to be asked between two batches."""
+        return final(self.left, self.right, keys)
 
     def process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         """Join one batch: yields results (left columns, then right ones) in pieces, updates state.
@@ -125,8 +135,14 @@ class StreamJoin:
         arrived = self._admit(self.left, left), self._admit(self.right, right)
         yield from self._probe.results(*arrived)
         closing = newly_closed(self.left, left.punctuations), newly_closed(self.right, right.punctuations)
+        self.left.promises.add(left.promises)
+        self.right.promises.add(right.promises)
         yield from self._purge(self.right, closing[0])
         yield from self._purge(self.left, closing[1])
+        if left.promises:
+            yield from self._purge_promised(self.right, self.left)
+        if right.promises:
+            yield from self._purge_promised(self.left, self.right)
         yield from self._insert(self.left, arrived[0], self.right, closing[1])
         yield from self._insert(self.right, arrived[1], self.left, closing[0])
         self._spend(closing[1])
@@ -136,21 +152,26 @@ class StreamJoin:
         for side, horizon in zip(self._sides, horizons, strict=True):
             yield from self._invalidate(side, horizon)
         self._announce(closing, horizons)
+        if left.promises:
+            hold_back(self.left, self.right)
+        if right.promises:
+            hold_back(self.right, self.left)
+        self._output.widened = bool(left.promises or right.promises)
         for side in self._sides:
             side.maintain()
 
     def _admit(self, side: SideState, given: SideInput) -> Segment | None:
         """Set violations aside; returns the rows to join."""
         if given.bystanders is not None:
-            self._reject(side, given.bystanders, given.punctuations)
+            self._reject(side, given.bystanders, given)
         if given.rows is None:
             return None
-        bad = self._reject(side, given.rows, given.punctuations)
+        bad = self._reject(side, given.rows, given)
         rows = given.rows.filter(pa.array(~bad)) if bad.any() else given.rows
         return Segment.arrived(rows, side.spec.key, side.spec.time) if rows.num_rows else None
 
-    def _reject(self, side: SideState, rows: pa.RecordBatch, punctuations: pa.RecordBatch | None) -> Bools:
-        late, closed = side.violations(rows, punctuations)
+    def _reject(self, side: SideState, rows: pa.RecordBatch, given: SideInput) -> Bools:
+        late, closed = side.violations(rows, given)
         for reason, bad in (("late", late), ("closed", closed)):
             if bad.any():
                 broken = rows.filter(pa.array(bad))
@@ -164,6 +185,13 @@ class StreamJoin:
         keys = side.key.keys(closing)
         gone = side.rows.remove(keys)
         side.spent.remove(keys)
+        self._count("join_purged_rows_total", side, sum(map(len, gone)))
+        yield from self._retire(side, gone)
+
+    def _purge_promised(self, side: SideState, opposite: SideState) -> Iterator[pa.RecordBatch]:
+        """Drop the rows of keys that patterns of the other side close."""
+        gone = side.rows.remove_where(opposite.promises.positions)
+        side.spent.remove_where(opposite.promises.positions)
         self._count("join_purged_rows_total", side, sum(map(len, gone)))
         yield from self._retire(side, gone)
 

@@ -181,7 +181,7 @@ def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
     kinds = [pipeline.streams[side.name].columns[column].kind for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
     size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
-    return State(side.name, "closed keys", note=f"remembered for ever, {size}")
+    return State(side.name, "closed keys", note=f"remembered until a range holds them, {size}")
 
 
 def _possessive(name: str) -> str:

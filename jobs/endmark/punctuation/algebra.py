@@ -32,7 +32,7 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
         return normal(right, domain)
     if isinstance(right, Anything):
         return normal(left, domain)
-    return _pattern(_common(spans_of(left, domain), spans_of(right, domain)), domain)
+    return _pattern(common(spans_of(left, domain), spans_of(right, domain)), domain)
 
 
 def implies(left: Pattern, right: Pattern, domain: Domain) -> bool:
@@ -113,15 +113,16 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
-    common: list[Span] = []
+def common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
+    """The spans of the values in both; either ascends."""
+    shared: list[Span] = []
     i = j = 0
     while i < len(left) and j < len(right):
         low, high = max(left[i][0], right[j][0]), min(left[i][1], right[j][1])
         if low < high:
-            common.append((low, high))
+            shared.append((low, high))
         if left[i][1] <= right[j][1]:
             i += 1
         else:
             j += 1
-    return common
+    return shared

@@ -13,6 +13,7 @@ from endmark.aggregate.closing import ClosingAggregate
 from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
+from endmark.punctuation.punctuation import Origin
 from endmark.spark import channels
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from endmark.joins.residual import Residual
+    from endmark.joins.side import SideState
     from endmark.spark.streams import GroupPlan, StreamPlan
     from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
@@ -84,7 +86,10 @@ class BucketTask:
             else:
                 arrived.setdefault(channel, []).append(blob)
         measured = []
-        inputs = self._input(self._plan.left, arrived), self._input(self._plan.right, arrived)
+        inputs = (
+            self._input(self._join.left, self._plan.left, arrived),
+            self._input(self._join.right, self._plan.right, arrived),
+        )
         for result in _gather(self._join.process(*inputs)):
             yield channels.RESULTS, codec.encode(result)
             if self._groups is not None:
@@ -105,12 +110,13 @@ class BucketTask:
 
     def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
         announced = self._join.output.announced
+        if self._join.output.widened:
+            return groups.close_where(self._join.final)
         if announced is None:
             return pa.RecordBatch.from_pylist([], groups.schema)
         return groups.close(self._join.left.key.keys(announced))
 
-    @staticmethod
-    def _input(stream: StreamPlan, arrived: dict[str, list[bytes]]) -> SideInput:
+    def _input(self, side: SideState, stream: StreamPlan, arrived: dict[str, list[bytes]]) -> SideInput:
         def batches(channel: str) -> list[pa.RecordBatch]:
             name = channels.stream_channel(channel, stream.name)
             return [codec.decode(blob) for blob in arrived.get(name, [])]
@@ -119,6 +125,11 @@ class BucketTask:
             found = batches(channel)
             return codec.concat(found) if found else None
 
+        promises = []
+        for blob in arrived.get(channels.stream_channel(channels.PROMISES, stream.name), []):
+            written = json.loads(blob)
+            origin = Origin(written["partition"], written["offset"])
+            promises.append(side.promises.read(written["patterns"], origin))
         rows = batches(channels.ROWS)
         newest: dict[int, int] = {}
         for blob in arrived.get(channels.stream_channel(channels.PROGRESS, stream.name), []):
@@ -128,6 +139,7 @@ class BucketTask:
             rows=merge_sorted(rows, stream.side.key) if rows else None,
             bystanders=batch(channels.BYSTANDERS),
             punctuations=batch(channels.PUNCTUATIONS),
+            promises=promises,
             newest=newest,
         )
 

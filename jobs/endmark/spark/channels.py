@@ -24,7 +24,8 @@ UNPACKED_DDL = "channel string, blob binary"
 # Channels into the operators, each followed by ":" and a stream's name.
 ROWS = "rows"
 BYSTANDERS = "bystanders"
-PUNCTUATIONS = "punctuations"
+PUNCTUATIONS = "punctuations"  # that name a key
+PROMISES = "promises"  # any others
 PROGRESS = "progress"
 # Channels to the sink.
 RESULTS = "results"

@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 from endmark.formats.json_records import JsonParser, Parsed
 from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.pattern import Equals, OneOf, values_of
+from endmark.punctuation.wire_json import pattern_to_json
 from endmark.spark import channels
 from endmark.spark.channels import Buckets, Packer, stream_channel
 from endmark.spark.violations import violation_rows
@@ -24,6 +27,8 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from endmark.punctuation.pattern import Value
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.relation.contract import PageDirectory
     from endmark.spark.streams import StreamPlan
 
@@ -72,14 +77,17 @@ class _Task:
         self._until.setdefault(stream.topic, {})[str(partition)] = int(offsets[-1]) + 1
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
-        self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows
+        self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows + len(
+            parsed.promises
+        )
         self._pack_rows(stream, partition, parsed, offsets)
-        self._pack_punctuations(stream, partition, parsed, offsets)
+        self._pack_closed(stream, partition, parsed.closed, offsets[parsed.closed_at])
+        self._pack_promises(stream, partition, parsed, offsets)
         self._pack_dead_letters(stream, partition, parsed, offsets)
 
     def _parser(self, stream: StreamPlan) -> JsonParser:
         if stream.name not in self._parsers:
-            self._parsers[stream.name] = JsonParser(stream.columns, stream.punctuated_on)
+            self._parsers[stream.name] = JsonParser(stream.columns, stream.punctuated_on, stream.name)
         return self._parsers[stream.name]
 
     def _pack_rows(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
@@ -110,21 +118,38 @@ class _Task:
         for label, share in shares:
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
 
-    def _pack_punctuations(
-        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
+    def _pack_closed(
+        self, stream: StreamPlan, partition: int, closed: pa.RecordBatch, offsets: np.ndarray
     ) -> None:
-        count = parsed.closed.num_rows
-        if count == 0:
+        if closed.num_rows == 0:
             return
         key = stream.side.key.shared
         columns = [
-            *(parsed.closed.column(name) for name in stream.on),
-            pa.repeat(pa.scalar(partition, pa.int64()), count),
-            pa.array(offsets[parsed.closed_at]),
+            *(closed.column(name) for name in stream.on),
+            pa.repeat(pa.scalar(partition, pa.int64()), closed.num_rows),
+            pa.array(offsets),
         ]
         closed = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
         for label, share in self._buckets.by_key(closed, key):
             self.packer.add(label, stream_channel(channels.PUNCTUATIONS, stream.name), share)
+
+    def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
+        """Keys that are named go to their buckets, patterns to all of them."""
+        shared = dict(zip(stream.on, stream.side.key.shared.columns, strict=True))
+        for at, promise in parsed.promises:
+            named = _named_keys(promise, stream.on)
+            if named:
+                kinds = pa.schema([(name, stream.columns[name].arrow) for name in stream.on])
+                closed = pa.RecordBatch.from_pylist(named, kinds)
+                self._pack_closed(stream, partition, closed, np.repeat(offsets[at], len(named)))
+                continue
+            patterns = {
+                shared[name]: pattern_to_json(pattern, domain_of_type(stream.columns[name].arrow))
+                for name, pattern in promise.patterns
+            }
+            written = {"partition": partition, "offset": int(offsets[at]), "patterns": patterns}
+            for label in self._buckets.labels:
+                self.packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
 
     def _pack_dead_letters(
         self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
@@ -157,3 +182,11 @@ class _Task:
         if self._until:
             report = {"samples": dict(self._counts), "offsets": self._until}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
+
+
+def _named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
+    """The keys that a promise names one by one: a value of each column, or several of the only one."""
+    values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}
+    if len(values) < len(on) or (len(on) > 1 and any(len(several) != 1 for several in values.values())):
+        return []
+    return [dict(zip(values, key, strict=True)) for key in zip(*values.values(), strict=True)]

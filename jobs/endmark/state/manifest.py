@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
 
-VERSION = 2
-_READ = (1, VERSION)
+VERSION = 3
+_READ = (1, 2, VERSION)
 
 _SCHEMA = pa.schema(
     [

@@ -117,6 +117,17 @@ class SegmentList:
         """Kill all rows of `keys`, which are sorted by code."""
         return [self._kill(segment, j) for segment, _, j in self.find(keys)]
 
+    def remove_where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
+        """Kill the live ones among the rows that `positions` names in each segment."""
+        gone = []
+        for segment in self.segments:
+            found = positions(segment) if segment.live else np.empty(0, np.int64)
+            if segment.dead is not None:
+                found = found[~segment.dead[found]]
+            if len(found):
+                gone.append(self._kill(segment, found))
+        return gone
+
     def expire(self, before: int) -> list[Gone]:
         """Kill rows older than `before` microseconds."""
         gone = []

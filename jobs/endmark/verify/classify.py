@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType, Kind
+from endmark.verify.closed import load
+from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.sides import key_column
 
-MARK = "$punctuation"
 DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"
 
@@ -42,7 +43,7 @@ WITH texts AS (
     FROM documents
 ), fields AS (
     SELECT "partition" AS part, "offset" AS off, $closing,
-        coalesce($pattern, false) AS patterned,
+        coalesce(members = [$mark], false) AS marked, coalesce($pattern, false) AS patterned,
         coalesce(list_sort(members) = list_sort($declared), false) AS complete, $fields
     FROM members
 )
@@ -67,6 +68,19 @@ CREATE TABLE $promises AS
 SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE promised
 """
 
+# Rare, so that reading them one by one takes no time.
+_OTHERS = """
+SELECT r."partition", r."offset", r.value
+FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+WHERE r.topic = ? AND c.marked AND NOT c.promised
+"""
+
+_ACCEPT = """
+UPDATE $classified SET promised = true
+WHERE marked AND NOT promised
+    AND EXISTS (FROM $punctuations p WHERE p."partition" = part AND p."offset" = off)
+"""
+
 _REJECTED = """
 INSERT INTO expected_dead_letters
 SELECT r.topic, r."partition", r."offset", r.value
@@ -76,11 +90,11 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 
 
 def classify(session: Session, pipeline: Pipeline) -> None:
-    """From `records`, make `expected_dead_letters` and per stream two tables.
+    """From `records`, make `expected_dead_letters` and per stream tables.
 
     `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones;
-    `promises_<stream>` has partition, offset and, in columns named by `key_column`, the key that a
-    punctuation closes.
+    `promises_<stream>` has partition, offset and, in columns named by `key_column`, a key that a
+    punctuation names. `patterns_<stream>` and `punctuations_<stream>` are those of `closed.load`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
@@ -97,6 +111,7 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
         classified=classified,
         paths=_array(f"/{column}" for column in declared.columns),
         closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
+        mark=text(MARK),
         pattern=_pattern(declared),
         declared=_array(declared.columns),
         fields=_fields("", columns),
@@ -116,6 +131,9 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
+    others = session.run(_OTHERS, [declared.topic], classified=classified) if declared.punctuated_on else []
+    load(session, stream, declared, key, others)
+    session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
     session.run(_REJECTED, [declared.topic], classified=classified)
     session.run("DROP TABLE $classified", classified=classified)
 

@@ -32,7 +32,7 @@ _COUNTS = """
 SELECT
     (SELECT count(*) FROM records WHERE topic = ?) AS records,
     (SELECT count(*) FROM $judged) AS "rows",
-    (SELECT count(*) FROM $promises) AS punctuations,
+    (SELECT count(*) FROM $punctuations) AS punctuations,
     (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters,
     (SELECT count(*) FROM $judged WHERE violation = 'closed') AS closed,
     (SELECT count(*) FROM $judged WHERE violation = 'late') AS late,
@@ -58,7 +58,7 @@ _UNBALANCED = """
 SELECT records, processed, rejected FROM (
     SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
         (SELECT count(*) FROM $judged WHERE violation IS NULL)
-            + (SELECT count(*) FROM $promises) AS processed,
+            + (SELECT count(*) FROM $punctuations) AS processed,
         (SELECT count(*) FROM $rejected WHERE topic = ?) AS rejected
 ) WHERE records <> processed + rejected
 """
@@ -92,7 +92,7 @@ def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
 
 def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCounts:
     topic = pipeline.streams[stream].topic
-    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "promises", "side")}
+    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "side")}
     (found,) = session.run(_COUNTS, [topic, topic], **fragments)
     kept = found["rows"] - found["closed"] - found["late"]
     return TopicCounts(
@@ -183,7 +183,7 @@ def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | No
         _UNBALANCED,
         [topic, topic],
         judged=name(f"judged_{stream}"),
-        promises=name(f"promises_{stream}"),
+        punctuations=name(f"punctuations_{stream}"),
         rejected=_REJECTED,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from endmark.pipeline import Measure, Pipeline
+from endmark.verify.closed import close_keys, within
 from endmark.verify.join import join
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
@@ -12,7 +13,7 @@ _JUDGED = """
 CREATE TABLE $judged AS
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
-        WHEN p.since < r.$offset THEN 'closed' END AS violation
+        WHEN p.since < r.$offset OR m.matched THEN 'closed' END AS violation
 FROM (
     SELECT *, max($time) OVER (
         PARTITION BY $partition ORDER BY $offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -21,6 +22,10 @@ FROM (
 LEFT JOIN (
     SELECT "partition", $key, min("offset") AS since FROM $promises GROUP BY ALL
 ) p ON p."partition" = r.$partition AND $promised
+LEFT JOIN (
+    SELECT DISTINCT r.$partition AS part, r.$offset AS off, true AS matched
+    FROM $rows r JOIN $patterns q ON q."partition" = r.$partition AND q."offset" < r.$offset AND $within
+) m ON m.part = r.$partition AND m.off = r.$offset
 """
 
 _VIOLATIONS = """
@@ -49,8 +54,8 @@ WHERE ranges.topic = ?
 # A row at exactly progress may still come, so the window is left only beyond its bound.
 _FINAL = """
 INSERT INTO final
-SELECT $key FROM (SELECT DISTINCT $key FROM $promises)
-LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_promises) USING ($key)
+SELECT $key FROM (SELECT DISTINCT $key FROM $closed)
+LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_closed) USING ($key)
 LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
 WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT reached FROM progress WHERE stream = ?))
 """
@@ -81,6 +86,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     for stream in pipeline.sides:
         _judge(session, pipeline, stream)
         _keep_processed(session, pipeline, stream)
+        close_keys(session, pipeline, stream)
     join(session, pipeline)
     for side in both_sides(pipeline):
         _close(session, pipeline, side)
@@ -90,7 +96,8 @@ def expect(session: Session, pipeline: Pipeline) -> None:
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
     lateness = microseconds(declared.event_time.lateness)
-    session.run(_JUDGED, [lateness], **known)
+    keys = {column: f"r.{name(f'{stream}_{column}')}" for column in pipeline.join.on}
+    session.run(_JUDGED, [lateness], within=within(keys), **known)
     session.run(_VIOLATIONS, [declared.topic], **known)
     session.run(_PROGRESS, [stream, lateness, declared.topic], **known)
 
@@ -113,7 +120,7 @@ def _close(session: Session, pipeline: Pipeline, side: Side) -> None:
     session.run(
         _FINAL,
         [side.other_preserved, microseconds(side.window), side.other],
-        other_promises=name(f"promises_{side.other}"),
+        other_closed=name(f"closed_{side.other}"),
         **stream_names(pipeline, side.stream),
     )
 

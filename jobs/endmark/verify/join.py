@@ -23,13 +23,13 @@ SELECT $columns FROM $left l $join $right r ON $same_key
 _ALONE = """
 INSERT INTO expected_results BY NAME
 SELECT r.* FROM (FROM $side ANTI JOIN expected_results USING ($partition, $offset)) r
-WHERE EXISTS (FROM $other_promises p WHERE $promised)
+WHERE EXISTS (FROM $other_closed p WHERE $promised)
     OR epoch_us(r.$time) + ? < (SELECT reached FROM progress WHERE stream = ?)
 """
 
 
 def join(session: Session, pipeline: Pipeline) -> None:
-    """From `side_<stream>`, `promises_<stream>` and `progress`, make `expected_results`.
+    """From `side_<stream>`, `closed_<stream>` and `progress`, make `expected_results`.
 
     Raises:
         ConfigError: `join.where` is no condition that can be asked of these pairs.
@@ -77,6 +77,6 @@ def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side) -> None:
     session.run(
         _ALONE,
         [microseconds(side.window), side.other],
-        other_promises=name(f"promises_{side.other}"),
+        other_closed=name(f"closed_{side.other}"),
         **stream_names(pipeline, side.stream),
     )

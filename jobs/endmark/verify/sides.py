@@ -56,6 +56,8 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
     return {
         "rows": name(f"rows_{stream}"),
         "promises": name(f"promises_{stream}"),
+        "patterns": name(f"patterns_{stream}"),
+        "closed": name(f"closed_{stream}"),
         "judged": name(f"judged_{stream}"),
         "side": name(f"side_{stream}"),
         "partition": partition,

@@ -1,0 +1,131 @@
+"""Which keys a stream has closed: those it names, and those that patterns of all its partitions match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from endmark.pipeline import Pipeline, Stream
+from endmark.types import ColumnType
+from endmark.verify.patterns import Bound, read
+from endmark.verify.session import Session, fill, name, names
+from endmark.verify.sides import key_column, stream_names
+
+_PUNCTUATIONS = """
+CREATE TABLE $punctuations AS
+SELECT "partition", "offset" FROM $promises UNION SELECT "partition", "offset" FROM $patterns
+    UNION SELECT "partition", "offset" FROM arriving
+"""
+
+# A pattern does not say where its keys live, so that of every partition is needed.
+_CLOSED = """
+CREATE TABLE $closed AS
+SELECT $key FROM $promises UNION
+SELECT $key FROM (
+    SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
+) k JOIN $patterns q ON $within
+GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
+"""
+
+_WITHIN = """coalesce(list_contains(q.$among, $key), true)
+    AND CASE WHEN q.$low_open THEN $key > q.$low ELSE coalesce($key >= q.$low, true) END
+    AND CASE WHEN q.$high_open THEN $key < q.$high ELSE coalesce($key <= q.$high, true) END"""
+
+
+def load(
+    session: Session, stream: str, declared: Stream, key: tuple[str, ...], others: Sequence[dict[str, Any]]
+) -> None:
+    """Read the records that have the mark of a punctuation, `others` than those in `promises_<stream>`.
+
+    Adds the keys that they name to `promises_<stream>`. Makes `patterns_<stream>`, with what the rest says of
+    each key column, and `punctuations_<stream>`, with partition and offset of all of them.
+    """
+    kinds = {column: declared.columns[column] for column in key}
+    sound = []
+    for record in others:
+        found = read(record["value"], declared.columns, key)
+        if found is not None:
+            sound.append(({"partition": record["partition"], "offset": record["offset"]}, found))
+    named = [
+        place | {key_column(column): value for column, value in one.items()}
+        for place, found in sound
+        for one in _named(found, key)
+    ]
+    patterns = [place | _columns(found) for place, found in sound if not _named(found, key)]
+    closing = {key_column(column): kind.arrow for column, kind in kinds.items()}
+    arriving = pa.Table.from_pylist(named, _schema(closing))
+    session.run_on(
+        arriving, "INSERT INTO $promises SELECT * FROM arriving", promises=name(f"promises_{stream}")
+    )
+    arriving = pa.Table.from_pylist(patterns, _schema(_pattern_columns(kinds)))
+    session.run_on(arriving, "CREATE TABLE $patterns AS FROM arriving", patterns=name(f"patterns_{stream}"))
+    session.run_on(
+        pa.Table.from_pylist([place for place, _ in sound], _schema({})),
+        _PUNCTUATIONS,
+        punctuations=name(f"punctuations_{stream}"),
+        promises=name(f"promises_{stream}"),
+        patterns=name(f"patterns_{stream}"),
+    )
+
+
+def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
+    """Make `closed_<stream>`: of the keys that are named or that rows have, those the stream has closed."""
+    left, right = (stream_names(pipeline, side) for side in pipeline.sides)
+    keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
+    session.run(
+        _CLOSED,
+        [pipeline.streams[stream].topic],
+        closed=name(f"closed_{stream}"),
+        promises=name(f"promises_{stream}"),
+        patterns=name(f"patterns_{stream}"),
+        key=names([key_column(column) for column in pipeline.join.on]),
+        left_key=left["named_key"],
+        left_rows=left["rows"],
+        right_key=right["named_key"],
+        right_rows=right["rows"],
+        within=within(keys),
+    )
+
+
+def within(keys: dict[str, str]) -> str:
+    """The condition that a pattern `q` matches a key, given by an expression for each of its columns."""
+    conditions = []
+    for column, expression in keys.items():
+        own = {part: name(f"{key_column(column)}_{part}") for part in _PARTS}
+        conditions.append(fill(_WITHIN, key=expression, **own))
+    return " AND ".join(conditions)
+
+
+_PARTS = ("among", "low", "high", "low_open", "high_open")
+
+
+def _named(found: dict[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The keys that a punctuation names: one value for each column, or several for the only one."""
+    values = {column: sorted(bound.among) for column, bound in found.items() if bound.among is not None}
+    if len(values) < len(key) or (len(key) > 1 and any(len(several) > 1 for several in values.values())):
+        return []
+    if len(key) == 1:
+        return [{key[0]: value} for value in values[key[0]]]
+    return [{column: several[0] for column, several in values.items()}] if all(values.values()) else []
+
+
+def _columns(found: dict[str, Bound]) -> dict[str, Any]:
+    return {
+        f"{key_column(column)}_{part}": sorted(value) if isinstance(value, frozenset) else value
+        for column, bound in found.items()
+        for part, value in vars(bound).items()
+    }
+
+
+def _pattern_columns(kinds: dict[str, ColumnType]) -> dict[str, pa.DataType]:
+    columns: dict[str, pa.DataType] = {}
+    for column, kind in kinds.items():
+        types = (pa.list_(kind.arrow), kind.arrow, kind.arrow, pa.bool_(), pa.bool_())
+        columns |= {f"{key_column(column)}_{part}": each for part, each in zip(_PARTS, types, strict=True)}
+    return columns
+
+
+def _schema(columns: dict[str, pa.DataType]) -> pa.Schema:
+    return pa.schema([("partition", pa.int32()), ("offset", pa.int64()), *columns.items()])

@@ -1,0 +1,128 @@
+"""Punctuations that do not name one value of each key column, read strictly and one at a time: they are few.
+
+The rest of `verify` is SQL, and so is what these mean for rows and keys. What a record says is read here,
+since an object of unknown members is no table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from endmark.types import ColumnType, Kind
+
+MARK = "$punctuation"
+_SPELLED = {
+    Kind.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    Kind.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z"),
+    Kind.DECIMAL: re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
+}
+_ENDS = {"from", "to", "from_open", "to_open"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a punctuation says of one column: one of some values, or between two ends, `None` being no end."""
+
+    among: frozenset[Any] | None = None
+    low: Any = None
+    high: Any = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+class _UnsoundError(ValueError):
+    """The record is no punctuation."""
+
+
+def read(value: bytes, declared: Mapping[str, ColumnType], key: tuple[str, ...]) -> dict[str, Bound] | None:
+    """What a punctuation says of the key columns it restricts; `None` for any other record."""
+    try:
+        record = json.loads(value.decode(), object_pairs_hook=_members, parse_constant=_refuse)
+        patterns = record[MARK] if isinstance(record, dict) and list(record) == [MARK] else None
+        if not isinstance(patterns, dict) or not patterns or not patterns.keys() <= declared.keys():
+            return None
+        bounds = {column: _bound(pattern, declared[column]) for column, pattern in patterns.items()}
+    except (ValueError, RecursionError):
+        return None
+    restricted = {column: bound for column, bound in bounds.items() if bound is not None}
+    return restricted if restricted.keys() <= set(key) else None
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise _UnsoundError("a member stands twice")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> None:
+    raise _UnsoundError(constant)
+
+
+def _bound(pattern: Any, kind: ColumnType) -> Bound | None:
+    """`None` for a pattern that restricts nothing."""
+    match pattern:
+        case {"equals": value} if len(pattern) == 1:
+            return Bound(among=frozenset([_value(value, kind)]))
+        case {"one_of": list(values)} if len(pattern) == 1:
+            return Bound(among=frozenset(_value(value, kind) for value in values))
+        case {"nothing": True} if len(pattern) == 1:
+            return Bound(among=frozenset())
+        case {"anything": True} if len(pattern) == 1:
+            return None
+        case {"between": dict(ends)} if len(pattern) == 1 and ends.keys() <= _ENDS:
+            return _between(ends, kind)
+    raise _UnsoundError("a pattern is none of the five")
+
+
+def _between(ends: dict[str, Any], kind: ColumnType) -> Bound:
+    opened = {}
+    for end in ("from", "to"):
+        opened[end] = ends.get(f"{end}_open", False)
+        if type(opened[end]) is not bool or (f"{end}_open" in ends and end not in ends):
+            raise _UnsoundError("an end that is open is there, and is so by true")
+    low, high = (_value(ends[end], kind) if end in ends else None for end in ("from", "to"))
+    return Bound(None, low, high, opened["from"], opened["to"])
+
+
+def _value(cell: Any, kind: ColumnType) -> Any:
+    match kind.kind, cell:
+        case Kind.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
+            return cell
+        case Kind.BOOLEAN, bool():
+            return cell
+        case Kind.DOUBLE, int() | float() if type(cell) is not bool:
+            return _finite(cell)
+        case Kind.STRING, str():
+            cell.encode()
+            return cell
+        case Kind.DATE | Kind.TIMESTAMP | Kind.DECIMAL, str() if _SPELLED[kind.kind].fullmatch(cell):
+            return _spelled(cell, kind)
+    raise _UnsoundError(f"{cell!r} is no {kind}")
+
+
+def _finite(number: float) -> float:
+    try:
+        found = float(number)
+    except OverflowError:
+        raise _UnsoundError("beyond all doubles") from None
+    if found - found != 0:
+        raise _UnsoundError("beyond all doubles")
+    return found
+
+
+def _spelled(cell: str, kind: ColumnType) -> date | datetime | Decimal:
+    if kind.kind is Kind.DATE:
+        return date.fromisoformat(cell)
+    if kind.kind is Kind.TIMESTAMP:
+        return datetime.fromisoformat(cell.removesuffix("Z")).replace(tzinfo=UTC)
+    scaled = Fraction(cell) * 10**kind.scale
+    if scaled.denominator != 1 or abs(scaled) >= 10**kind.precision:
+        raise _UnsoundError(f"{cell} is no {kind}")
+    return Decimal(f"{scaled.numerator}E-{kind.scale}")
