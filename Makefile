@@ -56,6 +56,10 @@ format: $(READY) ## Format and fix
 bench: $(READY) ## Stream join against Spark's own and the plain prototype, as ratios
 	$(BIN)/python tests/bench/stream_join.py $(ARGS)
 
+.PHONY: bench-extremes
+bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; writes tests/bench/results
+	PYTHONPATH=tests $(BIN)/python tests/bench/extremes.py $(ARGS)
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json

@@ -62,14 +62,14 @@ def test_listed_values_do_not_spoil_each_other(stream: str) -> None:
     assert fates(stream, values) == [fate(STREAMS[stream][0], value) for value in values]
 
 
-@cases(200)
+@cases(200, among=2)
 @given(st.lists(mutants("one key"), min_size=1, max_size=40))
 def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
     """Small cuts and insertions never make the parser and a strict reading differ."""
     assert fates("one key", list(values)) == [fate(STREAMS["one key"][0], value) for value in values]
 
 
-@cases(100)
+@cases(100, among=2)
 @given(st.lists(mutants("many keys"), min_size=1, max_size=40))
 def test_mutants_of_long_punctuations_meet_the_same_fate(values: list[bytes]) -> None:
     """Nor do they where a punctuation names a value of many columns."""

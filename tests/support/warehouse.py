@@ -29,7 +29,10 @@ START_SECONDS = 120.0
 class Warehouse:
     """Everything of one auction pipeline below one directory."""
 
-    def __init__(self, directory: Path, broker: Broker, relation_url: str, feed: FeedOptions) -> None:
+    def __init__(
+        self, directory: Path, broker: Broker, relation_url: str, feed: FeedOptions, pipeline: Path = AUCTION
+    ) -> None:
+        self.pipeline = pipeline
         self.directory = directory
         self.broker = broker
         self.relation_url = relation_url
@@ -45,6 +48,7 @@ class Warehouse:
     def start_job(self, *extra: str) -> ManagedProcess:
         self._jobs += 1
         arguments = [
+            str(self.pipeline),
             f"--bootstrap={self.broker.bootstrap}",
             f"--warehouse={self.directory / 'warehouse'}",
             f"--checkpoint={self.directory / 'checkpoint'}",
@@ -71,7 +75,7 @@ class Warehouse:
         return 0 if batch is None else batch.batch_id + 1
 
     def verify(self) -> VerifyReport:
-        spec = load(AUCTION, {"ENDMARK_RELATION_URL": self.relation_url})
+        spec = load(self.pipeline, {"ENDMARK_RELATION_URL": self.relation_url})
         return verify(spec, self.broker.bootstrap, self.directory / "warehouse")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from endmark.state import segment_list
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, SegmentList
 from endmark.state.store import SegmentStore
@@ -53,6 +54,19 @@ def test_merging_keeps_what_is_known_of_rows(segments: SegmentList) -> None:
         for number in range(FANOUT)
         if f"{name}{number}" not in ("c0", "c1")
     }
+
+
+def test_merging_is_bounded(segments: SegmentList, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is held, no merge takes more rows than its limit, and segments stay few."""
+    monkeypatch.setattr(segment_list, "MERGED_ROWS", 100)
+    for number in range(20 * FANOUT):
+        segments.append(rows([f"a{number}", f"b{number}"], [number] * 2))
+        segments.maintain()
+
+    sizes = [segment.rows for segment in segments.segments]
+    assert max(sizes) <= 100
+    assert sum(sizes) == 40 * FANOUT == len(live(segments))
+    assert len(sizes) < 2 * 40 * FANOUT / 100 + FANOUT
 
 
 def test_rewriting_keeps_what_is_known_of_rows(segments: SegmentList) -> None:

@@ -1,0 +1,40 @@
+"""Joins beyond the inner one, from the broker to the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from endmark.cli import AUCTION
+from endmark.parts.broker import Broker
+from endmark_feed.run import FeedOptions
+from support.warehouse import Warehouse
+
+OPTIONS = FeedOptions(seed=11, minutes=0.1, rate=3_000, sellers=1_000, bad_rate=0.002)
+
+
+def test_full_join_with_a_condition(tmp_path: Path) -> None:
+    """Rows of both sides without partner are in the table beside the pairs, each once, and all of it is
+    what the recomputation has."""
+    text = AUCTION.read_text()
+    condition = "bids_price >= 1.5 * items_start_price"
+    pipeline = tmp_path / "full.yaml"
+    pipeline.write_text(
+        text.replace("  on: item_id\n", f"  on: item_id\n  type: full\n  where: {condition}\n", 1)
+    )
+    with Broker(tmp_path / "broker") as broker:
+        relation = f"sqlite:///{tmp_path / 'relation.db'}"
+        warehouse = Warehouse(tmp_path, broker, relation, OPTIONS, pipeline)
+        warehouse.feed()
+        warehouse.run_to_the_end()
+        report = warehouse.verify()
+
+    assert report.ok, report.to_json()
+    results = DeltaTable(tmp_path / "warehouse" / "results").to_pyarrow_table(
+        columns=["items_item_id", "bids_item_id"]
+    )
+    items, bids = (column.null_count for column in results.columns)
+    assert items > 0
+    assert bids > 0
+    assert results.num_rows - items - bids > 0
