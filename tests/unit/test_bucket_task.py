@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from datetime import date
@@ -16,6 +17,7 @@ from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.spark.streams import ddl, residual
 from endmark.spark.tables import Target
+from endmark.state.segment import Segment
 from support.bucket_tasks import BucketTasks, Located, Tables
 
 SALE = {"day": "date", "shop": "string", "price": "decimal(18,2)", "card": "long", "at": "timestamp"}
@@ -194,3 +196,24 @@ def test_tables_have_types_that_spark_knows(tmp_path: Path) -> None:
     table = Target("results", tmp_path, pa.schema([("a", pa.date32()), ("b", pa.decimal128(18, 2))]), "x")
 
     assert table.ddl == ddl(table.schema) == "`a` date, `b` decimal(18,2)"
+
+
+@pytest.mark.parametrize("kind", ["full", "semi"])
+def test_segments_are_let_go_without_the_garbage_collector(tmp_path: Path, kind: str) -> None:
+    """A task that has ended is in no cycle: what it mapped would stay mapped, and its files on disk, until
+    the collector comes by. 0.6 GB of state once had 3.2 GB mapped."""
+    shops = Shops(tmp_path, measures={"offers": "count"}, type=kind)
+    shops.batch(offers=[offer("north", 1, "2.50")], sales=sales(("north", 1, "2.50", 1)))
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        shops.batch(offers=[offer("south", 1, "2.50")], sales=sales(("south", 1, "2.50", 1)))
+        gc.collect()
+        held = [item for item in gc.garbage if isinstance(item, Segment)]
+    finally:
+        gc.set_debug(0)
+        gc.enable()
+        gc.garbage.clear()
+
+    assert not held

@@ -7,6 +7,7 @@ costs its own rows, not the number of open groups.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -59,6 +60,7 @@ class ClosingAggregate:
         self._measures = measures
         self.schema = pa.schema([*((k.name, k.kind) for k in keys), *((m.name, m.kind) for m in measures)])
         key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
+        self._combine = partial(_combined, key, measures, self.schema)
         self.groups = SegmentList(store, key, merge=self._combine)
         if restored is not None:
             manifest.load(restored, {"groups": self.groups})
@@ -94,18 +96,17 @@ class ClosingAggregate:
         measures = [ones if m.column is None else batch.column(m.column) for m in self._measures]
         return pa.record_batch([*keys, *measures], schema=self.schema)
 
-    def _combine(self, partials: pa.RecordBatch) -> pa.RecordBatch:
-        """One row for each key, in order of code."""
-        functions = {"count": "sum", "max": "max"}  # a count of partial counts is their sum
-        names = [column.name for column in self._keys]
-        grouped = (
-            pa.Table.from_batches([partials])
-            .group_by(names, use_threads=False)
-            .aggregate([(m.name, functions[m.function]) for m in self._measures])
-        )
-        names += [f"{m.name}_{functions[m.function]}" for m in self._measures]
-        cast = [
-            pc.cast(grouped.column(name), field.type) for name, field in zip(names, self.schema, strict=True)
-        ]
-        combined = codec.concat(pa.table(cast, schema=self.schema).to_batches())
-        return self.groups.key.sorted(self.groups.key.coded(combined))
+
+def _combined(
+    key: KeySpec, measures: list[MeasureSpec], schema: pa.Schema, partials: pa.RecordBatch
+) -> pa.RecordBatch:
+    """One row for each key, in order of code."""
+    functions = {"count": "sum", "max": "max"}  # a count of partial counts is their sum
+    grouped = (
+        pa.Table.from_batches([partials])
+        .group_by(list(key.columns), use_threads=False)
+        .aggregate([(m.name, functions[m.function]) for m in measures])
+    )
+    names = [*key.columns, *(f"{m.name}_{functions[m.function]}" for m in measures)]
+    cast = [pc.cast(grouped.column(name), field.type) for name, field in zip(names, schema, strict=True)]
+    return key.sorted(key.coded(codec.concat(pa.table(cast, schema=schema).to_batches())))

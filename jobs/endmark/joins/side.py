@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,9 +88,8 @@ class SideState:
 
     `closed` holds every key the side has punctuated, less those that `promises` match; `pending` closed keys
     that are not announced yet with the time of the side's last row: PWJoin's flags PUNCTUATED (pending) and
-    PROPAGATED (not). `spent`
-    holds key and time of rows that a semi join has put out, since their punctuation still waits for the
-    newest of them.
+    PROPAGATED (not). `spent` holds key and time of rows that a semi join has put out, since their punctuation
+    still waits for the newest of them.
 
     Args:
         preserved: whether its rows without a partner become results.
@@ -104,7 +104,7 @@ class SideState:
         types = [spec.schema.field(name).type for name in spec.key.columns]
         self.promises = Promises(spec.name, self.key, types, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
-        self.spent = SegmentList(store, self.key, "time", merge=self._newest_traces)
+        self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
         self.newest: dict[int, int] = {}
 
     def lists(self) -> dict[str, SegmentList]:
@@ -181,12 +181,6 @@ class SideState:
         keys = rows.columns[:-1]
         return self.key.sorted(pa.record_batch([*keys, times], names=[*self.key.stored, "time"]))
 
-    def _newest_traces(self, traces: pa.RecordBatch) -> pa.RecordBatch:
-        """One trace for each key."""
-        table = pa.Table.from_batches([traces]).group_by(self.key.stored, use_threads=False)
-        newest = table.aggregate([("time", "max")]).rename_columns(traces.schema.names)
-        return self.key.sorted(codec.concat(newest.to_batches()))
-
     def last_times(self, keys: Keys) -> Ints:
         """Newest event time of the rows of each key that have not left the window; `NEVER` for keys without
         one."""
@@ -199,3 +193,10 @@ class SideState:
     def maintain(self) -> None:
         for segments in self.lists().values():
             segments.maintain()
+
+
+def _newest_traces(key: KeySpec, traces: pa.RecordBatch) -> pa.RecordBatch:
+    """One trace for each key."""
+    table = pa.Table.from_batches([traces]).group_by(key.stored, use_threads=False)
+    newest = table.aggregate([("time", "max")]).rename_columns(traces.schema.names)
+    return key.sorted(codec.concat(newest.to_batches()))
