@@ -66,8 +66,26 @@ class Violation(NamedTuple):
 Output = Result | Announced | Violation
 
 
+class Held:
+    """What a set of counters says of the rows and nodes held."""
+
+    state_rows: int
+    state_nodes: int
+    peak_rows: int
+
+    @property
+    def state_bytes(self) -> int:
+        """Nominal bytes of what is held now."""
+        return self.state_rows * ROW_BYTES + self.state_nodes * NODE_BYTES
+
+    def hold(self, rows: int) -> None:
+        """Note that so many more (or, negative, fewer) rows are held."""
+        self.state_rows += rows
+        self.peak_rows = max(self.peak_rows, self.state_rows)
+
+
 @dataclass(slots=True)
-class Counters:
+class Counters(Held):
     """What an operator did since it began, and what it holds.
 
     Attributes:
@@ -99,16 +117,6 @@ class Counters:
     state_rows: int = 0
     state_nodes: int = 0
     peak_rows: int = 0
-
-    @property
-    def state_bytes(self) -> int:
-        """Nominal bytes of what is held now."""
-        return self.state_rows * ROW_BYTES + self.state_nodes * NODE_BYTES
-
-    def hold(self, rows: int) -> None:
-        """Note that so many more (or, negative, fewer) rows are held."""
-        self.state_rows += rows
-        self.peak_rows = max(self.peak_rows, self.state_rows)
 
 
 class ReferenceJoin(Protocol):

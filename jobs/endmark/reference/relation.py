@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from endmark.errors import ConfigError
-from endmark.reference.contract import NODE_BYTES, ROW_BYTES
+from endmark.reference.contract import Held
 
 
 class StreamRow(NamedTuple):
@@ -42,7 +42,7 @@ Lookup = Match | Miss
 
 
 @dataclass(slots=True)
-class LookupCounters:
+class LookupCounters(Held):
     """What an operator did since it began, and what it holds.
 
     Attributes:
@@ -68,16 +68,6 @@ class LookupCounters:
     state_rows: int = 0
     state_nodes: int = 0
     peak_rows: int = 0
-
-    @property
-    def state_bytes(self) -> int:
-        """Nominal bytes of the rows in state."""
-        return self.state_rows * ROW_BYTES + self.state_nodes * NODE_BYTES
-
-    def hold(self, rows: int) -> None:
-        """Note that so many more (or, negative, fewer) rows are in state."""
-        self.state_rows += rows
-        self.peak_rows = max(self.peak_rows, self.state_rows)
 
 
 class Page(NamedTuple):
