@@ -68,12 +68,16 @@ class BucketTasks:
         )
         self._lookup = Lookup(streams[looked_up], name, join, BUCKETS)
 
-    def batch(self, records: list[Located]) -> Tables:
-        """The rows that one batch of records adds to each table, by channel."""
+    def pack(self, records: list[Located]) -> list[dict[str, Any]]:
+        """The packed rows that reach the buckets."""
         columns = list(zip(*records, strict=True)) or [(), (), (), ()]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _KAFKA, strict=True)]
         kafka = pa.record_batch(arrays, schema=_KAFKA)
-        packed = [row for rows in self._lookup(self._ingest(iter([kafka]))) for row in rows.to_pylist()]
+        return [row for rows in self._lookup(self._ingest(iter([kafka]))) for row in rows.to_pylist()]
+
+    def batch(self, records: list[Located]) -> Tables:
+        """The rows that one batch of records adds to each table, by channel."""
+        packed = self.pack(records)
         found: Tables = {channel: [] for channel in self._schemas}
         for label, task in self._tasks.items():
             self._tasks[label] = BucketTask(self._plan, self._store, task.snapshot())

@@ -18,7 +18,7 @@ from endmark.pipeline import Pipeline
 from endmark.spark.streams import ddl, residual
 from endmark.spark.tables import Target
 from endmark.state.segment import Segment
-from support.bucket_tasks import BucketTasks, Located, Tables
+from support.bucket_tasks import BUCKETS, BucketTasks, Located, Tables
 
 SALE = {"day": "date", "shop": "string", "price": "decimal(18,2)", "card": "long", "at": "timestamp"}
 OFFER = {"shop": "string", "day": "date", "least": "decimal(18,2)", "at": "timestamp"}
@@ -181,6 +181,15 @@ def test_the_relations_key_is_the_streams(tmp_path: Path) -> None:
     closed = shops.batch(sales=[over("north", 1)], offers=[over("north", 1)])
 
     assert [group["card"] for group in closed["groups"]] == [2]
+
+
+def test_every_bucket_runs_in_every_batch(tmp_path: Path) -> None:
+    """Even when all that was read is a dead letter, which is no bucket's business."""
+    tasks = BucketTasks(Pipeline.model_validate(DOCUMENT), CARDS, 1, tmp_path)
+
+    packed = tasks.pack([("offers", 0, 0, b"{")])
+
+    assert {row["bucket"] for row in packed} == set(BUCKETS.labels)
 
 
 def test_condition_is_checked_against_the_tables() -> None:

@@ -173,12 +173,15 @@ class _Task:
         self.packer.add(self._buckets.labels[0], channels.DEAD_LETTERS, batch)
 
     def finish(self) -> None:
-        """Tell every bucket how far time came, and the sink what was read."""
-        for (stream, partition), newest in self._newest.items():
+        """Tell every bucket how far time came, and the sink what was read.
+
+        Every bucket hears of every task that read anything, however little, so that all of them run.
+        """
+        for topic in self._until:
+            stream = self._by_topic[topic].name
+            newest = {str(partition): at for (name, partition), at in self._newest.items() if name == stream}
             for label in self._buckets.labels:
-                self.packer.add_json(
-                    label, stream_channel(channels.PROGRESS, stream), {str(partition): newest}
-                )
+                self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
         if self._until:
             report = {"samples": dict(self._counts), "offsets": self._until}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
