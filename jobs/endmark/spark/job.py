@@ -129,7 +129,8 @@ def _run(
     remove_orphaned_caches()
     try:
         spark.streams.addListener(BatchListener(run.ops, pipeline.name))
-        frame = plan.build(spark, pipeline, source, directory, cache)
+        records = plan.kafka_records(spark, source)
+        frame = plan.build(spark, pipeline, records, source.partitions, directory, cache)
         trigger: dict[str, Any] = (
             {"availableNow": True}
             if options.available_now

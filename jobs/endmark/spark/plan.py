@@ -53,13 +53,21 @@ def bucket_labels(spark: SparkSession, count: int) -> Buckets:
 def build(
     spark: SparkSession,
     pipeline: Pipeline,
-    source: Source,
+    records: DataFrame,
+    partitions: dict[str, int],
     directory: PageDirectory,
     cache_name: str,
 ) -> DataFrame:
-    """The streaming frame of (channel, blob) that the sink takes apart."""
+    """The streaming frame of (channel, blob) that the sink takes apart.
+
+    Args:
+        records: as `kafka_records` gives them; one task has all that a batch reads of a partition, in order.
+        partitions: how many partitions each topic has.
+        directory: of the relation.
+        cache_name: directory, below the machine's temporary one, for local copies of segments.
+    """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
-    streams = stream_plans(pipeline, source.partitions)
+    streams = stream_plans(pipeline, partitions)
     left, right = (streams[name] for name in pipeline.sides)
     looked_up = streams[pipeline.lookup.stream]
     relation = pipeline.relations[pipeline.lookup.relation]
@@ -69,8 +77,7 @@ def build(
     lookup_key = f"{looked_up.name}_{pipeline.lookup.key}"
     lookup = LookupJoin(SqlRelation(relation), directory, lookup_key, relation.key, renamed)
     packed = (
-        _records(spark, source)
-        .mapInArrow(Ingest(streams, buckets, directory).__call__, channels.PACKED_DDL)
+        records.mapInArrow(Ingest(streams, buckets, directory).__call__, channels.PACKED_DDL)
         .repartition(len(buckets), "bucket")
         .mapInArrow(
             Lookup(looked_up, pipeline.lookup.relation, lookup, buckets).__call__, channels.PACKED_DDL
@@ -81,7 +88,8 @@ def build(
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 
-def _records(spark: SparkSession, source: Source) -> DataFrame:
+def kafka_records(spark: SparkSession, source: Source) -> DataFrame:
+    """The records of all topics, as they come: topic, partition, offset and value."""
     options = {
         "kafka.bootstrap.servers": source.bootstrap,
         "subscribe": ",".join(source.partitions),

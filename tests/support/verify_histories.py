@@ -1,0 +1,55 @@
+"""Random pipelines and random records for them, which collide: five keys, four sellers, two partitions."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from endmark.pipeline import Pipeline
+from endmark.types import JoinType
+from support.verify_keys import KeyKind
+from support.verify_world import Record, bid, close, item, make_pipeline, promises, raw
+
+CONDITIONS = [
+    None,
+    "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
+    "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment",
+]
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite://") -> Pipeline:
+    bound = st.one_of(st.integers(0, 5), st.none())
+    return make_pipeline(
+        url,
+        windows=(draw(bound), draw(bound)),
+        lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
+        lookup=draw(st.sampled_from(["items", "bids"])),
+        punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
+        keys=keys,
+        kind=kind,
+        where=draw(st.sampled_from(CONDITIONS)),
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, keys: KeyKind) -> list[Record]:
+    """Records of five keys, in partitions by key; time moves on, else nearly every row would be late."""
+    pace = draw(st.sampled_from([0.25, 0.5, 1]))
+    records = []
+    for place in range(draw(st.integers(0, 40))):
+        key, seller = draw(st.integers(0, 4)), draw(st.sampled_from([1, 1, 2, 3, 4]))
+        now = place * pace + draw(st.integers(-2, 2))
+        kind = draw(
+            st.sampled_from(["item"] * 4 + ["bid"] * 6 + ["items", "bids"] * 2 + ["items!", "bids!", "bad"])
+        )
+        if kind == "item":
+            records.append(item(key, now, seller, keys=keys))
+        elif kind == "bid":
+            records.append(bid(key, now, seller, [0.1, 2.0, -3.5][seller % 3], keys=keys))
+        elif kind == "bad":
+            records.append(raw("bids", b"{"))
+        elif kind.endswith("!"):
+            records += draw(promises(kind[:-1], keys))
+        else:
+            records.append(close(kind, key, keys=keys))
+    return records
