@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from endmark.joins import lookup_join
 from endmark.joins.lookup_join import LookupJoin
 from endmark.pipeline import Relation
-from endmark.relation.contract import PageDirectory
+from endmark.relation.contract import KeyRange, PageDirectory
 from endmark.relation.sql import SqlRelation
 from support.cases import cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from endmark.parts.mariadb import MariaDb
 
@@ -84,10 +84,10 @@ def test_hybridjoin_equals_definition(
     """Every stream row meets every relation row of its key once, keys that repeat, are missing, or came to
     the relation after its page directory was made included; no page is read twice in a batch."""
     rows = [(key, f"v{n}") for n, key in enumerate(master)]
-    directory = PageDirectory(fill(rows).directory(page_rows))
+    directory = fill(rows).directory(page_rows)
     rows += [(key, f"later{n}") for n, key in enumerate(later)]
     relation = fill(rows)
-    join = LookupJoin(relation, directory, "key", "k", {"v": "r_v"})
+    join = LookupJoin(relation, directory, ["key"], {"v": "r_v"})
 
     for keys in batches:
         with patch.object(lookup_join, "PAGES_AT_ONCE", pages_at_once):
@@ -106,25 +106,32 @@ def test_hybridjoin_equals_definition(
         assert output.page_reads <= min(len(directory), len(set(keys)))
 
 
-def _keys(keys: list[int]) -> pa.Array:
-    return pa.array(keys, pa.int64()).to_numpy()
+def _keys(keys: list[int]) -> pa.RecordBatch:
+    return pa.record_batch({"key": pa.array(keys, pa.int64())})
 
 
 def test_oldest_pending_row_picks_the_next_page() -> None:
     """Pages are read in the order in which their oldest row arrived, `PAGES_AT_ONCE` at a time."""
-    read: list[list[tuple[int | None, int | None]]] = []
+    read: list[list[KeyRange]] = []
 
     class Recorder:
         schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
+        key = ("k",)
 
-        def pages(self, ranges: list[tuple[int | None, int | None]]) -> pa.RecordBatch:
+        def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
             read.append(ranges)
+            return self.read_keys(_keys([]))
+
+        def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
             return pa.RecordBatch.from_pylist([], schema=self.schema)
 
+        def scan(self) -> Iterator[pa.RecordBatch]:
+            yield self.read_keys(_keys([]))
+
     directory = PageDirectory(_keys([0, 10, 20, 30]))
-    join = LookupJoin(Recorder(), directory, "key", "k", {"v": "r_v"})
+    join = LookupJoin(Recorder(), directory, ["key"], {"v": "r_v"})
     with patch.object(lookup_join, "PAGES_AT_ONCE", 1):
         output = join.resolve(_stream([25, 3, 31, 27, 3]))
 
-    assert read == [[(20, 30)], [(None, 10)], [(30, None)]]
+    assert read == [[((20,), (30,))], [(None, (10,))], [((30,), None)]]
     assert output.missed.num_rows == 5

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from endmark.joins.lookup_join import LookupJoin
@@ -36,13 +35,20 @@ class OnePage:
     """A relation in memory, of one page."""
 
     def __init__(self, pipeline: Pipeline, rows: Iterable[tuple[Any, ...]]) -> None:
-        self.schema = arrow_schema(dict(pipeline.relations[pipeline.lookup.relation].columns))
+        declared = pipeline.relations[pipeline.lookup.relation]
+        self.schema, self.key = arrow_schema(dict(declared.columns)), declared.key
         columns = list(zip(*sorted(rows, key=lambda row: row[0]), strict=True))
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
         self._rows = pa.record_batch(arrays, schema=self.schema)
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
         return self._rows
+
+    def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        raise AssertionError(f"a page was asked for by {keys.num_rows} keys")
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        yield self._rows
 
 
 class BucketTasks:
@@ -58,14 +64,13 @@ class BucketTasks:
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
-        pages = PageDirectory(np.array([0]))
+        reader = OnePage(pipeline, relation)
+        pages = PageDirectory(reader.pages([]).select(reader.key).slice(length=1))
         self._ingest = Ingest(streams, BUCKETS, pages)
         looked_up, name = pipeline.lookup.stream, pipeline.lookup.relation
-        key = pipeline.relations[name].key
-        renamed = {column: f"{name}_{column}" for column in pipeline.relations[name].columns if column != key}
-        join = LookupJoin(
-            OnePage(pipeline, relation), pages, f"{looked_up}_{pipeline.lookup.key}", key, renamed
-        )
+        renamed = {column: f"{name}_{column}" for column in reader.schema.names if column not in reader.key}
+        stream_key = [f"{looked_up}_{column}" for column in pipeline.lookup.key]
+        join = LookupJoin(reader, pages, stream_key, renamed)
         self._lookup = Lookup(streams[looked_up], name, join, BUCKETS)
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ def test_columns_are_the_pipelines(tmp_path: Path) -> None:
     engine = sa.create_engine(relation.url)
     inspector = sa.inspect(engine)
     assert [column["name"] for column in inspector.get_columns(relation.table)] == list(relation.columns)
-    assert inspector.get_pk_constraint(relation.table)["constrained_columns"] == [relation.key]
+    assert inspector.get_pk_constraint(relation.table)["constrained_columns"] == list(relation.key)
     engine.dispose()
 
 

@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.state import codec
-from endmark.state.search import pairs
-from endmark.state.segment import int64
+from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
-    from endmark.relation.contract import PageDirectory, PageReader
+    from collections.abc import Sequence
+
+    from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.search import Ints
 
 # Pages held at once. Bounds memory by the size of a page, not of R, and lets one merge resolve many pages.
@@ -51,34 +52,33 @@ class LookupJoin:
 
     Args:
         reader, directory: R's pages and where they begin.
-        stream_key: int64 key column of the stream.
-        relation_key: key column of R.
+        stream_key: the stream's columns that are looked up, in the order of R's key.
         renamed: output names of R's columns, by name; columns not named are left out.
     """
 
     def __init__(
         self,
-        reader: PageReader,
+        reader: RelationReader,
         directory: PageDirectory,
-        stream_key: str,
-        relation_key: str,
+        stream_key: Sequence[str],
         renamed: dict[str, str],
     ) -> None:
         self._reader = reader
         self._directory = directory
-        self._stream_key = stream_key
-        self._relation_key = relation_key
+        kinds = [reader.schema.field(name).type for name in reader.key]
+        self._stream_key = KeySpec.of(stream_key, kinds)
+        self._relation_key = KeySpec.of(reader.key, kinds)
         self._renamed = renamed
 
     def resolve(self, rows: pa.RecordBatch) -> LookupOutput:
         """Join every row with its page; rows come in the order of pages."""
-        keys = int64(rows.column(self._stream_key))
-        pages = self._directory.page_of(keys)
+        coded = self._stream_key.coded(rows)
+        pages = self._directory.page_of(rows.select(self._stream_key.columns))
         queue = _oldest_first(pages)
         by_page = np.argsort(pages, kind="stable")
         sorted_pages = pages[by_page]
         joined: list[pa.RecordBatch] = []
-        found = np.zeros(len(keys), bool)
+        found = np.zeros(rows.num_rows, bool)
         page_rows, read_seconds = 0, 0.0
         for start in range(0, len(queue), PAGES_AT_ONCE):
             wanted = np.sort(queue[start : start + PAGES_AT_ONCE])
@@ -87,7 +87,9 @@ class LookupJoin:
             read_seconds += time.perf_counter() - started
             page_rows += block.num_rows
             pending = by_page[_members(sorted_pages, wanted)]
-            for i, j in pairs(keys[pending], int64(block.column(self._relation_key))):
+            block = self._relation_key.sorted(self._relation_key.coded(block))
+            keys = self._stream_key.keys(coded.take(pa.array(pending)))
+            for i, j in keys.pairs(self._relation_key.keys(block)):
                 found[pending[i]] = True
                 joined.append(self._pair(rows, pending[i], block, j))
         if not joined:

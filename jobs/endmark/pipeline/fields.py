@@ -85,6 +85,15 @@ def require_name(known: Mapping[str, Any], name: str, field: str, where: str) ->
         raise ValueError(f"{field}: {name!r} is not one of {where}: {', '.join(known)}")
 
 
+def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str) -> None:
+    require_column(columns, name, field)
+    if columns[name] == ColumnType.DOUBLE:
+        raise ValueError(
+            f"{field}: column {name!r} is double, and equal doubles are a matter of rounding; declare it "
+            "long, string or decimal(18,2)"
+        )
+
+
 def require_column(
     columns: Mapping[str, ColumnType], name: str, field: str, kind: ColumnType | None = None
 ) -> None:

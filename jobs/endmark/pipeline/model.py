@@ -41,13 +41,21 @@ class Pipeline(Model):
         topics = [stream.topic for stream in self.streams.values()]
         if len(set(topics)) != len(topics):
             raise ValueError(f"streams: topic {topics[0]!r} is named twice")
-        require_column(
-            self.streams[self.lookup.stream].columns, self.lookup.key, "lookup.key", ColumnType.LONG
-        )
+        self._check_lookup()
         self._check_join()
         self._check_aggregate()
         self._check_names()
         return self
+
+    def _check_lookup(self) -> None:
+        stream, relation = self.streams[self.lookup.stream], self.relations[self.lookup.relation]
+        if len(self.lookup.key) != len(relation.key):
+            raise ValueError(
+                f"lookup.key: {_listed(self.lookup.key)} must have a column for each of "
+                f"relations.{self.lookup.relation}.key: {_listed(relation.key)}"
+            )
+        for name, known in zip(self.lookup.key, relation.key, strict=True):
+            require_column(stream.columns, name, "lookup.key", relation.columns[known])
 
     def _check_join(self) -> None:
         for name in self.join.on:
@@ -126,7 +134,7 @@ class Pipeline(Model):
             columns |= {
                 f"{self.lookup.relation}_{name}": kind
                 for name, kind in relation.columns.items()
-                if name != relation.key
+                if name not in relation.key
             }
         columns |= {f"{stream}_{name}": ColumnType.LONG for name in COORDINATES}
         return columns

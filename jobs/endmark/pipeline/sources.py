@@ -7,7 +7,16 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from endmark.pipeline.fields import AnyNames, Columns, Duration, Model, Name, require_column
+from endmark.pipeline.fields import (
+    AnyNames,
+    Columns,
+    Duration,
+    Model,
+    Name,
+    Names,
+    require_column,
+    require_key_column,
+)
 from endmark.types import ColumnType
 
 COORDINATES = ("kafka_partition", "kafka_offset")
@@ -50,11 +59,12 @@ class Relation(Model):
 
     url: str
     table: Name
-    key: Name
+    key: Names
     columns: Columns
     retry: Duration = timedelta(seconds=30)
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:
-        require_column(self.columns, self.key, "key", ColumnType.LONG)
+        for name in self.key:
+            require_key_column(self.columns, name, "key")
         return self

@@ -11,11 +11,14 @@ from endmark.types import JoinType
 
 
 class Lookup(Model):
-    """HYBRIDJOIN of a stream with a relation; rows without a match are dropped and counted."""
+    """HYBRIDJOIN of a stream with a relation; rows without a match are dropped and counted.
+
+    `key` has a column of the stream for each column of the relation's key, in that order and of its type.
+    """
 
     stream: Name
     relation: Name
-    key: Name
+    key: Names
     page_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 500
 
 

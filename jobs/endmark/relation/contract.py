@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterator
 
     from endmark.state.search import Ints
 
+# One value of each key column, in the order of `RelationReader.key`.
+KeyValues = tuple[Any, ...]
+# `low <= key < high`, compared column by column; None is unbounded.
+KeyRange = tuple[KeyValues | None, KeyValues | None]
 
-# `low <= key < high`; None is unbounded.
-KeyRange = tuple[int | None, int | None]
 
+class RelationReader(Protocol):
+    """Reads a relation R. Every answer is R's columns, ordered by key; keys of nulls are never read.
 
-class PageReader(Protocol):
-    """Reads key ranges of a relation R."""
+    Each page, and all rows of one key, are as they were at one moment.
+    """
 
     @property
     def schema(self) -> pa.Schema:
         """R's columns, the key among them."""
         ...
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """R's key columns."""
+        ...
+
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        """All rows of ascending, disjoint key ranges, sorted by key."""
+        """All rows of ascending, disjoint key ranges."""
+        ...
+
+    def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """All rows of distinct keys, whose columns are named as R's."""
+        ...
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """All rows of R, in chunks of bounded size that part no key."""
         ...
 
 
@@ -34,20 +55,42 @@ class PageDirectory:
 
     Pages cover all keys: the first has no lower bound and the last no upper one, so rows that come to R
     later still belong to a page.
+
+    Args:
+        lower_keys: distinct keys, a column for each of R's key columns. Strings are ordered by their bytes.
     """
 
-    def __init__(self, lower_keys: Ints) -> None:
+    def __init__(self, lower_keys: pa.RecordBatch) -> None:
         # One entry stands for the unbounded first page even when R is empty.
-        self._bounds = lower_keys[1:]
+        self._bounds = lower_keys.slice(1)
+        self._key = KeySpec.of(lower_keys.schema.names, lower_keys.schema.types)
 
     def __len__(self) -> int:
-        return len(self._bounds) + 1
+        return int(self._bounds.num_rows) + 1
 
-    def page_of(self, keys: Ints) -> Ints:
-        """The page number of each key."""
-        return np.searchsorted(self._bounds, keys, "right")
+    def page_of(self, keys: pa.RecordBatch) -> Ints:
+        """The page number of each key; `keys` has the key columns in their order, by whatever name."""
+        named = keys.rename_columns(self._bounds.schema.names)
+        if self._key.hashed:
+            return _rank(self._bounds, named)
+        return np.searchsorted(self._key.keys(self._bounds).codes, self._key.keys(named).codes, "right")
 
     def range_of(self, page: int) -> KeyRange:
-        low = int(self._bounds[page - 1]) if page > 0 else None
-        high = int(self._bounds[page]) if page < len(self._bounds) else None
+        low = self._bound(page - 1) if page > 0 else None
+        high = self._bound(page) if page < self._bounds.num_rows else None
         return low, high
+
+    def _bound(self, at: int) -> KeyValues:
+        return tuple(column[at].as_py() for column in self._bounds.columns)
+
+
+def _rank(bounds: pa.RecordBatch, keys: pa.RecordBatch) -> Ints:
+    """How many of the ascending bounds are not above each key. 1 M strings/s."""
+    together = pa.Table.from_batches([bounds, keys])
+    # A stable sort, so a bound comes before the keys that equal it.
+    order = pc.sort_indices(together, [(name, "ascending") for name in bounds.schema.names]).to_numpy()
+    is_bound = order < bounds.num_rows
+    passed = np.cumsum(is_bound)
+    ranks = np.empty(keys.num_rows, np.int64)
+    ranks[order[~is_bound].astype(np.int64) - bounds.num_rows] = passed[~is_bound]
+    return ranks

@@ -2,92 +2,90 @@
 
 from __future__ import annotations
 
-import time
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError
+from endmark.relation import connection, queries
+from endmark.relation.contract import PageDirectory
+from endmark.relation.outage import Patience
+from endmark.relation.values import NotOfTypeError, from_driver, to_driver
 from endmark.types import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Sequence
 
     from endmark.pipeline import Relation
-    from endmark.relation.contract import KeyRange
-    from endmark.state.search import Ints
-    from endmark.types import ColumnType
+    from endmark.relation.contract import KeyRange, KeyValues
+    from endmark.relation.queries import Statement
 
-    T = TypeVar("T")
-
-_SQL_TYPES: dict[Kind, sa.types.TypeEngine[Any]] = {
-    Kind.LONG: sa.BigInteger(),
-    Kind.DOUBLE: sa.Double(),
-    Kind.STRING: sa.Text(),
-    Kind.BOOLEAN: sa.Boolean(),
-    Kind.DATE: sa.Date(),
-    Kind.TIMESTAMP: sa.DateTime(),
-}
-
-
-class RelationUnreachableError(MissingPartError):
-    """The database did not answer within the deadline; the text holds its last words."""
-
-
-def _sql_type(kind: ColumnType) -> sa.types.TypeEngine[Any]:
-    if kind.kind is Kind.DECIMAL:
-        return sa.Numeric(kind.precision, kind.scale)
-    return _SQL_TYPES[kind.kind]
-
-
-@cache
-def _engine(url: str) -> sa.Engine:
-    # One engine for each Python worker, kept between batches: connecting costs more than reading a page.
-    timeouts = {"connect_timeout": 5, "read_timeout": 20, "write_timeout": 20}
-    made = sa.make_url(url)
-    arguments = timeouts if made.get_driver_name() == "pymysql" else {}
-    return sa.create_engine(made, connect_args=arguments, pool_pre_ping=True, pool_size=1, max_overflow=0)
+# Ranges, and keys, of one statement: enough that round trips do not matter, few enough for every optimiser.
+RANGES_AT_ONCE = 16
+KEYS_AT_ONCE = 512
+# Rows of a scan that are in memory at once.
+SCANNED_ROWS = 20_000
 
 
 class SqlRelation:
-    """Pages of one table, retried while the database is away.
+    """One table, read by key and retried while the database is away.
 
     Args:
-        relation: from the pipeline file; its names were checked there and are quoted here.
+        relation: from the pipeline file.
     """
 
     def __init__(self, relation: Relation) -> None:
         self._relation = relation
         self._name = f"relation {relation.table!r}"
-        columns = [sa.Column(name, _sql_type(kind)) for name, kind in relation.columns.items()]
-        self._table = sa.Table(relation.table, sa.MetaData(), *columns)
-        self._key = self._table.c[relation.key]
+        self._patience = Patience(self._name, relation.retry.total_seconds())
+        self._sqlite = connection.is_sqlite(relation.url)
+        texts = [name for name in relation.key if relation.columns[name].kind is Kind.STRING]
+        self._source = queries.Source(
+            relation.table, tuple(relation.columns), relation.key, frozenset(texts if self._sqlite else ())
+        )
         self.schema = pa.schema([(name, kind.arrow) for name, kind in relation.columns.items()])
 
-    def directory(self, page_rows: int) -> Ints:
-        """The lower key of every page of `page_rows` rows, ascending; reads the key's index once."""
-        position = sa.func.row_number().over(order_by=self._key).label("position")
-        numbered = sa.select(self._key.label("lower_key"), position).subquery()
-        query = (
-            sa.select(numbered.c.lower_key)
-            .where((numbered.c.position - 1) % page_rows == 0)
-            .order_by(numbered.c.lower_key)
-        )
-        # Rows of equal key share a page, so a key that fills several pages bounds only one.
-        rows = self._retried(lambda: self._fetch([(query, {})]))
-        return np.unique(np.array(rows, np.int64).reshape(-1))
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self._relation.key
+
+    def directory(self, page_rows: int) -> PageDirectory:
+        """The pages of `page_rows` rows, more only where one key has more; reads the key's index once."""
+        lower_keys = list(self._lower_keys(page_rows))
+        arrows = [self.schema.field(name) for name in self.key]
+        columns = zip(*lower_keys, strict=True) if lower_keys else [()] * len(arrows)
+        arrays = [self._column(name, column) for name, column in zip(self.key, columns, strict=True)]
+        return PageDirectory(pa.record_batch(arrays, schema=pa.schema(arrows)))
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        """All rows of ascending, disjoint key ranges, sorted by key."""
-        rows = self._retried(lambda: self._fetch([self._page_query(*bounds) for bounds in ranges]))
-        columns = zip(*rows, strict=True) if rows else [()] * len(self.schema)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
-        return pa.record_batch(arrays, schema=self.schema)
+        """All rows of ascending, disjoint key ranges, ordered by key; a range is never read by halves."""
+        rows: list[tuple[Any, ...]] = []
+        bound = self._driver_ranges(ranges)
+        for start in range(0, len(bound), RANGES_AT_ONCE):
+            rows += self._rows_between(bound[start : start + RANGES_AT_ONCE])
+        return self._batch(rows)
+
+    def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """All rows of distinct keys, ordered by key within each `KEYS_AT_ONCE` of them."""
+        values = self._driver_keys(keys)
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(values), KEYS_AT_ONCE):
+            some = values[start : start + KEYS_AT_ONCE]
+            # Few sizes of list, so that few texts are made; a key that stands twice is read once.
+            size = 1 << (len(some) - 1).bit_length()
+            statement = queries.rows_of(self._source, size, self._dialect)
+            rows += self._fetch(statement, some + some[-1:] * (size - len(some)))
+        return self._batch(rows)
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """All rows, in chunks of about `SCANNED_ROWS` that part no key; a broken read repeats one chunk."""
+        low: KeyValues | None = None
+        for high in islice(self._lower_keys(SCANNED_ROWS), 1, None):
+            yield self._range(low, high)
+            low = high
+        yield self._range(low, None)
 
     def check(self) -> None:
         """Fail early and clearly when the table or a column is not there.
@@ -96,42 +94,76 @@ class SqlRelation:
             ConfigError: naming what is missing and what there is.
             RelationUnreachableError: the database does not answer.
         """
-        inspector = self._retried(lambda: sa.inspect(_engine(self._relation.url)))
-        tables = self._retried(inspector.get_table_names)
+        inspector = self._patience.retried(lambda: sa.inspect(self._engine))
+        tables = self._patience.retried(inspector.get_table_names)
         if self._relation.table not in tables:
             raise ConfigError(
                 f"{self._name}: the database has no such table, only: {', '.join(tables) or 'none'}"
             )
-        there = [
-            column["name"] for column in self._retried(lambda: inspector.get_columns(self._relation.table))
-        ]
+        columns = self._patience.retried(lambda: inspector.get_columns(self._relation.table))
+        there = [column["name"] for column in columns]
         if missing := [name for name in self._relation.columns if name not in there]:
             raise ConfigError(f"{self._name}: no column {', '.join(missing)}; there are {', '.join(there)}")
 
-    def _page_query(self, low: int | None, high: int | None) -> tuple[sa.Select[Any], dict[str, int]]:
-        query, bounds = sa.select(*self._table.c).order_by(self._key), {}
-        if low is not None:
-            query, bounds["low"] = query.where(self._key >= sa.bindparam("low")), low
-        if high is not None:
-            query, bounds["high"] = query.where(self._key < sa.bindparam("high")), high
-        return query, bounds
+    def _lower_keys(self, page_rows: int) -> Iterator[KeyValues]:
+        """Lower keys of pages, as the driver gives and takes them; one short read of the index for each."""
+        found = self._fetch(queries.first_key(self._source, self._dialect), [])
+        while found:
+            low = found[0]
+            yield low
+            found = self._fetch(queries.key_after(self._source, page_rows, self._dialect), found)
+            if found == [low]:  # this key has more rows than a page
+                found = self._fetch(queries.key_above(self._source, self._dialect), found)
 
-    def _fetch(self, queries: list[tuple[sa.Select[Any], dict[str, int]]]) -> list[Any]:
-        with _engine(self._relation.url).connect() as connection:
-            return [row for query, bounds in queries for row in connection.execute(query, bounds).fetchall()]
+    def _range(self, low: KeyValues | None, high: KeyValues | None) -> pa.RecordBatch:
+        return self._batch(self._rows_between([(low, high)]))
 
-    def _retried(self, read: Callable[[], T]) -> T:
-        started = time.monotonic()
-        attempts = Retrying(
-            retry=retry_if_exception_type((OperationalError, InterfaceError)),
-            stop=stop_after_delay(self._relation.retry),
-            wait=wait_exponential(multiplier=0.1, max=2.0),
-            reraise=True,
-        )
+    def _rows_between(self, ranges: Sequence[KeyRange]) -> list[tuple[Any, ...]]:
+        """Rows of ranges whose bounds are as the driver takes them."""
+        shapes = tuple((low is not None, high is not None) for low, high in ranges)
+        bounds = [bound for pair in ranges for bound in pair if bound is not None]
+        return self._fetch(queries.rows_between(self._source, shapes, self._dialect), bounds)
+
+    def _fetch(self, statement: Statement, keys: Sequence[KeyValues]) -> list[tuple[Any, ...]]:
+        def read() -> list[tuple[Any, ...]]:
+            with self._engine.connect() as connected:
+                return connection.fetch(connected, statement.text, statement.bind(keys))
+
+        return self._patience.retried(read)
+
+    def _driver_ranges(self, ranges: Sequence[KeyRange]) -> list[KeyRange]:
+        bounds = [bound for pair in ranges for bound in pair if bound is not None]
+        columns = zip(*bounds, strict=True) if bounds else [()] * len(self.key)
+        fields = [self.schema.field(name) for name in self.key]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+        taken = iter(self._driver_keys(pa.record_batch(arrays, schema=pa.schema(fields))))
+        return [(low and next(taken), high and next(taken)) for low, high in ranges]
+
+    def _driver_keys(self, keys: pa.RecordBatch) -> list[KeyValues]:
+        kinds = self._relation.columns
+        columns = [to_driver(keys.column(name), kinds[name], sqlite=self._sqlite) for name in self.key]
+        return list(zip(*columns, strict=True))
+
+    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+        columns = zip(*rows, strict=True) if rows else [()] * len(self.schema)
+        arrays = [
+            self._column(name, column) for name, column in zip(self._relation.columns, columns, strict=True)
+        ]
+        return pa.record_batch(arrays, schema=self.schema)
+
+    def _column(self, name: str, values: Sequence[Any]) -> pa.Array:
         try:
-            return attempts(read)
-        except (OperationalError, InterfaceError) as error:
-            waited = f"the database did not answer for {time.monotonic() - started:.0f} s"
-            raise RelationUnreachableError(f"{self._name}: {waited}: {error.orig}") from error
-        except DBAPIError as error:
-            raise ConfigError(f"{self._name}: {error.orig}") from error
+            return from_driver(values, self._relation.columns[name], sqlite=self._sqlite)
+        except NotOfTypeError as error:
+            raise ConfigError(
+                f"{self._name}: column {name!r}: {error}; mend the row, or declare the column as it is"
+            ) from error
+
+    @property
+    def _engine(self) -> sa.Engine:
+        # Not an attribute: a reader travels to tasks, and connections stay where they are.
+        return connection.engine(self._relation.url, self._patience.answer_seconds)
+
+    @property
+    def _dialect(self) -> sa.Dialect:
+        return self._engine.dialect

@@ -112,9 +112,9 @@ class _Task:
         if stream.lookup_key is None:
             shares = self._buckets.by_key(rows, stream.side.key)
         else:
-            looked_up = int64(rows.column(stream.lookup_key))
-            pages = self._buckets.of_pages(self._directory.page_of(looked_up))
-            shares = self._buckets.split(rows, pages, looked_up)
+            pages = self._directory.page_of(rows.select(stream.lookup_key.columns))
+            order = stream.lookup_key.keys(stream.lookup_key.coded(rows)).codes
+            shares = self._buckets.split(rows, self._buckets.of_pages(pages), order)
         for label, share in shares:
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
 

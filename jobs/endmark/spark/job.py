@@ -16,7 +16,6 @@ from pyspark.errors import StreamingQueryException
 from endmark.errors import EndmarkError
 from endmark.opsdb import OpsDatabase
 from endmark.parts.jars import spark_jars
-from endmark.relation.contract import PageDirectory
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from endmark.pipeline import Pipeline
+    from endmark.relation.contract import PageDirectory
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     jars = spark_jars(say)
     relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
     relation.check()
-    directory = PageDirectory(relation.directory(pipeline.lookup.page_rows))
+    directory = relation.directory(pipeline.lookup.page_rows)
     say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partitions = partition_counts(options.bootstrap, topics)

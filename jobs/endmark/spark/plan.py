@@ -72,10 +72,10 @@ def build(
     looked_up = streams[pipeline.lookup.stream]
     relation = pipeline.relations[pipeline.lookup.relation]
     renamed = {
-        name: f"{pipeline.lookup.relation}_{name}" for name in relation.columns if name != relation.key
+        name: f"{pipeline.lookup.relation}_{name}" for name in relation.columns if name not in relation.key
     }
-    lookup_key = f"{looked_up.name}_{pipeline.lookup.key}"
-    lookup = LookupJoin(SqlRelation(relation), directory, lookup_key, relation.key, renamed)
+    stream_key = [f"{looked_up.name}_{name}" for name in pipeline.lookup.key]
+    lookup = LookupJoin(SqlRelation(relation), directory, stream_key, renamed)
     packed = (
         records.mapInArrow(Ingest(streams, buckets, directory).__call__, channels.PACKED_DDL)
         .repartition(len(buckets), "bucket")

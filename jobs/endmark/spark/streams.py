@@ -42,7 +42,7 @@ class StreamPlan:
     punctuated_on: tuple[str, ...]
     on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
-    lookup_key: str | None  # output name of the column that is looked up, on the lookup stream
+    lookup_key: KeySpec | None  # what is looked up, by output names, on the lookup stream
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,17 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
             side=side,
-            lookup_key=f"{name}_{pipeline.lookup.key}" if looked_up else None,
+            lookup_key=_lookup_key(pipeline) if looked_up else None,
         )
     return plans
+
+
+def _lookup_key(pipeline: Pipeline) -> KeySpec:
+    lookup = pipeline.lookup
+    columns = pipeline.streams[lookup.stream].columns
+    return KeySpec.of(
+        [f"{lookup.stream}_{name}" for name in lookup.key], [columns[name].arrow for name in lookup.key]
+    )
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan:
@@ -108,9 +116,9 @@ def group_plan(pipeline: Pipeline) -> GroupPlan:
 def _result_column(pipeline: Pipeline, reference: str) -> str:
     origin, _, column = reference.partition(".")
     lookup = pipeline.lookup
-    if (origin, column) == (lookup.relation, pipeline.relations[lookup.relation].key):
+    if origin == lookup.relation and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own column equals it.
-        origin, column = lookup.stream, lookup.key
+        origin, column = lookup.stream, lookup.key[key.index(column)]
     return f"{origin}_{column}"
 
 

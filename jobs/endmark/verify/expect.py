@@ -5,7 +5,8 @@ from __future__ import annotations
 from endmark.pipeline import Measure, Pipeline
 from endmark.verify.closed import close_keys, within
 from endmark.verify.join import join
-from endmark.verify.session import Session, fill, name, names
+from endmark.verify.relation import lookup_key
+from endmark.verify.session import Session, name, names
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
 
 # A row's fate hangs on what its partition held before it, so the frame ends at the row before.
@@ -36,8 +37,6 @@ SELECT ?, $partition, $offset, violation, $time FROM $judged WHERE violation IS 
 _SIDE = """
 CREATE TABLE $side AS SELECT $columns FROM $judged $lookup WHERE violation IS NULL
 """
-
-_LOOKUP = "JOIN relation ON relation.$relation_key = $judged.$key"
 
 _PROGRESS = """
 INSERT INTO progress
@@ -105,13 +104,8 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     known, lookup = stream_names(pipeline, stream), ""
     if stream == pipeline.lookup.stream:
-        relation = pipeline.lookup.relation
-        lookup = fill(
-            _LOOKUP,
-            judged=known["judged"],
-            relation_key=name(f"{relation}_{pipeline.relations[relation].key}"),
-            key=name(f"{stream}_{pipeline.lookup.key}"),
-        )
+        equal = (f"relation.{theirs} = {known['judged']}.{ours}" for ours, theirs in lookup_key(pipeline))
+        lookup = f"JOIN relation ON {' AND '.join(equal)}"
     columns = names(list(pipeline.side_columns(stream)))
     session.run(_SIDE, columns=columns, lookup=lookup, **known)
 
@@ -149,7 +143,7 @@ def _measure(pipeline: Pipeline, measure: Measure) -> str:
         return "count(*)"
     origin, _, column = measure.column.partition(".")
     lookup = pipeline.lookup
-    if (origin, column) == (lookup.relation, pipeline.relations[lookup.relation].key):
+    if origin == lookup.relation and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own key column equals it.
-        origin, column = lookup.stream, lookup.key
+        origin, column = lookup.stream, lookup.key[key.index(column)]
     return f"max({name(f'{origin}_{column}')})"

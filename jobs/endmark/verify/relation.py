@@ -25,15 +25,15 @@ _SQL_TYPES: dict[Kind, type[sa.types.TypeEngine[Any]]] = {
 }
 
 _ASKED = """
-CREATE TABLE asked AS SELECT DISTINCT $key AS key FROM $rows
+CREATE TABLE asked AS SELECT DISTINCT $key FROM $rows
 """
 
 _KEEP = """
-INSERT INTO relation SELECT a.* FROM arriving a SEMI JOIN asked ON a.$key = asked.key
+INSERT INTO relation BY NAME SELECT * FROM arriving SEMI JOIN asked USING ($key)
 """
 
 _REPEATED = """
-SELECT $key AS key, count(*) AS times FROM relation GROUP BY ALL HAVING count(*) > 1 LIMIT 1
+SELECT $key, count(*) AS times FROM relation GROUP BY $key HAVING count(*) > 1 LIMIT 1
 """
 
 
@@ -47,16 +47,31 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
     lookup = pipeline.lookup
     relation = pipeline.relations[lookup.relation]
     columns = {f"{lookup.relation}_{column}": kind for column, kind in relation.columns.items()}
-    key = name(f"{lookup.relation}_{relation.key}")
-    session.run(_ASKED, key=name(f"{lookup.stream}_{lookup.key}"), rows=name(f"rows_{lookup.stream}"))
+    pairs = lookup_key(pipeline)
+    asked = ", ".join(f"{ours} AS {theirs}" for ours, theirs in pairs)
+    key = ", ".join(theirs for _, theirs in pairs)
+    session.run(_ASKED, key=asked, rows=name(f"rows_{lookup.stream}"))
     session.create("relation", columns)
     for chunk in _chunks(relation, lookup.relation):
         session.run_on(chunk, _KEEP, key=key)
     for repeated in session.run(_REPEATED, key=key):
-        raise ConfigError(
-            f"relations.{lookup.relation}: key {relation.key}={repeated['key']} occurs {repeated['times']} "
-            f"times in table {relation.table!r}, but a lookup needs a unique key"
+        times = repeated.pop("times")
+        said = ", ".join(
+            f"{column}={value}" for column, value in zip(relation.key, repeated.values(), strict=True)
         )
+        raise ConfigError(
+            f"relations.{lookup.relation}: key {said} occurs {times} times in table {relation.table!r}, "
+            "but a lookup needs a unique key"
+        )
+
+
+def lookup_key(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """The lookup's key columns of the stream, each with R's, as names in `rows_<stream>` and `relation`."""
+    lookup = pipeline.lookup
+    return [
+        (name(f"{lookup.stream}_{ours}"), name(f"{lookup.relation}_{theirs}"))
+        for ours, theirs in zip(lookup.key, pipeline.relations[lookup.relation].key, strict=True)
+    ]
 
 
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:

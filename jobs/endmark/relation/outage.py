@@ -1,0 +1,86 @@
+"""Which errors of a database pass by themselves, and how long a reader waits for that."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import sqlalchemy as sa
+
+from endmark.errors import ConfigError, MissingPartError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    T = TypeVar("T")
+
+_FIRST_PAUSE = 0.1  # seconds
+_LONGEST_PAUSE = 2.0
+# A statement that waits is given up after this share of the deadline, so that the deadline is kept to.
+_TRIES = 5
+
+_MYSQL = frozenset(
+    [
+        *(0, 2002, 2003, 2006, 2013, 2014, 2027, 2055),  # the connection
+        *(1040, 1129, 1203, 1226),  # too many connections, or a limit of the user's
+        *(1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031),  # the server goes or hangs up
+        *(1205, 1213, 1412),  # a lock, a deadlock, a table that was altered meanwhile
+        *(1317, 1969, 3024),  # interrupted, or over the statement's time
+        *(1021, 1037, 1038, 1041),  # disk or memory is short
+    ]
+)
+# Busy, locked, out of memory, interrupted, input or output, full, cannot open.
+_SQLITE = frozenset([5, 6, 7, 9, 10, 13, 14])
+
+
+class RelationUnreachableError(MissingPartError):
+    """The database did not answer within the deadline; the text holds its last words."""
+
+
+class Patience:
+    """Reads again what a broken database did not answer, until one batch has lost `seconds` to it."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._lost = 0.0
+
+    @property
+    def answer_seconds(self) -> int:
+        """How long one statement may take."""
+        return max(1, round(self._seconds / _TRIES))
+
+    def renew(self) -> None:
+        """A batch begins, which has lost nothing yet."""
+        self._lost = 0.0
+
+    def retried(self, read: Callable[[], T]) -> T:
+        """
+        Raises:
+            RelationUnreachableError: the database is broken and stayed so.
+            ConfigError: the database refuses, and would again.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            started = time.monotonic()
+            try:
+                return read()
+            except sa.exc.DBAPIError as error:
+                if not passes(error):
+                    raise ConfigError(f"{self._name}: the database refuses a read: {error.orig}") from error
+                self._lost += time.monotonic() - started + pause
+                if self._lost > self._seconds:
+                    waited = f"the database did not answer for {self._lost:.0f} s of this batch"
+                    raise RelationUnreachableError(f"{self._name}: {waited}: {error.orig}") from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def passes(error: sa.exc.DBAPIError) -> bool:
+    """Whether the same statement may be answered later."""
+    if error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
+        return True
+    cause = error.orig
+    if (sqlite := getattr(cause, "sqlite_errorcode", None)) is not None:
+        return sqlite & 0xFF in _SQLITE
+    return bool(cause and cause.args and cause.args[0] in _MYSQL)
