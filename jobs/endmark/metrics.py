@@ -35,6 +35,12 @@ CATALOGUE: dict[str, str] = {
     "state_segments": "Segments in operator state.",
     "pending_punctuations": "Punctuations that wait for their stream's last live rows.",
     "closed_keys": "Keys remembered as closed.",
+    "profile_seconds_total": "Seconds that Python spent in tasks, summed over them, by phase: `read` waits "
+    "for Kafka's records, `shuffle` for what other tasks packed, `hand_over` for Spark to take rows; "
+    "`lookup` includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not in it.",
+    "compute_seconds": "Wall-clock seconds of the last batch's tasks, before tables are written.",
+    "write_seconds": "Wall-clock seconds of the last batch's append, by table; they run side by side.",
+    "state_commit_seconds": "Seconds Spark's state store took to commit the last batch, summed over tasks.",
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
     "lag_records": "Records in Kafka that the last batch had not read yet.",
 }

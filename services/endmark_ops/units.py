@@ -27,6 +27,10 @@ UNITS: dict[str, str] = {
     "state_segments": "segments",
     "pending_punctuations": "punctuations",
     "closed_keys": "keys",
+    "profile_seconds_total": "seconds",
+    "compute_seconds": "seconds",
+    "write_seconds": "seconds",
+    "state_commit_seconds": "seconds",
     "batch_seconds": "seconds",
     "lag_records": "records",
 }

@@ -13,10 +13,16 @@ from support.warehouse import Warehouse
 
 OPTIONS = FeedOptions(seed=11, minutes=0.1, rate=3_000, sellers=1_000, bad_rate=0.002)
 
+CORES = 2
+PHASES = [
+    *["read", "parse", "pack", "shuffle", "lookup", "hand_over"],
+    *["unpack", "probe", "purge", "aggregate", "load", "store", "emit"],
+]
+
 
 def test_full_join_with_a_condition(tmp_path: Path) -> None:
     """Rows of both sides without partner are in the table beside the pairs, each once, and all of it is
-    what the recomputation has."""
+    what the recomputation has. The batch says where its time went."""
     text = AUCTION.read_text()
     condition = "bids_price >= 1.5 * items_start_price"
     pipeline = tmp_path / "full.yaml"
@@ -29,6 +35,7 @@ def test_full_join_with_a_condition(tmp_path: Path) -> None:
         warehouse.feed()
         warehouse.run_to_the_end()
         report = warehouse.verify()
+    batch = warehouse.batch()
 
     assert report.ok, report.to_json()
     results = DeltaTable(tmp_path / "warehouse" / "results").to_pyarrow_table(
@@ -38,3 +45,10 @@ def test_full_join_with_a_condition(tmp_path: Path) -> None:
     assert items > 0
     assert bids > 0
     assert results.num_rows - items - bids > 0
+
+    assert batch is not None
+    spent = {phase: batch.samples[f"profile_seconds_total{{phase={phase}}}"] for phase in PHASES}
+    assert min(spent.values()) > 0, spent
+    assert sum(spent.values()) <= CORES * batch.samples["compute_seconds"]
+    assert batch.samples["write_seconds{table=results}"] > 0
+    assert batch.samples["state_commit_seconds"] > 0

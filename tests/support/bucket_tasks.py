@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,10 @@ class OnePage:
 
 
 class BucketTasks:
-    """One task for each bucket, restored from its snapshot before every batch."""
+    """One task for each bucket, restored from its snapshot before every batch.
+
+    `reports` are what the last batch told of itself, as the sink gets them.
+    """
 
     def __init__(
         self, pipeline: Pipeline, relation: Iterable[tuple[Any, ...]], partitions: int, directory: Path
@@ -71,6 +75,7 @@ class BucketTasks:
         renamed = {column: f"{name}_{column}" for column in reader.schema.names if column not in reader.key}
         stream_key = [f"{looked_up}_{column}" for column in pipeline.lookup.key]
         join = LookupJoin(reader, pages, stream_key, renamed)
+        self.reports: list[dict[str, Any]] = []
         self._lookup = Lookup(streams[looked_up], name, join, BUCKETS)
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
@@ -78,20 +83,25 @@ class BucketTasks:
         columns = list(zip(*records, strict=True)) or [(), (), (), ()]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _KAFKA, strict=True)]
         kafka = pa.record_batch(arrays, schema=_KAFKA)
-        return [row for rows in self._lookup(self._ingest(iter([kafka]))) for row in rows.to_pylist()]
+        ingested = list(self._ingest(iter([kafka])))  # a shuffle has all of it before it gives any
+        return [row for rows in self._lookup(iter(ingested)) for row in rows.to_pylist()]
 
     def batch(self, records: list[Located]) -> Tables:
         """The rows that one batch of records adds to each table, by channel."""
         packed = self.pack(records)
+        self.reports = []
         found: Tables = {channel: [] for channel in self._schemas}
         for label, task in self._tasks.items():
             self._tasks[label] = BucketTask(self._plan, self._store, task.snapshot())
             mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
             for channel, blob in self._tasks[label].run(mine):
-                if channel != channels.METRICS:
-                    rows = codec.decode(blob)
-                    assert rows.schema == self._schemas[channel]
-                    found[channel] += rows.to_pylist()
+                if channel == channels.METRICS:
+                    self.reports.append(json.loads(blob))
+                    continue
+                rows = codec.decode(blob)
+                assert rows.schema == self._schemas[channel]
+                found[channel] += rows.to_pylist()
+        self.reports.append({"samples": self._store.profile.take()})
         return found
 
 

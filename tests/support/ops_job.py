@@ -77,6 +77,9 @@ class Job:
             sample("pending_punctuations", stream="items"): 40 + round(12 * math.sin(n / 5)),
             sample("closed_keys", stream="items"): 11 * n,
             sample("lag_records"): max(0, round(900 * math.sin(n / 11))),
+            sample("profile_seconds_total", phase="probe"): 0.2 * wave,
+            sample("profile_seconds_total", phase="shuffle"): 0.1 * wave,
+            sample("compute_seconds"): 0.4 * wave,
             sample("batch_seconds", phase="total"): sum(phases.values()) + 0.03,
         }
         return {key: float(value) for key, value in samples.items()} | {

@@ -8,12 +8,14 @@ from collections import Counter
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from endmark.errors import ConfigError
+from endmark.metrics import parse
 from endmark.pipeline import Pipeline
 from endmark.spark.streams import ddl, residual
 from endmark.spark.tables import Target
@@ -68,6 +70,10 @@ class Shops:
         changed = {"join": DOCUMENT["join"] | join, "aggregate": aggregate}
         self._tasks = BucketTasks(Pipeline.model_validate(DOCUMENT | changed), CARDS, 1, directory)
         self._ends: Counter[str] = Counter()
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        return self._tasks.reports
 
     def batch(self, **records: list[dict[str, Any]]) -> Tables:
         """Rows by channel that come of records by stream."""
@@ -190,6 +196,28 @@ def test_every_bucket_runs_in_every_batch(tmp_path: Path) -> None:
     packed = tasks.pack([("offers", 0, 0, b"{")])
 
     assert {row["bucket"] for row in packed} == set(BUCKETS.labels)
+
+
+def test_every_batch_says_where_its_time_went(tmp_path: Path) -> None:
+    """By phase, and no more in all than passed: every part here runs in this one process."""
+    shops = Shops(tmp_path)
+    for day in (1, 2):
+        started = perf_counter()
+        shops.batch(
+            offers=[offer("north", day, "2.50"), over("north", day)],
+            sales=[*sales(("north", day, "2.50", 1)), over("north", day)],
+        )
+        passed = perf_counter() - started
+
+        spent: Counter[str] = Counter()
+        for report in shops.reports:
+            for key, value in report["samples"].items():
+                name, labels = parse(key)
+                if name == "profile_seconds_total":
+                    spent[labels["phase"]] += value
+        measured = ["parse", "pack", "lookup", "unpack", "probe", "purge", "aggregate", "emit", "store"]
+        assert all(spent[phase] > 0 for phase in measured), spent
+        assert spent.total() <= passed
 
 
 def test_condition_is_checked_against_the_tables() -> None:

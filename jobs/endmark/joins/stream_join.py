@@ -96,6 +96,7 @@ class StreamJoin:
         self.left = SideState(left, store, preserved=kind.keeps_left)
         self.right = SideState(right, store, preserved=kind.keeps_right)
         self._sides = (self.left, self.right)
+        self._profile = store.profile
         self._probe = Probe(self.left, self.right, kind, residual)
         self._results = Results(left.schema, right.schema)
         self._output = BatchOutput()
@@ -127,13 +128,15 @@ class StreamJoin:
         `output` speaks of this batch once the iterator is exhausted.
         """
         self._output = BatchOutput()
-        for piece in self._process(left, right):
-            self._output.counts["join_results_total", ""] += piece.num_rows
-            yield piece
+        with self._profile.phase("purge"):
+            for piece in self._process(left, right):
+                self._output.counts["join_results_total", ""] += piece.num_rows
+                yield piece
 
     def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         arrived = self._admit(self.left, left), self._admit(self.right, right)
-        yield from self._probe.results(*arrived)
+        with self._profile.phase("probe"):
+            yield from self._probe.results(*arrived)
         closing = newly_closed(self.left, left.punctuations), newly_closed(self.right, right.punctuations)
         self.left.promises.add(left.promises)
         self.right.promises.add(right.promises)

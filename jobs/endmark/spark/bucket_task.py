@@ -57,6 +57,7 @@ class BucketTask:
 
     def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
         self._plan = plan
+        self._profile = store.profile
         self._join = StreamJoin(
             plan.left.side,
             plan.right.side,
@@ -86,27 +87,35 @@ class BucketTask:
             else:
                 arrived.setdefault(channel, []).append(blob)
         measured = []
-        inputs = (
-            self._input(self._join.left, self._plan.left, arrived),
-            self._input(self._join.right, self._plan.right, arrived),
-        )
+        with self._profile.phase("unpack"):
+            inputs = (
+                self._input(self._join.left, self._plan.left, arrived),
+                self._input(self._join.right, self._plan.right, arrived),
+            )
         for result in _gather(self._join.process(*inputs)):
-            yield channels.RESULTS, codec.encode(result)
+            with self._profile.phase("emit"):
+                encoded = codec.encode(result)
+            yield channels.RESULTS, encoded
             if self._groups is not None:
-                measured.append(self._groups.inputs(result))
+                with self._profile.phase("aggregate"):
+                    measured.append(self._groups.inputs(result))
+        yield from self._violations()
+        closed_groups = 0
+        if self._groups is not None and self._plan.group is not None:
+            with self._profile.phase("aggregate"):
+                self._groups.add(measured)
+                closed = self._closed_groups(self._groups)
+            closed_groups = closed.num_rows
+            if closed_groups:
+                yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
+        yield channels.METRICS, json.dumps({"samples": self._samples(closed_groups)}).encode()
+
+    def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
             stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
             if stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
                 rows = violation_rows(stream, violation.reason, violation.rows)
                 yield channels.VIOLATIONS, codec.encode(rows)
-        closed_groups = 0
-        if self._groups is not None and self._plan.group is not None:
-            self._groups.add(measured)
-            closed = self._closed_groups(self._groups)
-            closed_groups = closed.num_rows
-            if closed_groups:
-                yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
-        yield channels.METRICS, json.dumps({"samples": self._samples(closed_groups)}).encode()
 
     def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
         announced = self._join.output.announced

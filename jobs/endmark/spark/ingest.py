@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from endmark.formats.json_records import JsonParser, Parsed
 from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
+from endmark.profile import Profile
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf, values_of
 from endmark.punctuation.wire_json import pattern_to_json
@@ -43,9 +44,13 @@ class Ingest:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = _Task(self._by_topic, self._buckets, self._directory)
-        for batch in batches:
-            task.read(batch)
-            yield from task.packer.flush()
+        profile = task.profile
+        for batch in profile.each("read", batches):
+            with profile.phase("pack"):
+                task.read(batch)
+            for packed in task.packer.flush():
+                with profile.phase("hand_over"):
+                    yield packed
         task.finish()
         yield from task.packer.flush()
 
@@ -60,6 +65,7 @@ class _Task:
         self._until: dict[str, dict[str, int]] = {}
         self._counts: Counter[str] = Counter()
         self.packer = Packer()
+        self.profile = Profile()
 
     def read(self, batch: pa.RecordBatch) -> None:
         # One partition as a rule; Spark may still put several small ones into one Arrow batch.
@@ -73,7 +79,8 @@ class _Task:
 
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
         offsets = int64(batch.column("offset"))
-        parsed = self._parser(stream).parse(batch.column("value"))
+        with self.profile.phase("parse"):
+            parsed = self._parser(stream).parse(batch.column("value"))
         self._until.setdefault(stream.topic, {})[str(partition)] = int(offsets[-1]) + 1
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
@@ -183,7 +190,7 @@ class _Task:
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
         if self._until:
-            report = {"samples": dict(self._counts), "offsets": self._until}
+            report = {"samples": self._counts | self.profile.take(), "offsets": self._until}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
 
 

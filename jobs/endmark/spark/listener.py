@@ -58,6 +58,8 @@ def _samples(progress: StreamingQueryProgress) -> Samples:
         for sparks, ours in _PHASES.items()
         if sparks in progress.durationMs
     }
+    committing = sum(operator.commitTimeMs for operator in progress.stateOperators)
+    samples[sample("state_commit_seconds")] = committing / 1000
     for source in progress.sources:
         read, latest = json.loads(source.endOffset or "{}"), json.loads(source.latestOffset or "{}")
         for topic, ends in latest.items():

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from endmark.joins.lookup_join import LookupJoin, LookupOutput
 from endmark.metrics import sample
+from endmark.profile import Profile
 from endmark.spark import channels
 from endmark.spark.channels import Buckets, Packer, stream_channel
 from endmark.state import codec
@@ -30,17 +31,22 @@ class Lookup:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         channel = stream_channel(channels.ROWS, self._stream.name)
-        arrived = []
-        for batch in batches:
+        arrived, profile = [], Profile()
+        for batch in profile.each("shuffle", batches):
             mine = pc.equal(batch.column("channel"), channel)
             arrived += [codec.decode(blob.as_buffer()) for blob in batch.filter(mine).column("blob")]
             if others := batch.filter(pc.invert(mine)):
-                yield others
+                with profile.phase("hand_over"):
+                    yield others
+        packer = Packer()
         if arrived:
-            packer = Packer()
-            rows = codec.concat(arrived)
-            self._pack(packer, rows.num_rows, self._join.resolve(rows))
-            yield from packer.flush()
+            with profile.phase("lookup"):
+                rows = codec.concat(arrived)
+                output = self._join.resolve(rows)
+            with profile.phase("pack"):
+                self._pack(packer, rows.num_rows, output)
+        packer.add_json(self._buckets.labels[0], channels.METRICS, {"samples": profile.take()})
+        yield from packer.flush()
 
     def _pack(self, packer: Packer, rows: int, output: LookupOutput) -> None:
         for channel, batch in ((channels.ROWS, output.joined), (channels.BYSTANDERS, output.missed)):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from endmark.spark import channels
 from endmark.spark.bucket_task import BucketPlan, BucketSnapshot, BucketTask
 from endmark.spark.cache import cache_directory
 from endmark.state.store import SegmentStore
@@ -56,16 +58,22 @@ class BucketProcessor(StatefulProcessor):
         self._store = SegmentStore(_StateBlobs(segments), directory)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        found = self._manifest.get()
-        restored = None
-        if found is not None:
-            join, grouping = found
-            restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping))
-        task = BucketTask(self._plan, self._store, restored)
-        for channel, blob in task.run((row.channel, bytes(row.blob)) for row in rows):
-            yield Row(channel=channel, blob=blob)
-        snapshot = task.snapshot()
-        self._manifest.update((snapshot.join, snapshot.group))
+        profile = self._store.profile
+        with profile.phase("load"):
+            found = self._manifest.get()
+            restored = None
+            if found is not None:
+                join, grouping = found
+                restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping))
+            task = BucketTask(self._plan, self._store, restored)
+        packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
+        for channel, blob in task.run(packed):
+            with profile.phase("hand_over"):
+                yield Row(channel=channel, blob=blob)
+        with profile.phase("store"):
+            snapshot = task.snapshot()
+            self._manifest.update((snapshot.join, snapshot.group))
+        yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())
 
     def close(self) -> None:
         pass

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
-from endmark.metrics import Samples, add, parse
+from endmark.metrics import Samples, add, parse, sample
 from endmark.spark import channels
 
 if TYPE_CHECKING:
@@ -44,11 +45,14 @@ class Sink:
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
         packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
+            started = perf_counter()
             samples, offsets = self._reports(packed)
+            samples[sample("compute_seconds")] = perf_counter() - started
             wanted = [table for table in self._tables if _has_rows(samples, table.counter)]
             # A commit is mostly waiting for the driver, so tables are written side by side.
-            for written in [self._writers.submit(self._write, packed, table, batch_id) for table in wanted]:
-                written.result()
+            writes = [self._writers.submit(self._write, packed, table, batch_id) for table in wanted]
+            for table, write in zip(wanted, writes, strict=True):
+                samples[sample("write_seconds", table=table.channel)] = write.result()
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
         finally:
             packed.unpersist()
@@ -63,11 +67,14 @@ class Sink:
                 offsets.setdefault(topic, {}).update(ends)
         return add(report["samples"] for report in reports), offsets
 
-    def _write(self, packed: DataFrame, table: Target, batch_id: int) -> None:
+    def _write(self, packed: DataFrame, table: Target, batch_id: int) -> float:
+        """Append the table's rows; returns the seconds it took."""
+        started = perf_counter()
         blobs = packed.where(F.col("channel") == table.channel).select("blob")
         rows = blobs.mapInArrow(channels.unpack, table.ddl)
         writer = rows.write.format("delta").mode("append")
         writer.option("txnAppId", self._app_id).option("txnVersion", batch_id).save(str(table.path))
+        return perf_counter() - started
 
 
 def _has_rows(samples: Samples, counter: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from endmark.profile import Profile
 from endmark.state import codec
 
 
@@ -23,32 +24,36 @@ class SegmentStore:
     """Segments by id, memory-mapped from a local directory when it holds a copy.
 
     A segment never changes, so a copy needs no invalidation: crash, retry and relocation of a task
-    only ever cost a read of the durable store.
+    only ever cost a read of the durable store. `profile` is that of the task whose segments these are.
     """
 
     def __init__(self, blobs: BlobStore, directory: Path) -> None:
+        self.profile = Profile()
         self._blobs = blobs
         self._directory = directory
 
     def add(self, batch: pa.RecordBatch) -> tuple[str, int]:
         """Store a segment; returns its new id and its size in durable bytes."""
         segment_id = uuid.uuid4().hex
-        data = codec.encode(batch, compress=True)
-        self._blobs.put(segment_id, data)
-        self._copy(segment_id, batch)
+        with self.profile.phase("store"):
+            data = codec.encode(batch, compress=True)
+            self._blobs.put(segment_id, data)
+            self._copy(segment_id, batch)
         return segment_id, len(data)
 
     def load(self, segment_id: str) -> pa.RecordBatch:
-        try:
-            return codec.decode(pa.memory_map(str(self._directory / segment_id)).read_buffer())
-        except FileNotFoundError:
-            batch = codec.decode(self._blobs.get(segment_id))
-            self._copy(segment_id, batch)
-            return batch
+        with self.profile.phase("load"):
+            try:
+                return codec.decode(pa.memory_map(str(self._directory / segment_id)).read_buffer())
+            except FileNotFoundError:
+                batch = codec.decode(self._blobs.get(segment_id))
+                self._copy(segment_id, batch)
+                return batch
 
     def remove(self, segment_id: str) -> None:
-        self._blobs.remove(segment_id)
-        (self._directory / segment_id).unlink(missing_ok=True)
+        with self.profile.phase("store"):
+            self._blobs.remove(segment_id)
+            (self._directory / segment_id).unlink(missing_ok=True)
 
     def _copy(self, segment_id: str, batch: pa.RecordBatch) -> None:
         # Written aside and renamed, since another worker may map it at any time. Uncompressed, so that

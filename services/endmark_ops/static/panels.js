@@ -22,6 +22,14 @@ export const PANELS = [
     sources: [{ metric: "batch_seconds", as: "value", unit: "seconds" }],
   },
   {
+    title: "Task time",
+    note: "What Python spent in tasks, by phase, stacked",
+    wide: true,
+    axis: "seconds",
+    stack: true,
+    sources: [{ metric: "profile_seconds_total", as: "value", unit: "seconds" }],
+  },
+  {
     title: "Live state rows",
     note: "Rows the operators hold, by stream",
     axis: "rows",
