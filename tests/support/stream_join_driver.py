@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.joins.presets import DEFAULT, Policy
 from endmark.joins.residual import Residual
 from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
 from endmark.joins.stream_join import BatchOutput, StreamJoin
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.spark.channels import Buckets
+from endmark.state.keys import KeySpec
 from endmark.state.store import SegmentStore
 from endmark.types import JoinType
 from support.memory_store import MemoryBlobs
@@ -68,14 +71,25 @@ def spec(history: History, key: KeyKind, side: SideName) -> SideSpec:
 class Driver:
     """Every batch in turn; with `restart`, a fresh operator continues from the snapshot each time."""
 
-    def __init__(self, history: History, key: KeyKind, directory: Path, *, restart: bool) -> None:
+    def __init__(
+        self,
+        history: History,
+        key: KeyKind,
+        directory: Path,
+        *,
+        restart: bool,
+        policy: Policy = DEFAULT,
+        buckets: int = 1,
+    ) -> None:
         self._history = history
         self._key = key
         self._directory = directory
         self._restart = restart
+        self._policy = policy
+        self._buckets = Buckets(tuple(range(buckets)))
         self._blobs = MemoryBlobs()
         self._actual = Actual()
-        self._join = self._operator(None)
+        self._joins = [self._operator(None) for _ in range(buckets)]
 
     def _operator(self, snapshot: bytes | None) -> StreamJoin:
         left, right = (spec(self._history, self._key, side) for side in SIDES)
@@ -83,20 +97,43 @@ class Driver:
         if self._history.residual:
             residual = Residual("left_value <= right_value", ("left_value", "right_value"))
         store = SegmentStore(self._blobs, self._directory)
-        return StreamJoin(left, right, store, kind=self._history.kind, residual=residual, restored=snapshot)
+        return StreamJoin(
+            left,
+            right,
+            store,
+            kind=self._history.kind,
+            residual=residual,
+            policy=self._policy,
+            restored=snapshot,
+        )
 
     def run(self) -> Actual:
         for batch in self._history.batches():
             if self._restart:
                 for copy in self._directory.iterdir():
                     copy.unlink()
-                self._join = self._operator(self._join.snapshot())
-            left, right = (self._input(side, batch[side]) for side in SIDES)
-            for result in self._join.process(left, right):
-                self._collect(result)
-            self._note(self._join.output)
-        self._actual.state_rows = self._join.left.rows.rows + self._join.right.rows.rows
+                self._joins = [self._operator(join.snapshot()) for join in self._joins]
+            inputs = [self._shares(side, self._input(side, batch[side])) for side in SIDES]
+            for join, left, right in zip(self._joins, *inputs, strict=True):
+                for result in join.process(left, right):
+                    self._collect(result)
+            self._note()
+        self._actual.state_rows = sum(
+            side.rows.rows for join in self._joins for side in (join.left, join.right)
+        )
         return self._actual
+
+    def _shares(self, side: SideName, given: SideInput) -> list[SideInput]:
+        """What each bucket sees of a batch: its keys, and all that is said of any key."""
+        rows = self._by_bucket(given.rows, self._key.spec(f"{side}_"))
+        named = self._by_bucket(given.punctuations, self._key.spec("").shared)
+        return [
+            replace(given, rows=rows.get(label), punctuations=named.get(label))
+            for label in self._buckets.labels
+        ]
+
+    def _by_bucket(self, batch: pa.RecordBatch | None, key: KeySpec) -> dict[int, pa.RecordBatch]:
+        return {} if batch is None else dict(self._buckets.by_key(batch, key))
 
     def _input(self, side: SideName, events: list[Tagged]) -> SideInput:
         good: list[Tagged] = []
@@ -122,14 +159,14 @@ class Driver:
         )
 
     def _rows(self, tagged: list[Tagged], side: SideName) -> pa.RecordBatch:
-        key, events = self._key.spec(f"{side}_"), [event for _, _, event in tagged]
+        events = [event for _, _, event in tagged]
         numbers = [[event.value for event in events], [p for p, _, _ in tagged], [o for _, o, _ in tagged]]
         columns = [
             *self._key.columns([event.key for event in events]),
             pa.array([event.time for event in events], pa.timestamp("us", "UTC")),
             *(pa.array(column, pa.int64()) for column in numbers),
         ]
-        return key.sorted(key.coded(pa.record_batch(columns, schema=schema(self._key, side))))
+        return pa.record_batch(columns, schema=schema(self._key, side))
 
     def _punctuations(self, tagged: list[Tagged]) -> pa.RecordBatch:
         key = self._key.spec("").shared
@@ -144,7 +181,7 @@ class Driver:
             pa.array([partition for _, partition, _ in named], pa.int64()),
             pa.array([offset for _, _, offset in named], pa.int64()),
         ]
-        return key.coded(pa.record_batch(columns, names=[*key.columns, "partition", "offset"]))
+        return pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
 
     def _promise(self, tagged: Tagged, side: SideName) -> Punctuation:
         partition, offset, event = tagged
@@ -165,19 +202,25 @@ class Driver:
     def _final(self) -> set[int]:
         """The keys of which no further result can come."""
         spec = self._key.spec("").shared
-        keys = spec.keys(spec.coded(pa.record_batch(self._key.columns(list(KEYS)), names=list(spec.columns))))
-        return set(np.flatnonzero(self._join.final(keys)).tolist())
+        known = pa.record_batch(self._key.columns(list(KEYS)), names=list(spec.columns))
+        return {
+            number
+            for label, share in self._buckets.by_key(known, spec)
+            for number in self._numbers(share.filter(pa.array(self._joins[label].final(spec.keys(share)))))
+        }
+
+    def _numbers(self, keys: pa.RecordBatch) -> list[int]:
+        names = self._key.spec("").shared.columns
+        return self._key.numbers([keys.column(name) for name in names])
 
     def _held(self) -> set[int]:
         """The keys that are held back."""
-        names = self._key.spec("").shared.columns
-        rows = [
-            segment.live_batch()
-            for side in (self._join.left, self._join.right)
-            for segment in side.pending.segments
-        ]
         return {
-            number for batch in rows for number in self._key.numbers([batch.column(name) for name in names])
+            number
+            for join in self._joins
+            for side in (join.left, join.right)
+            for segment in side.pending.segments
+            for number in self._numbers(segment.live_batch())
         }
 
     def _collect(self, result: pa.RecordBatch) -> None:
@@ -194,24 +237,27 @@ class Driver:
         announced = set(self._actual.announced)
         self._actual.too_late += [key for key in self._key.numbers(keys) if key in announced]
 
-    def _note(self, output: BatchOutput) -> None:
-        for violation in output.violations:
-            for at in _coordinates(violation.rows, violation.side):
-                assert at is not None
-                self._actual.violations[violation.side, violation.reason, *at] += 1
+    def _note(self) -> None:
         announced: list[int] = []
-        if output.announced is not None:
-            keys = self._key.spec("").shared
-            codes = keys.keys(output.announced).codes.tolist()
-            assert codes == sorted(codes)
-            announced = self._key.numbers([output.announced.column(name) for name in keys.columns])
-        if output.widened:
+        for join in self._joins:
+            self._violations(join.output)
+            if join.output.announced is not None:
+                codes = self._key.spec("").shared.keys(join.output.announced).codes.tolist()
+                assert codes == sorted(codes)
+                announced += self._numbers(join.output.announced)
+        if any(join.output.widened for join in self._joins):
             fresh = self._final() - set(self._actual.announced)
             assert set(announced) <= fresh
             announced = sorted(fresh)
         self._actual.announced += announced
         assert set(self._actual.announced) == self._final()
         assert not self._held() & self._final()
+
+    def _violations(self, output: BatchOutput) -> None:
+        for violation in output.violations:
+            for at in _coordinates(violation.rows, violation.side):
+                assert at is not None
+                self._actual.violations[violation.side, violation.reason, *at] += 1
 
 
 def _coordinates(rows: pa.RecordBatch, side: str) -> list[Coordinates | None]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
+from endmark.joins.presets import Propagation
 from endmark.types import JoinType
 from support.stream_join_keys import KeyKind
 
@@ -107,15 +108,17 @@ Result = tuple[Coordinates | None, Coordinates | None]
 @dataclass
 class Expected:
     """By definition: results as (left offset pair, right offset pair) with None for nulls and for the right
-    of a semi join, violations, announced keys, and how many rows are still needed."""
+    of a semi join, violations, announced keys, how many rows are still needed, and how many would be if no
+    punctuation freed any."""
 
     results: Counter[Result] = field(default_factory=Counter)
     violations: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
     announced: set[int] = field(default_factory=set)
     state_rows: int = 0
+    unpurged_rows: int = 0
 
 
-def expect(history: History, kind: KeyKind) -> Expected:
+def expect(history: History, kind: KeyKind, rule: Propagation = Propagation.EARLY) -> Expected:
     """Nested loops over everything that ever came."""
     expected = Expected()
     rows: dict[SideName, list[tuple[int, int, Event]]] = {}
@@ -139,9 +142,11 @@ def expect(history: History, kind: KeyKind) -> Expected:
         for key in closed[side]:
             times = [e.time for _, _, e in rows[side] if e.key == key and e.time is not None]
             last = max(times, default=None)
-            over = last is None or key in closed[other] or _left_window(history, side, other, last)
+            both = key in closed[other]
+            over = last is None or both or _left_window(history, side, other, last)
             # Rows of a preserved side are results without a partner, so that side must have closed it too.
-            if over and (key in closed[other] or not kept[other]):
+            early = rule is Propagation.EARLY and over and not kept[other]
+            if rule is not Propagation.NEVER and (both or early):
                 expected.announced.add(key)
         for partition, offset, event in rows[side]:
             assert event.time is not None
@@ -151,6 +156,7 @@ def expect(history: History, kind: KeyKind) -> Expected:
                 expected.results[(row, None) if side == "left" else (None, row)] += 1
             spent = semi and side == "left" and row in matched[side]
             expected.state_rows += not over and not spent
+            expected.unpurged_rows += not spent and not _left_window(history, side, other, event.time)
     return expected
 
 
@@ -236,13 +242,13 @@ def _stream(draw: st.DrawFn) -> list[list[Event]]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, kind: JoinType) -> History:
+def histories(draw: st.DrawFn, kind: JoinType, *, windowed: bool = True) -> History:
     """Tiny domains: six keys, two partitions a side, a few time steps; collisions find join bugs."""
     return History(
         kind=kind,
         residual=draw(st.booleans()),
         streams={side: _stream(draw) for side in SIDES},
-        windows={side: draw(st.sampled_from([None, 0, 1, 3, 6])) for side in SIDES},
+        windows={side: draw(st.sampled_from([None, 0, 1, 3, 6] if windowed else [None])) for side in SIDES},
         lateness={side: draw(st.integers(0, 2)) for side in SIDES},
         cuts=[
             {side: [draw(st.integers(0, 5)) for _ in range(PARTITIONS)] for side in SIDES}

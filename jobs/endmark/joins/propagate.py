@@ -2,6 +2,7 @@
 
 A side announces a key it has closed once no live row of the side has it. When the other side is preserved,
 its rows are results even without a partner, so that side must have closed the key as well.
+This is the rule `early`; by the rule `closed` both sides must have closed the key in any case.
 Keys that a side names are announced one by one. A pattern is announced as a whole, less the keys that still
 wait: which keys those are is for `final` to say. What waited then follows one by one.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.presets import Propagation
 from endmark.joins.side import NEVER
 
 if TYPE_CHECKING:
@@ -46,11 +48,17 @@ def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
     return [gone.batch.select(side.key.stored) for gone in side.pending.expire(horizon)]
 
 
-def propagate(side: SideState, opposite: SideState, closing: pa.RecordBatch) -> list[pa.RecordBatch]:
+def propagate(
+    side: SideState, opposite: SideState, closing: pa.RecordBatch, rule: Propagation
+) -> list[pa.RecordBatch]:
     """Announce or hold the keys that `side` closes in this batch; returns those announced."""
     side.closed.append(closing)
+    if rule is Propagation.NEVER:
+        return []
     keys = side.key.keys(closing)
     both = opposite.has_closed(keys)
+    if rule is Propagation.CLOSED:
+        return [closing.filter(pa.array(both))]
     # What the other side had announced stays announced; what it held back is complete now, since
     # this side's punctuation has just purged the rows it was waiting for. It cannot have announced what
     # this side's rows could still be a result of.
@@ -63,14 +71,14 @@ def propagate(side: SideState, opposite: SideState, closing: pa.RecordBatch) -> 
     return [completed, closing.filter(pa.array(~both & ~waiting))]
 
 
-def hold_back(side: SideState, opposite: SideState) -> None:
+def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
     """Forget the closed keys that the patterns of `side` match; keep those that must not be announced yet.
 
     Nothing is final before the other side has closed it too, if that is preserved, so then none are kept.
     """
     side.closed.remove_where(side.promises.positions)
     opposite.pending.remove_where(side.promises.positions)  # final now: closed by both
-    if opposite.preserved:
+    if opposite.preserved or rule is not Propagation.EARLY:
         return
     for segments in (side.rows, side.spent):
         for segment in segments.segments:
@@ -91,10 +99,14 @@ def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeyS
     side.hold(held, side.last_times(side.key.keys(held)))
 
 
-def final(left: SideState, right: SideState, keys: Keys) -> Bools:
-    """Of which keys no further result can come, between two batches."""
+def final(left: SideState, right: SideState, keys: Keys, rule: Propagation) -> Bools:
+    """Which keys are announced, between two batches."""
+    if rule is Propagation.NEVER:
+        return np.zeros(len(keys), bool)
     closed = left.has_closed(keys), right.has_closed(keys)
     over = closed[0] & closed[1]
+    if rule is Propagation.CLOSED:
+        return over
     if not right.preserved:
         over |= closed[0] & ~left.pending.contains(keys)
     if not left.preserved:

@@ -89,7 +89,8 @@ class SideState:
     `closed` holds every key the side has punctuated, less those that `promises` match; `pending` closed keys
     that are not announced yet with the time of the side's last row: PWJoin's flags PUNCTUATED (pending) and
     PROPAGATED (not). `spent` holds key and time of rows that a semi join has put out, since their punctuation
-    still waits for the newest of them.
+    still waits for the newest of them. `unpurged` holds closed keys, and `unpurged_promises` counts patterns,
+    whose rows on the other side are still to be purged.
 
     Args:
         preserved: whether its rows without a partner become results.
@@ -105,10 +106,18 @@ class SideState:
         self.promises = Promises(spec.name, self.key, types, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
+        self.unpurged = SegmentList(store, self.key)
+        self.unpurged_promises = 0
         self.newest: dict[int, int] = {}
 
     def lists(self) -> dict[str, SegmentList]:
-        lists = {"rows": self.rows, "closed": self.closed, "pending": self.pending, "spent": self.spent}
+        lists = {
+            "rows": self.rows,
+            "closed": self.closed,
+            "pending": self.pending,
+            "spent": self.spent,
+            "unpurged": self.unpurged,
+        }
         return {f"{self.spec.name}.{name}": segments for name, segments in lists.items()}
 
     @property

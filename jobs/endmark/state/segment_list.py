@@ -31,11 +31,12 @@ FANOUT = 16
 # Merging holds all its rows in memory several times over: 10 M rows of 60 bytes at once took 1.5 GB, with
 # this limit 0.5 GB.
 MERGED_ROWS = 1 << 21
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Gone:
-    """Rows that were alive, and were killed together."""
+    """Live rows of one segment that go, or just went, together."""
 
     segment: Segment
     positions: Ints
@@ -48,9 +49,23 @@ class Gone:
         return self.segment.batch.take(pa.array(self.positions))
 
     @property
+    def alive(self) -> Gone:
+        """Those that still live."""
+        dead = self.segment.dead
+        return self if dead is None else Gone(self.segment, self.positions[~dead[self.positions]])
+
+    @property
     def unmatched(self) -> pa.RecordBatch:
         """Those that never had a partner."""
         return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
+
+
+def kill(rows: list[Gone]) -> list[Gone]:
+    """Mark rows dead; returns those that were alive."""
+    gone = [those for one in rows if len(those := one.alive)]
+    for one in gone:
+        one.segment.kill(one.positions)
+    return gone
 
 
 class SegmentList:
@@ -118,38 +133,42 @@ class SegmentList:
             found[i] = True
         return found
 
+    def having(self, keys: Keys) -> list[Gone]:
+        """All live rows of `keys`, which are sorted by code."""
+        return [Gone(segment, j) for segment, _, j in self.find(keys)]
+
+    def where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
+        """The live ones among the rows that `positions` names in each segment."""
+        found = (Gone(segment, positions(segment)).alive for segment in self.segments if segment.live)
+        return [rows for rows in found if len(rows)]
+
+    def older(self, before: int) -> list[Gone]:
+        """The live rows older than `before` microseconds."""
+        return self.where(
+            lambda segment: np.flatnonzero(segment.times < before) if segment.low < before else _NONE
+        )
+
     def remove(self, keys: Keys) -> list[Gone]:
         """Kill all rows of `keys`, which are sorted by code."""
-        return [self._kill(segment, j) for segment, _, j in self.find(keys)]
+        return kill(self.having(keys))
 
     def remove_where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
         """Kill the live ones among the rows that `positions` names in each segment."""
-        gone = []
-        for segment in self.segments:
-            found = positions(segment) if segment.live else np.empty(0, np.int64)
-            if segment.dead is not None:
-                found = found[~segment.dead[found]]
-            if len(found):
-                gone.append(self._kill(segment, found))
-        return gone
+        return kill(self.where(positions))
 
     def expire(self, before: int) -> list[Gone]:
         """Kill rows older than `before` microseconds."""
-        gone = []
-        for segment in self.segments:
-            if segment.low >= before or segment.live == 0:
-                continue
-            old = segment.times < before
-            if segment.dead is not None:
-                old &= ~segment.dead
-            gone.append(self._kill(segment, np.flatnonzero(old)))
-            segment.low = before
+        gone = kill(self.older(before))
+        self.rise(before)
         return gone
 
-    @staticmethod
-    def _kill(segment: Segment, positions: Ints) -> Gone:
-        segment.kill(positions)
-        return Gone(segment, positions)
+    def rise(self, before: int) -> None:
+        """Remember that no row older than `before` microseconds is left."""
+        for segment in self.segments:
+            segment.low = max(segment.low, before)
+
+    def clear(self) -> None:
+        self._replace(0, len(self.segments), None)
 
     def maintain(self) -> None:
         """Drop what is dead, rewrite segments that are mostly dead, merge runs of small ones."""

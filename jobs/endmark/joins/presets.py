@@ -1,0 +1,105 @@
+"""The stream joins of the papers as presets of one operator: what each may do, as rows of one table.
+
+A preset says what becomes of state and of punctuations, never which rows are results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from endmark.errors import ConfigError
+
+
+class Preset(StrEnum):
+    """A stream join by its name."""
+
+    SHJ = "shj"
+    XJOIN = "xjoin"
+    WJOIN = "wjoin"
+    PJOIN = "pjoin"
+    MJOIN = "mjoin"
+    PWJOIN = "pwjoin"
+    AUTO = "auto"
+
+
+class Propagation(StrEnum):
+    """When a closed key is announced.
+
+    `CLOSED` is once both streams have closed it (PJoin); `EARLY` also once one has and no live row of it is
+    left (PWJoin's theorems 3.1 and 4.1, MJoin's 1-NP).
+    """
+
+    NEVER = "never"
+    CLOSED = "closed"
+    EARLY = "early"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How one bucket's join treats its state.
+
+    Args:
+        purge_every: so many punctuations of a side make a purge of the other; `None` is never.
+        propagate: when keys are announced.
+    """
+
+    purge_every: int | None = 1
+    propagate: Propagation = Propagation.EARLY
+
+
+DEFAULT = Policy()
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a preset may do.
+
+    Args:
+        window: rows leave state when they leave the window.
+        purge: rows leave state when the other side closes their key.
+        batch: purging may wait for several punctuations.
+        propagate: when keys are announced.
+    """
+
+    window: bool
+    purge: bool
+    batch: bool
+    propagate: Propagation
+
+
+PRESETS = {
+    Preset.SHJ: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER),
+    Preset.XJOIN: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER),
+    Preset.WJOIN: Abilities(window=True, purge=False, batch=False, propagate=Propagation.NEVER),
+    Preset.PJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED),
+    Preset.MJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED),
+    Preset.PWJOIN: Abilities(window=True, purge=True, batch=False, propagate=Propagation.EARLY),
+    Preset.AUTO: Abilities(window=True, purge=True, batch=True, propagate=Propagation.EARLY),
+}
+
+
+def policy(preset: Preset, *, windowed: bool, purge_every: int = 1, prefix: str = "") -> Policy:
+    """What a preset makes of the settings beside it.
+
+    Args:
+        windowed: whether a side has a window.
+        purge_every: as in `Policy`.
+        prefix: what the fields of a message begin with.
+
+    Raises:
+        ConfigError: the preset has no use for a setting; names the presets that have.
+    """
+    able = PRESETS[preset]
+    if windowed and not able.window:
+        raise _refused(
+            preset, f"{prefix}window", "has no windows", [p for p, a in PRESETS.items() if a.window]
+        )
+    if purge_every > 1 and not able.batch:
+        does = "purges with each punctuation" if able.purge else "does not purge"
+        raise _refused(preset, f"{prefix}purge_every", does, [p for p, a in PRESETS.items() if a.batch])
+    return Policy(purge_every if able.purge else None, able.propagate)
+
+
+def _refused(preset: Preset, field: str, why: str, others: list[Preset]) -> ConfigError:
+    return ConfigError(f"{field}: preset {preset} {why}; leave it out, or choose preset {', '.join(others)}")
