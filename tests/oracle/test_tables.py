@@ -36,4 +36,4 @@ def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, k
         found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
 
     with recomputed(pipeline, records) as session:
-        require_equal(session, found)
+        require_equal(session, pipeline, found)

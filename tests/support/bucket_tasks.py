@@ -64,7 +64,9 @@ class BucketTasks:
         counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
         streams = stream_plans(pipeline, counts)
         left, right = (streams[side] for side in pipeline.sides)
-        self._plan = BucketPlan(left, right, pipeline.join.type, residual(pipeline), group_plan(pipeline))
+        self._plan = BucketPlan(
+            left, right, pipeline.join.type, residual(pipeline), pipeline.join.policy, group_plan(pipeline)
+        )
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}

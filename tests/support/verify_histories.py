@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from endmark.joins.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.verify_keys import KeyKind
@@ -18,7 +19,9 @@ CONDITIONS = [
 
 @st.composite
 def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite://") -> Pipeline:
-    bound = st.one_of(st.integers(0, 5), st.none())
+    preset = draw(st.sampled_from(Preset))
+    able = PRESETS[preset]
+    bound = st.one_of(st.integers(0, 5), st.none()) if able.window else st.none()
     return make_pipeline(
         url,
         windows=(draw(bound), draw(bound)),
@@ -28,6 +31,8 @@ def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),
+        join={"preset": preset, "purge_every": draw(st.integers(1, 4)) if able.batch else 1},
+        aggregated=able.propagate is not Propagation.NEVER,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from endmark.joins.presets import Preset
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.verify_fates import Key, Promise, fate
@@ -202,7 +203,8 @@ class _World:
         for side in (0, 1):
             times = [self._time(side, line) for line in self.live[side] if line.key == key]
             over = all(self._has_left(side, moment) for moment in times)
-            if self._closed(side, key) and over and not self.kept[1 - side]:
+            early = self.pipeline.join.preset not in (Preset.PJOIN, Preset.MJOIN)
+            if self._closed(side, key) and over and early and not self.kept[1 - side]:
                 return True
         return False
 
@@ -217,9 +219,10 @@ class _World:
         return tuple(row.get(f"{stream}_{column}") for column in self.pipeline.join.on)
 
     def _group(self, key: Key, rows: list[dict[str, Any]]) -> Row:
-        found = dict(zip(self.pipeline.join.on, key, strict=True))
-        group = [found[name] for name in self.pipeline.aggregate.by]
-        for measure in self.pipeline.aggregate.measures.values():
+        found, aggregate = dict(zip(self.pipeline.join.on, key, strict=True)), self.pipeline.aggregate
+        assert aggregate is not None
+        group = [found[name] for name in aggregate.by]
+        for measure in aggregate.measures.values():
             if measure.column is None:
                 group.append(len(rows))
                 continue

@@ -53,9 +53,11 @@ def rows_of(session: Session, table: str) -> Counter[Row]:
     return Counter(tuple(row.values()) for row in found)
 
 
-def require_equal(session: Session, found: Mapping[str, list[dict[str, Any]]]) -> None:
+def require_equal(session: Session, pipeline: Pipeline, found: Mapping[str, list[dict[str, Any]]]) -> None:
     """Assert that an engine's tables, as rows by channel, are those that DuckDB recomputed."""
     for table, known in _KNOWN.items():
+        if table == "groups" and pipeline.aggregate is None:
+            continue
         actual = Counter(tuple(row.values())[known] for row in found.get(table, []))
         expected = Counter(row[known] for row in rows_of(session, table).elements())
         assert actual == expected, table

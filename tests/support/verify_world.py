@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -43,8 +44,11 @@ def make_pipeline(
     keys: KeyKind = LONG,
     kind: JoinType = JoinType.INNER,
     where: str | None = None,
+    join: Mapping[str, Any] = MappingProxyType({}),
+    aggregated: bool = True,
 ) -> Pipeline:
-    """Auctions with few columns; windows and lateness in seconds, for items and bids."""
+    """Auctions with few columns; windows and lateness in seconds, for items and bids; `join` has
+    further fields of the join."""
     own = {
         "items": {"listed_at": "timestamp"},
         "bids": {
@@ -83,8 +87,9 @@ def make_pipeline(
                 "type": kind,
                 "where": where,
                 "window": {"left": left, "right": right},
+                **join,
             },
-            "aggregate": {"by": on[::-1], "measures": _measures(lookup, kind)},
+            "aggregate": {"by": on[::-1], "measures": _measures(lookup, kind)} if aggregated else None,
         }
     )
 

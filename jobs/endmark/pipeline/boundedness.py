@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from endmark.errors import ConfigError
+from endmark.joins.presets import PRESETS, Preset, Propagation
 from endmark.types import Kind
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline.model import Pipeline
 
+_KEYS = "closed keys"
 _ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
 
 
@@ -109,8 +111,10 @@ class _Input:
 def states(pipeline: Pipeline) -> list[State]:
     """All state that a pipeline keeps from one batch to the next."""
     left, right = _inputs(pipeline)
+    preset = pipeline.join.preset
+    groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]
     closed = [_closed_keys(pipeline, side) for side in (left, right) if side.punctuated]
-    return [_rows(left, right), _rows(right, left), _groups(left, right), *closed]
+    return [_rows(left, right, preset), _rows(right, left, preset), *groups, *closed]
 
 
 def require_bounded(pipeline: Pipeline) -> None:
@@ -121,12 +125,13 @@ def require_bounded(pipeline: Pipeline) -> None:
     Raises:
         ConfigError: naming what is unbounded, why, and every change that would mend all of it.
     """
-    unbounded = [state for state in states(pipeline) if state.mends]
+    unbounded = [state for state in states(pipeline) if state.holds != _KEYS and not state.bounded_by]
     if not unbounded or pipeline.unbounded_state == "allow":
         return
     mends = [mend for mend in unbounded[0].mends if all(mend in state.mends for state in unbounded)]
     raise ConfigError(
-        f"{'; '.join(map(str, unbounded))}; {', '.join(mends)}, or accept it with unbounded_state: allow"
+        f"{'; '.join(map(str, unbounded))}; "
+        + ", or ".join([*([", ".join(mends)] if mends else []), "accept it with unbounded_state: allow"])
     )
 
 
@@ -143,25 +148,41 @@ def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
     )
 
 
-def _rows(side: _Input, other: _Input) -> State:
-    bounds = []
+def _rows(side: _Input, other: _Input, preset: Preset) -> State:
+    able, bounds = PRESETS[preset], []
     if side.window is not None:
         bounds.append(Bound(window_seconds=side.window.total_seconds(), progress_of=other.name))
-    if other.punctuated:
+    if other.punctuated and able.purge:
         bounds.append(Bound((other.name,), other.on))
     if bounds:
         return State(side.name, "rows", tuple(bounds))
-    note = f"since {side.window_field} is not set and {other.name} has no punctuations"
-    return State(side.name, "rows", note=note, mends=(side.mend_window, other.mend_punctuations))
+    no_window = (
+        f"{side.window_field} is not set and" if able.window else f"preset {preset} has no windows and"
+    )
+    no_purge = f"{other.name} has no punctuations" if able.purge else "does not purge"
+    if able.window and not able.purge:
+        no_purge = f"preset {preset} does not purge"
+    mends = [side.mend_window] if able.window else []
+    if not other.punctuated and able.purge:
+        mends.append(other.mend_punctuations)
+    elif not able.purge and other.punctuated:
+        mends.append(f"set join.preset: {Preset.AUTO}")
+    return State(side.name, "rows", note=f"since {no_window} {no_purge}", mends=tuple(mends))
 
 
-def _groups(left: _Input, right: _Input) -> State:
+def _groups(left: _Input, right: _Input, preset: Preset) -> State:
     bounds, notes, mends = [], [], []
+    early = PRESETS[preset].propagate is Propagation.EARLY
     if left.punctuated and right.punctuated:
         bounds.append(Bound((left.name, right.name), left.on))
     for side, other in ((left, right), (right, left)):
         if not side.punctuated:
             mends.append(side.mend_punctuations)
+        elif not early:
+            if not other.punctuated:
+                notes.append(
+                    f"since preset {preset} announces what both close and {other.name} closes nothing"
+                )
         elif other.preserved:
             notes.append(
                 f"since {other.name} rows are results even without a partner "
@@ -181,7 +202,7 @@ def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
     kinds = [pipeline.streams[side.name].columns[column].kind for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
     size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
-    return State(side.name, "closed keys", note=f"remembered until a range holds them, {size}")
+    return State(side.name, _KEYS, note=f"remembered until a range holds them, {size}")
 
 
 def _possessive(name: str) -> str:

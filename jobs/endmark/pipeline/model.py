@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.joins.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.steps import Aggregate, Join, Lookup, Tables
@@ -13,7 +14,7 @@ from endmark.types import ColumnType, JoinType
 
 
 class Pipeline(Model):
-    """A whole pipeline: two streams, one lookup on one of them, their join and a closing group-by.
+    """A whole pipeline: two streams, one lookup on one of them, their join and maybe a closing group-by.
 
     State that nothing ever frees is refused, unless `unbounded_state` says `allow`.
     """
@@ -23,7 +24,7 @@ class Pipeline(Model):
     relations: Annotated[dict[Name, Relation], Field(min_length=1, max_length=1)]
     lookup: Lookup
     join: Join
-    aggregate: Aggregate
+    aggregate: Aggregate | None = None
     tables: Tables = Tables()
     unbounded_state: Literal["refuse", "allow"] = "refuse"
 
@@ -43,7 +44,8 @@ class Pipeline(Model):
             raise ValueError(f"streams: topic {topics[0]!r} is named twice")
         self._check_lookup()
         self._check_join()
-        self._check_aggregate()
+        if self.aggregate is not None:
+            self._check_aggregate(self.aggregate)
         self._check_names()
         return self
 
@@ -58,6 +60,7 @@ class Pipeline(Model):
             require_column(stream.columns, name, "lookup.key", relation.columns[known])
 
     def _check_join(self) -> None:
+        _ = self.join.policy  # which refuses what the preset has no use for
         for name in self.join.on:
             self._check_key(name)
         for side in self.sides:
@@ -83,10 +86,10 @@ class Pipeline(Model):
                 "it long, string or decimal(18,2) in both streams"
             )
 
-    def _check_aggregate(self) -> None:
-        if set(self.aggregate.by) != set(self.join.on):
+    def _check_aggregate(self, aggregate: Aggregate) -> None:
+        if set(aggregate.by) != set(self.join.on):
             raise ValueError(
-                f"aggregate.by: {_listed(self.aggregate.by)} is not the join key {_listed(self.join.on)}; "
+                f"aggregate.by: {_listed(aggregate.by)} is not the join key {_listed(self.join.on)}; "
                 "only the join key is closed by punctuations"
             )
         if not any(stream.punctuated_on for stream in self.streams.values()):
@@ -94,7 +97,15 @@ class Pipeline(Model):
                 "aggregate.by: no stream has `punctuated_on`, so no group would ever close; "
                 f"set streams.<name>.punctuated_on: [{', '.join(self.join.on)}]"
             )
-        for name, measure in self.aggregate.measures.items():
+        if self.join.policy.propagate is Propagation.NEVER:
+            able = [
+                preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER
+            ]
+            raise ValueError(
+                f"aggregate: preset {self.join.preset} announces no key, so no group would ever close; "
+                f"leave it out, or choose join.preset: {', '.join(able)}"
+            )
+        for name, measure in aggregate.measures.items():
             if measure.column is not None:
                 self._check_measure(f"aggregate.measures.{name}", measure.column)
 
@@ -111,7 +122,7 @@ class Pipeline(Model):
 
     def _check_names(self) -> None:
         pair = [*self.side_columns(self.join.left), *self.side_columns(self.join.right)]
-        group = [*self.aggregate.by, *self.aggregate.measures]
+        group = [*self.aggregate.by, *self.aggregate.measures] if self.aggregate is not None else []
         for table, columns in (("results", pair), ("groups", group)):
             seen: dict[str, str] = {}
             for name in columns:  # Spark and Delta do not tell capitals from small letters
@@ -150,7 +161,9 @@ class Pipeline(Model):
         return self.pair_columns()
 
     def group_columns(self) -> dict[str, ColumnType]:
-        """Columns of the groups table: the group key, then the measures."""
+        """Columns of the groups table: the group key, then the measures; none without an aggregate."""
+        if self.aggregate is None:
+            return {}
         keys = self.streams[self.join.left].columns
         columns = {name: keys[name] for name in self.aggregate.by}
         for name, measure in self.aggregate.measures.items():

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.joins.presets import Policy, Preset, policy
 from endmark.pipeline.fields import Duration, Model, Name, Names
 from endmark.types import JoinType
 
@@ -30,9 +31,11 @@ class Window(Model):
 
 
 class Join(Model):
-    """PWJoin of two streams on columns that both have.
+    """Join of two streams on columns that both have.
 
     `where` is an SQL condition that pairs must also meet, over columns named as in the results table.
+    `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
+    allows. In each of the job's buckets, `purge_every` punctuations of a stream make a purge.
     """
 
     left: Name
@@ -41,6 +44,18 @@ class Join(Model):
     type: JoinType = JoinType.INNER
     where: Annotated[str, Field(min_length=1)] | None = None
     window: Window = Window()
+    preset: Preset = Preset.AUTO
+    purge_every: Annotated[int, Field(ge=1)] = 1
+
+    @property
+    def policy(self) -> Policy:
+        """What the preset makes of it.
+
+        Raises:
+            ConfigError: the preset has no use for something that is set.
+        """
+        windowed = self.window != Window()
+        return policy(self.preset, windowed=windowed, purge_every=self.purge_every, prefix="join.")
 
 
 class Measure(Model):

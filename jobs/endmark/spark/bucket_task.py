@@ -22,6 +22,7 @@ from endmark.state.segment import merge_sorted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from endmark.joins.presets import Policy
     from endmark.joins.residual import Residual
     from endmark.joins.side import SideState
     from endmark.spark.streams import GroupPlan, StreamPlan
@@ -41,6 +42,7 @@ class BucketPlan:
     right: StreamPlan
     kind: JoinType
     residual: Residual | None
+    policy: Policy
     group: GroupPlan | None
 
 
@@ -64,6 +66,7 @@ class BucketTask:
             store,
             kind=plan.kind,
             residual=plan.residual,
+            policy=plan.policy,
             restored=restored.join if restored is not None else None,
         )
         self._groups: ClosingAggregate | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from endmark.errors import ConfigError
+from endmark.joins.presets import Preset, policy
 from endmark.joins.side import SideSpec
 from endmark.spark import channels
 from endmark.spark.bucket_task import BucketPlan
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from endmark.joins.residual import Residual
 
+_Name = TypeVar("_Name", bound=StrEnum)
 _ONE_VALUE_ONE_KEY = (
     pa.types.is_integer,
     pa.types.is_boolean,
@@ -40,7 +43,7 @@ _ONE_VALUE_ONE_KEY = (
 )
 
 
-def stream_join(
+def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     left: DataFrame,
     right: DataFrame,
     *,
@@ -49,6 +52,8 @@ def stream_join(
     where: str | None = None,
     time: str,
     window: timedelta | None,
+    preset: str = "auto",
+    purge_every: int = 1,
     cache_name: str,
 ) -> DataFrame:
     """Join of two streaming DataFrames on columns of equal type, within a window of event time.
@@ -63,12 +68,16 @@ def stream_join(
         where: an SQL condition over the prefixed columns of both sides that joined rows must also meet.
         time: timestamp column of both frames. No nulls.
         window: how long a row of either side stays joinable; `None` is for ever.
+        preset: what frees state, by the name of a paper's join; `auto` does all that the rest allows.
+        purge_every: so many punctuations of a frame make a purge of the other's rows.
         cache_name: directory, below the machine's temporary one, for local copies of segments.
 
     Raises:
-        ConfigError: a column, the type of the join or the condition is not what it must be.
+        ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
     """
-    kind = _join_type(how)
+    kind = _one_of(JoinType, how, "how")
+    chosen = _one_of(Preset, preset, "preset")
+    rules = policy(chosen, windowed=window is not None, purge_every=purge_every)
     frames = {"left": left, "right": right}
     shown = {name: _prefixed(name, frame) for name, frame in frames.items()}
     schemas = {name: to_arrow_schema(fields, timezone="UTC") for name, fields in shown.items()}
@@ -81,7 +90,7 @@ def stream_join(
         frame.mapInArrow(_PackRows(plans[name], buckets).__call__, channels.PACKED_DDL)
         for name, frame in frames.items()
     ]
-    plan = BucketPlan(plans["left"], plans["right"], kind, _residual(schemas, where), None)
+    plan = BucketPlan(plans["left"], plans["right"], kind, _residual(schemas, where), rules, None)
     joined = (
         packed[0]
         .union(packed[1])
@@ -101,11 +110,11 @@ def _residual(schemas: dict[str, pa.Schema], where: str | None) -> Residual | No
     return None if where is None else Residual.of(where, pair)
 
 
-def _join_type(how: str) -> JoinType:
+def _one_of(known: type[_Name], value: str, argument: str) -> _Name:
     try:
-        return JoinType(how)
+        return known(value)
     except ValueError as error:
-        raise ConfigError(f"how: {how!r} is not one of {', '.join(JoinType)}") from error
+        raise ConfigError(f"{argument}: {value!r} is not one of {', '.join(known)}") from error
 
 
 def _prefixed(name: str, frame: DataFrame) -> StructType:

@@ -83,7 +83,9 @@ def build(
             Lookup(looked_up, pipeline.lookup.relation, lookup, buckets).__call__, channels.PACKED_DDL
         )
     )
-    bucket = BucketPlan(left, right, pipeline.join.type, residual(pipeline), group_plan(pipeline))
+    bucket = BucketPlan(
+        left, right, pipeline.join.type, residual(pipeline), pipeline.join.policy, group_plan(pipeline)
+    )
     processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 

@@ -93,7 +93,9 @@ def _lookup_key(pipeline: Pipeline) -> KeySpec:
     )
 
 
-def group_plan(pipeline: Pipeline) -> GroupPlan:
+def group_plan(pipeline: Pipeline) -> GroupPlan | None:
+    if pipeline.aggregate is None:
+        return None
     columns = pipeline.group_columns()
     measures = [
         MeasureSpec(

@@ -40,12 +40,13 @@ class Target:
 
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
-    """The four tables of a pipeline."""
+    """The four tables of a pipeline, three without an aggregate."""
     names = pipeline.tables
     results, groups = arrow_schema(pipeline.result_columns()), arrow_schema(pipeline.group_columns())
+    aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups, "groups_closed_total")]
     return [
         Target(channels.RESULTS, warehouse / names.results, results, "join_results_total"),
-        Target(channels.GROUPS, warehouse / names.groups, groups, "groups_closed_total"),
+        *(aggregated if pipeline.aggregate is not None else []),
         Target(
             channels.DEAD_LETTERS,
             warehouse / names.dead_letters,

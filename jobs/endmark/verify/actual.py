@@ -20,11 +20,12 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     """Make `actual_results`, `actual_groups`, `actual_dead_letters` and `actual_violations`.
 
     A table that does not exist has no rows. Returns, per table, what is wrong with its columns, or None; a
-    table with other columns than it should have is not read.
+    table with other columns than it should have is not read. There are no groups without an aggregate.
     """
+    groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
     schemas = {
         "results": {column: str(kind) for column, kind in pipeline.result_columns().items()},
-        "groups": {column: str(kind) for column, kind in pipeline.group_columns().items()},
+        **({"groups": groups} if groups else {}),
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
     }

@@ -110,14 +110,14 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
 def compare_tables(
     session: Session, pipeline: Pipeline, problems: dict[str, str | None]
 ) -> list[TableComparison]:
-    """Compare the four tables; `problems` says what was wrong with their columns."""
+    """Compare all tables there are; `problems` says what was wrong with their columns."""
     compared = {
         "results": list(pipeline.result_columns()),
         "groups": list(pipeline.group_columns()),
         "dead_letters": ["topic", "partition", "offset", "value"],
         "violations": ["topic", "partition", "offset", "reason", "event_time"],
     }
-    return [_compare(session, table, columns, problems[table]) for table, columns in compared.items()]
+    return [_compare(session, table, compared[table], problem) for table, problem in problems.items()]
 
 
 def _compare(session: Session, table: str, columns: list[str], problem: str | None) -> TableComparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Measure, Pipeline
+from endmark.pipeline import Aggregate, Measure, Pipeline
 from endmark.verify.closed import close_keys, within
 from endmark.verify.join import join
 from endmark.verify.relation import lookup_key
@@ -59,6 +59,9 @@ LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY
 WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT reached FROM progress WHERE stream = ?))
 """
 
+# Presets by which a group is final only when both streams have closed it.
+_BY_BOTH_ALONE = ("pjoin", "mjoin")
+
 _GROUPS = """
 CREATE TABLE expected_groups AS
 SELECT $by, $measures FROM (SELECT *, $found_key FROM expected_results) SEMI JOIN final USING ($key)
@@ -67,7 +70,7 @@ GROUP BY $key
 
 
 def expect(session: Session, pipeline: Pipeline) -> None:
-    """From the tables of `classify` and `load_relation`, make `expected_<table>` for all four tables.
+    """From the tables of `classify` and `load_relation`, make `expected_<table>` for every table.
 
     Also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, those that
     enter the join.
@@ -89,7 +92,8 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     join(session, pipeline)
     for side in both_sides(pipeline):
         _close(session, pipeline, side)
-    _group(session, pipeline)
+    if pipeline.aggregate is not None:
+        _group(session, pipeline, pipeline.aggregate)
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -113,16 +117,19 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
 def _close(session: Session, pipeline: Pipeline, side: Side) -> None:
     session.run(
         _FINAL,
-        [side.other_preserved, microseconds(side.window), side.other],
+        [
+            side.other_preserved or pipeline.join.preset in _BY_BOTH_ALONE,
+            microseconds(side.window),
+            side.other,
+        ],
         other_closed=name(f"closed_{side.other}"),
         **stream_names(pipeline, side.stream),
     )
 
 
-def _group(session: Session, pipeline: Pipeline) -> None:
+def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
     measures = [
-        f"{_measure(pipeline, measure)} AS {name(column)}"
-        for column, measure in pipeline.aggregate.measures.items()
+        f"{_measure(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
     ]
     shown = pipeline.result_columns()
     found_key = []
@@ -131,7 +138,7 @@ def _group(session: Session, pipeline: Pipeline) -> None:
         found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
     session.run(
         _GROUPS,
-        by=", ".join(f"{name(key_column(column))} AS {name(column)}" for column in pipeline.aggregate.by),
+        by=", ".join(f"{name(key_column(column))} AS {name(column)}" for column in aggregate.by),
         measures=", ".join(measures),
         found_key=", ".join(found_key),
         key=names([key_column(column) for column in pipeline.join.on]),
