@@ -33,8 +33,13 @@ CATALOGUE: dict[str, str] = {
     "state_rows": "Live rows in operator state.",
     "state_bytes": "Bytes of operator state, dead rows included.",
     "state_segments": "Segments in operator state.",
-    "pending_punctuations": "Punctuations that wait for their stream's last live rows.",
+    "pending_punctuations": "Punctuations not announced yet: they wait for the `window` of their last rows, "
+    "or for a `closing` by the other stream.",
     "closed_keys": "Keys remembered as closed.",
+    "progress_event_time_seconds": "Event time that no row to come is older than, in Unix seconds.",
+    "progress_behind_seconds": "How far that is behind the newest row of the stream, lateness included.",
+    "partition_behind_seconds": "How far a partition's newest row is behind that of its stream.",
+    "silent_partitions": "1 for each partition without a row so far, which holds progress back.",
     "profile_seconds_total": "Seconds that Python spent in tasks, summed over them, by phase: `read` waits "
     "for Kafka's records, `shuffle` for what other tasks packed, `hand_over` for Spark to take rows; "
     "`lookup` includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not in it.",

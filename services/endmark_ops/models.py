@@ -65,6 +65,31 @@ class Total(BaseModel):
     samples: list[Sample]
 
 
+class Holder(BaseModel):
+    """The partition that holds a stream's time back; `behind_seconds` is null while it has shown no row."""
+
+    partition: int
+    behind_seconds: float | None
+
+
+class PendingPunctuations(BaseModel):
+    """Punctuations not announced yet, and what they wait for: `window` or `closing`."""
+
+    waits_for: str
+    punctuations: int
+
+
+class StreamProgress(BaseModel):
+    """How far a stream's time has come; `event_time` is null until every partition has shown a row."""
+
+    stream: str
+    event_time: float | None
+    behind_seconds: float | None = Field(description="of the stream's newest row, lateness included")
+    held_by: Holder | None
+    pending: list[PendingPunctuations]
+    sentence: str
+
+
 class Status(BaseModel):
     """The pipeline as of `now`. `state` is `stale` when a running job committed nothing for too long."""
 
@@ -75,6 +100,7 @@ class Status(BaseModel):
     run: RunInfo | None
     last_batch: LastBatch | None
     lag_records: float | None = Field(description="records in Kafka that the last batch had not read yet")
+    progress: list[StreamProgress]
     totals: list[Total]
 
 

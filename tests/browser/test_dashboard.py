@@ -155,6 +155,12 @@ def test_figures_follow_new_batches(running_job: Job, page: Page) -> None:
     expect(page.locator("#totals tr").filter(has_text="groups_closed_total")).to_contain_text("1,353")
 
 
+def test_view_says_what_time_waits_for(running_job: Job, page: Page) -> None:
+    """One sentence a stream, kept current."""
+    lines = page.get_by_role("list", name="Progress of event time").get_by_role("listitem")
+    expect(lines).to_contain_text(["bids: partition 1 is 40 s behind", "items: waits for partition 2"])
+
+
 def test_legend_shows_the_batch_under_the_cursor(running_job: Job, page: Page) -> None:
     """Pointing at a chart puts the values of that moment into the legends of all charts."""
     expect(page.locator("#batch")).to_have_text("#119")

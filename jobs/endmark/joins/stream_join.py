@@ -123,6 +123,11 @@ class StreamJoin:
     def output(self) -> BatchOutput:
         return self._output
 
+    def waits_for(self, side: SideState) -> str:
+        """What the punctuations of a side wait for that are pending: a `window` or a `closing`."""
+        opposite = self.right if side is self.left else self.left
+        return "closing" if opposite.preserved or side.spec.window is None else "window"
+
     def final(self, keys: Keys) -> Bools:
         """Which keys are announced: no further result can have them. To be asked between two batches."""
         return final(self.left, self.right, keys, self._policy.propagate)

@@ -15,6 +15,7 @@ from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
 from endmark.spark import channels
+from endmark.spark.progress import progress_samples
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
@@ -111,7 +112,8 @@ class BucketTask:
             closed_groups = closed.num_rows
             if closed_groups:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
-        yield channels.METRICS, json.dumps({"samples": self._samples(closed_groups)}).encode()
+        report = {"samples": self._samples(closed_groups), "alike": self._progress()}
+        yield channels.METRICS, json.dumps(report).encode()
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
@@ -155,6 +157,9 @@ class BucketTask:
             newest=newest,
         )
 
+    def _progress(self) -> Samples:
+        return progress_samples(self._join.left) | progress_samples(self._join.right)
+
     def _samples(self, closed_groups: int) -> Samples:
         output = self._join.output
         samples: Counter[str] = Counter()
@@ -169,8 +174,10 @@ class BucketTask:
         for side in (self._join.left, self._join.right):
             labels = {"operator": "join", "stream": side.spec.name}
             samples.update(_state_samples(side.rows, labels))
-            samples[sample("pending_punctuations", stream=side.spec.name)] += side.pending.rows
             samples[sample("closed_keys", stream=side.spec.name)] += side.closed.rows
+            samples[
+                sample("pending_punctuations", stream=side.spec.name, waits_for=self._join.waits_for(side))
+            ] += side.pending.rows
         if self._groups is not None:
             samples.update(_state_samples(self._groups.groups, {"operator": "aggregate", "stream": "groups"}))
             samples[sample("groups_closed_total")] += closed_groups

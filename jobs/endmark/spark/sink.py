@@ -65,7 +65,10 @@ class Sink:
         for report in reports:
             for topic, ends in report.get("offsets", {}).items():
                 offsets.setdefault(topic, {}).update(ends)
-        return add(report["samples"] for report in reports), offsets
+        samples = add(report["samples"] for report in reports)
+        for report in reports:
+            samples |= report.get("alike", {})
+        return samples, offsets
 
     def _write(self, packed: DataFrame, table: Target, batch_id: int) -> float:
         """Append the table's rows; returns the seconds it took."""

@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from endmark.metrics import CATALOGUE, Samples
 from endmark_ops import health
 from endmark_ops.models import LastBatch, RunInfo, Sample, Status, Total
+from endmark_ops.progress import stream_progress
 from endmark_ops.routes.dependencies import UNREADABLE, Source, StaleSeconds
 from endmark_ops.source import Run, Snapshot
 from endmark_ops.totals import by_name
@@ -26,6 +27,7 @@ def status(source: Source, stale_seconds: StaleSeconds) -> Status:
         run=_run(snapshot.run, snapshot.now) if snapshot.run else None,
         last_batch=_last_batch(snapshot),
         lag_records=sum(lag) if lag else None,
+        progress=stream_progress(totals),
         totals=_totals(totals),
     )
 

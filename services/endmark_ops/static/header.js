@@ -1,6 +1,6 @@
 // The header, the problem banner and the empty state.
 
-import { byId, setText } from "./dom.js";
+import { byId, element, setText } from "./dom.js";
 import { NONE, ago, duration } from "./format.js";
 
 const EMPTY = {
@@ -22,6 +22,14 @@ export function showHeader(status) {
   setText(byId("batch"), batch ? `#${batch.batch_id}` : NONE);
   setText(byId("age"), batch ? ago(batch.age_seconds) : NONE);
   setText(byId("empty-text"), EMPTY[status.state]);
+}
+
+/** One sentence a stream: what its time waits for. */
+export function showProgress({ progress }) {
+  const list = byId("progress");
+  while (list.children.length > progress.length) list.lastChild.remove();
+  while (list.children.length < progress.length) list.append(element("li", {}));
+  progress.forEach(({ sentence }, i) => setText(list.children[i], sentence));
 }
 
 export function showState(state) {

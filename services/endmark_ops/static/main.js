@@ -4,7 +4,7 @@ import { ApiError, fetchBatches, fetchStatus } from "./api.js";
 import { Chart } from "./charts.js";
 import { byId, setText } from "./dom.js";
 import { duration } from "./format.js";
-import { showHeader, showPipelineProblem, showProblem, showState } from "./header.js";
+import { showHeader, showPipelineProblem, showProblem, showProgress, showState } from "./header.js";
 import { History, LIMIT } from "./history.js";
 import { PANELS } from "./panels.js";
 import { createTiles } from "./tiles.js";
@@ -31,6 +31,7 @@ function draw(status, changed) {
   const span = duration(history.last.committed_at - batches[0].committed_at);
   setText(byId("window"), batches.length > 1 ? `The last ${batches.length} batches, ${span}` : "The first batch");
   for (const chart of charts) chart.update();
+  showProgress(status);
   updateTotals(status.totals);
 }
 

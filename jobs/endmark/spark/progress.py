@@ -1,0 +1,30 @@
+"""How far the time of a stream has come, and which partitions hold it back, as samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from endmark.joins.side import NEVER
+from endmark.metrics import Samples, sample
+
+if TYPE_CHECKING:
+    from endmark.joins.side import SideState
+
+_SECOND = 1_000_000
+
+
+def progress_samples(side: SideState) -> Samples:
+    """Every bucket says the same of these, since each keeps the newest time of all partitions."""
+    stream, samples = side.spec.name, Samples()
+    newest = max(side.newest.values(), default=NEVER)
+    for partition in range(side.spec.partitions):
+        labels = {"stream": stream, "partition": str(partition)}
+        if partition in side.newest:
+            behind = (newest - side.newest[partition]) / _SECOND
+            samples[sample("partition_behind_seconds", **labels)] = behind
+        else:
+            samples[sample("silent_partitions", **labels)] = 1
+    if side.progress != NEVER:
+        samples[sample("progress_event_time_seconds", stream=stream)] = side.progress / _SECOND
+        samples[sample("progress_behind_seconds", stream=stream)] = (newest - side.progress) / _SECOND
+    return samples

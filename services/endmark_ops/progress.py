@@ -1,0 +1,71 @@
+"""How far each stream's time has come and what it waits for, read from the totals and said in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from endmark_ops.models import Holder, PendingPunctuations, StreamProgress
+from endmark_ops.totals import LabelledValue, by_name
+
+_FROM_HERE_WHOLE = 10.0
+_WAITS_FOR = {
+    "window": "for their last rows to leave the window",
+    "closing": "for the other stream to close their keys",
+}
+
+
+def stream_progress(totals: Mapping[str, float]) -> list[StreamProgress]:
+    """One entry for each stream of which the last batch said anything, by name."""
+    found = by_name(totals)
+    behind = found.get("partition_behind_seconds", [])
+    silent = found.get("silent_partitions", [])
+    streams = sorted({labels["stream"] for labels, _ in behind + silent})
+    return [_of_stream(stream, found) for stream in streams]
+
+
+def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamProgress:
+    def own(name: str) -> list[LabelledValue]:
+        return [pair for pair in found.get(name, []) if pair[0].get("stream") == stream]
+
+    def only(name: str) -> float | None:
+        return next((value for _, value in own(name)), None)
+
+    held_by = _holder(own("silent_partitions"), own("partition_behind_seconds"))
+    pending = [
+        PendingPunctuations(waits_for=labels.get("waits_for", ""), punctuations=int(value))
+        for labels, value in own("pending_punctuations")
+        if value
+    ]
+    return StreamProgress(
+        stream=stream,
+        event_time=only("progress_event_time_seconds"),
+        behind_seconds=only("progress_behind_seconds"),
+        held_by=held_by,
+        pending=pending,
+        sentence=f"{stream}: {'; '.join([_said(held_by), *map(_waiting, pending)])}",
+    )
+
+
+def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder | None:
+    """The partition that time waits for: one without a row, else the one whose rows are oldest."""
+    if silent:
+        return Holder(partition=min(int(labels["partition"]) for labels, _ in silent), behind_seconds=None)
+    seconds, partition = max((value, -int(labels["partition"])) for labels, value in behind)
+    return Holder(partition=-partition, behind_seconds=seconds) if seconds > 0 else None
+
+
+def _said(holder: Holder | None) -> str:
+    if holder is None:
+        return "no partition holds time back"
+    if holder.behind_seconds is None:
+        return f"waits for partition {holder.partition}, which has shown no row yet"
+    seconds = holder.behind_seconds
+    written = f"{seconds:,.0f}" if seconds >= _FROM_HERE_WHOLE else f"{seconds:.1f}"
+    return f"partition {holder.partition} is {written} s behind"
+
+
+def _waiting(pending: PendingPunctuations) -> str:
+    count = pending.punctuations
+    return f"{count:,} {'punctuation waits' if count == 1 else 'punctuations wait'} " + _WAITS_FOR.get(
+        pending.waits_for, "for what this version does not know"
+    )
