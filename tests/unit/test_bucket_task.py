@@ -4,105 +4,20 @@ from __future__ import annotations
 
 import gc
 import json
-from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from endmark.errors import ConfigError
-from endmark.metrics import add, parse
 from endmark.pipeline import Pipeline
 from endmark.spark.streams import ddl, residual
 from endmark.spark.tables import Target
 from endmark.state.segment import Segment
-from support.bucket_tasks import BUCKETS, BucketTasks, Located, Tables
-
-SALE = {"day": "date", "shop": "string", "price": "decimal(18,2)", "card": "long", "at": "timestamp"}
-OFFER = {"shop": "string", "day": "date", "least": "decimal(18,2)", "at": "timestamp"}
-MEASURES = {"rows": "count", "top": {"max": "sales.price"}}
-DOCUMENT: dict[str, Any] = {
-    "name": "shops",
-    "streams": {
-        "offers": {
-            "topic": "offers",
-            "columns": OFFER,
-            "event_time": {"column": "at"},
-            "punctuated_on": ["day", "shop"],
-        },
-        "sales": {
-            "topic": "sales",
-            "columns": SALE,
-            "event_time": {"column": "at"},
-            "punctuated_on": ["shop", "day"],
-        },
-    },
-    "relations": {
-        "cards": {
-            "url": "sqlite://",
-            "table": "cards",
-            "key": "card",
-            "columns": {"card": "long", "bank": "string"},
-        }
-    },
-    "lookup": {"stream": "sales", "relation": "cards", "key": "card"},
-    "join": {
-        "left": "offers",
-        "right": "sales",
-        "on": ["shop", "day"],
-        "type": "full",
-        "where": "sales_price >= offers_least and cards_bank <> 'none'",
-    },
-    "aggregate": {"by": ["day", "shop"], "measures": MEASURES},
-}
-MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
-CARDS = [(1, "b1"), (2, "b2")]
-
-
-class Shops:
-    """The pipeline with one partition a stream."""
-
-    def __init__(self, directory: Path, measures: dict[str, Any] | None = None, **join: Any) -> None:
-        aggregate = {"by": ["day", "shop"], "measures": measures or MEASURES}
-        changed = {"join": DOCUMENT["join"] | join, "aggregate": aggregate}
-        self._tasks = BucketTasks(Pipeline.model_validate(DOCUMENT | changed), CARDS, 1, directory)
-        self._ends: Counter[str] = Counter()
-
-    @property
-    def reports(self) -> list[dict[str, Any]]:
-        return self._tasks.reports
-
-    def batch(self, **records: list[dict[str, Any]]) -> Tables:
-        """Rows by channel that come of records by stream."""
-        located: list[Located] = []
-        for topic, values in records.items():
-            for value in values:
-                located.append((topic, 0, self._ends[topic], json.dumps(value).encode()))
-                self._ends[topic] += 1
-        return self._tasks.batch(located)
-
-
-def offer(shop: str, day: int, least: str) -> dict[str, Any]:
-    return {"shop": shop, "day": f"2026-01-{day:02}", "least": least, "at": "2026-01-01T00:00:00Z"}
-
-
-def seconds(time: int) -> str:
-    return f"2026-01-01T00:00:{time:02}Z"
-
-
-def over(shop: str, day: int) -> dict[str, Any]:
-    return {"$punctuation": {"shop": {"equals": shop}, "day": {"equals": f"2026-01-{day:02}"}}}
-
-
-def sales(*rows: tuple[str, int, str, int]) -> list[dict[str, Any]]:
-    return [
-        {"day": f"2026-01-{day:02}", "shop": shop, "price": price, "card": card, "at": "2026-01-01T00:00:00Z"}
-        for shop, day, price, card in rows
-    ]
+from support.bucket_tasks import BUCKETS, BucketTasks
+from support.shops import CARDS, DOCUMENT, Shops, offer, over, sales
 
 
 def test_composite_keys_and_decimals_from_end_to_end(tmp_path: Path) -> None:
@@ -201,69 +116,6 @@ def test_every_bucket_runs_in_every_batch(tmp_path: Path) -> None:
     packed = tasks.pack([("offers", 0, 0, b"{")])
 
     assert {row["bucket"] for row in packed} == set(BUCKETS.labels)
-
-
-def test_every_batch_says_where_its_time_went(tmp_path: Path) -> None:
-    """By phase, and no more in all than passed: every part here runs in this one process."""
-    shops = Shops(tmp_path)
-    for day in (1, 2):
-        started = perf_counter()
-        shops.batch(
-            offers=[offer("north", day, "2.50"), over("north", day)],
-            sales=[*sales(("north", day, "2.50", 1)), over("north", day)],
-        )
-        passed = perf_counter() - started
-
-        spent: Counter[str] = Counter()
-        for report in shops.reports:
-            for key, value in report["samples"].items():
-                name, labels = parse(key)
-                if name == "profile_seconds_total":
-                    spent[labels["phase"]] += value
-        measured = ["parse", "pack", "lookup", "unpack", "probe", "purge", "aggregate", "emit", "store"]
-        assert all(spent[phase] > 0 for phase in measured), spent
-        assert spent.total() <= passed
-
-
-def test_every_bucket_says_what_holds_time_back(tmp_path: Path) -> None:
-    """Each partition without a row, how far the others are behind, and how far time has come with all."""
-    tasks = BucketTasks(Pipeline.model_validate(DOCUMENT), CARDS, 2, tmp_path)
-
-    def told(*records: tuple[int, int, int]) -> list[dict[str, float]]:
-        tasks.batch(
-            [
-                ("offers", partition, at, json.dumps(offer("north", 1, "1") | {"at": seconds(time)}).encode())
-                for partition, at, time in records
-            ]
-        )
-        return [report["alike"] for report in tasks.reports if "alike" in report]
-
-    first, second = "partition=0,stream=offers", "partition=1,stream=offers"
-    silent_sales = {f"silent_partitions{{partition={partition},stream=sales}}": 1 for partition in (0, 1)}
-    assert told((1, 0, 5)) == 2 * [
-        {f"silent_partitions{{{first}}}": 1, f"partition_behind_seconds{{{second}}}": 0} | silent_sales
-    ]
-    assert told((0, 0, 45)) == 2 * [
-        {
-            f"partition_behind_seconds{{{first}}}": 0,
-            f"partition_behind_seconds{{{second}}}": 40,
-            "progress_event_time_seconds{stream=offers}": MIDNIGHT + 5,
-            "progress_behind_seconds{stream=offers}": 40,
-        }
-        | silent_sales
-    ]
-
-
-@pytest.mark.parametrize(("kind", "waits_for"), [("inner", "window"), ("full", "closing")])
-def test_pending_punctuations_say_what_they_wait_for(tmp_path: Path, kind: str, waits_for: str) -> None:
-    """Beside a preserved side only that side's closing completes them."""
-    window = {"left": "1h", "right": "1h"}
-    shops = Shops(tmp_path, {"rows": "count"}, type=kind, window=window)
-
-    shops.batch(offers=[offer("north", 1, "2.50"), over("north", 1)])
-
-    waiting = add(report["samples"] for report in shops.reports)
-    assert waiting[f"pending_punctuations{{stream=offers,waits_for={waits_for}}}"] == 1
 
 
 def test_condition_is_checked_against_the_tables() -> None:
