@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class BucketTasks:
         stream_key = [f"{looked_up}_{column}" for column in pipeline.lookup.key]
         join = LookupJoin(reader, pages, stream_key, renamed)
         self.reports: list[dict[str, Any]] = []
-        self._lookup = Lookup(streams[looked_up], name, join, BUCKETS)
+        self._lookup = Lookup(streams[looked_up], name, join, BUCKETS, nullcontext)
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""

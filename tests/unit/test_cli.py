@@ -107,9 +107,10 @@ def test_missing_database(tmp_path: Path, url: str, says: str) -> None:
 
 def test_missing_broker(tmp_path: Path) -> None:
     """A broker that does not answer is named."""
-    columns = [sa.Column(name, sa.BigInteger) for name in ("seller_id", "name", "country", "rating")]
+    columns = [sa.Column(name, sa.Text) for name in ("name", "country")]
     engine = sa.create_engine(f"sqlite:///{tmp_path}/r.db")
-    sa.Table("sellers", sa.MetaData(), *columns).create(engine)
+    key, rating = sa.Column("seller_id", sa.Integer, primary_key=True), sa.Column("rating", sa.Double)
+    sa.Table("sellers", sa.MetaData(), key, *columns, rating).create(engine)
 
     ended = endmark(*run_arguments(tmp_path), ENDMARK_RELATION_URL=f"sqlite:///{tmp_path}/r.db")
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import gt, lt
+from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from endmark.types import Kind
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from endmark.relation.contract import KeyValues
+    from endmark.types import ColumnType
 
 Condition = sa.ColumnElement[bool]
 Bound = tuple[sa.BindParameter[Any], ...]
+Comparison = Callable[[Any, Any], Any]
+_DAY = "[0-9]" * 4 + ("-" + "[0-9]" * 2) * 2
+_TIME = " " + ":".join(["[0-9]" * 2] * 3) + "." + "[0-9]" * 6
 
 
 @dataclass(frozen=True)
@@ -49,45 +56,60 @@ class Source:
         return column.collate("BINARY") if name in self.exact else column
 
     def ordered(self, columns: Sequence[str]) -> sa.Select[Any]:
+        """Rows that have a key."""
         query = sa.select(*(sa.column(name) for name in columns)).select_from(sa.table(self.table))
-        return query.order_by(*(self.column(name) for name in self.key))
-
-    def bound(self, at: int) -> Bound:
-        return tuple(sa.bindparam(f"k{at}_{number}") for number in range(len(self.key)))
+        return query.where(*self.present()).order_by(*(self.column(name) for name in self.key))
 
     def present(self) -> list[Condition]:
         return [sa.column(name).is_not(None) for name in self.key]
 
+    def bound(self, at: int) -> Bound:
+        return tuple(sa.bindparam(f"k{at}_{number}") for number in range(len(self.key)))
+
     def equal(self, bound: Bound) -> list[Condition]:
         return [self.column(name) == value for name, value in zip(self.key, bound, strict=False)]
 
-    def beyond(self, bound: Bound, passes: Callable[[Any, Any], Any], or_equal: bool = False) -> Condition:
-        """Keys past a bound. Spelled out, since servers find no index for `(a, b) > (?, ?)`."""
+    def from_on(self, bound: Bound) -> Condition:
+        return self._past(bound, gt, ge)
+
+    def above(self, bound: Bound) -> Condition:
+        return self._past(bound, gt, gt)
+
+    def below(self, bound: Bound) -> Condition:
+        return self._past(bound, lt, lt)
+
+    def _past(self, bound: Bound, past: Comparison, last: Comparison) -> Condition:
+        """Column by column, since servers find no index for `(a, b) > (?, ?)`."""
+        how = [past] * (len(bound) - 1) + [last]
         steps = [
-            sa.and_(*self.equal(bound[:at]), passes(self.column(name), bound[at]))
+            sa.and_(*self.equal(bound[:at]), how[at](self.column(name), bound[at]))
             for at, name in enumerate(self.key)
         ]
-        return sa.or_(*steps, sa.and_(*self.equal(bound))) if or_equal else sa.or_(*steps)
+        if len(steps) == 1:
+            return steps[0]
+        # What the steps imply: for this SQLite walks its index in order; for an `OR` alone it sorts.
+        or_equal = ge if past is gt else le
+        return sa.and_(or_equal(self.column(self.key[0]), bound[0]), sa.or_(*steps))
 
 
 @lru_cache(maxsize=64)
 def first_key(source: Source, dialect: sa.Dialect) -> Statement:
     """The smallest key."""
-    return _compiled(_nth_key(source, 0).where(*source.present()), dialect)
+    return _compiled(_one(source.ordered(source.key)), dialect)
 
 
 @lru_cache(maxsize=64)
 def key_above(source: Source, dialect: sa.Dialect) -> Statement:
     """The smallest key above another."""
-    above = source.beyond(source.bound(0), gt)
-    return _compiled(_nth_key(source, 0).where(above), dialect)
+    above = source.above(source.bound(0))
+    return _compiled(_one(source.ordered(source.key).where(above)), dialect)
 
 
 @lru_cache(maxsize=64)
 def key_after(source: Source, rows: int, dialect: sa.Dialect) -> Statement:
     """The key of the row that is so many behind the first one of a key."""
-    low = source.beyond(source.bound(0), gt, or_equal=True)
-    return _compiled(_nth_key(source, rows).where(low), dialect)
+    low = source.from_on(source.bound(0))
+    return _compiled(_one(source.ordered(source.key).where(low), behind=rows), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -95,12 +117,12 @@ def rows_between(source: Source, shapes: tuple[tuple[bool, bool], ...], dialect:
     """All rows of ranges, whose lower and upper bounds, where they have one, are the keys in turn."""
     ranges, at = [], 0
     for has_low, has_high in shapes:
-        conditions = [] if has_low else source.present()
+        conditions: list[Condition] = [sa.true()]
         if has_low:
-            conditions.append(source.beyond(source.bound(at), gt, or_equal=True))
+            conditions.append(source.from_on(source.bound(at)))
             at += 1
         if has_high:
-            conditions.append(source.beyond(source.bound(at), lt))
+            conditions.append(source.below(source.bound(at)))
             at += 1
         ranges.append(sa.and_(*conditions))
     return _compiled(source.ordered(source.columns).where(sa.or_(*ranges)), dialect)
@@ -117,11 +139,35 @@ def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
     return _compiled(source.ordered(source.columns).where(condition), dialect)
 
 
-def _nth_key(source: Source, number: int) -> sa.Select[Any]:
-    # Numbers as text, since keys alone are bound.
-    one: sa.ColumnElement[int] = sa.literal_column("1")
-    skipped: sa.ColumnElement[int] = sa.literal_column(str(int(number)))
-    return source.ordered(source.key).limit(one).offset(skipped)
+@lru_cache(maxsize=64)
+def repeated_key(source: Source, dialect: sa.Dialect) -> Statement:
+    """A key of several rows, and of how many."""
+    key = [source.column(name) for name in source.key]
+    query = sa.select(*key, sa.func.count()).select_from(sa.table(source.table)).group_by(*key)
+    return _compiled(_one(query.having(sa.func.count() > _number(1), *source.present())), dialect)
+
+
+def odd_key(source: Source, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
+    """A key that SQLite holds in another spelling than the one it is asked for by."""
+    odd = [sa.not_(_spelt(sa.column(name), kinds[name].kind)) for name in source.key]
+    return _compiled(_one(source.ordered(source.key).where(sa.or_(*odd))), dialect)
+
+
+def _spelt(column: sa.ColumnElement[Any], kind: Kind) -> Condition:
+    stored = {Kind.LONG: "'integer'", Kind.BOOLEAN: "'integer'", Kind.DECIMAL: "'integer', 'real'"}
+    pattern = {Kind.DATE: _DAY, Kind.TIMESTAMP: _DAY + _TIME}.get(kind, "*")
+    types: sa.ColumnElement[str] = sa.literal_column("(" + stored.get(kind, "'text'") + ")")
+    like: sa.ColumnElement[str] = sa.literal_column(f"'{pattern}'")
+    return sa.and_(sa.func.typeof(column).op("IN")(types), column.op("GLOB")(like))
+
+
+def _one(query: sa.Select[Any], behind: int = 0) -> sa.Select[Any]:
+    return query.limit(_number(1)).offset(_number(behind))
+
+
+def _number(value: int) -> sa.ColumnElement[int]:
+    # As text, since keys alone are bound.
+    return sa.literal_column(str(int(value)))
 
 
 def _compiled(query: sa.Select[Any], dialect: sa.Dialect) -> Statement:

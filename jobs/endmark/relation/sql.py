@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -11,16 +12,21 @@ import sqlalchemy as sa
 from endmark.errors import ConfigError
 from endmark.relation import connection, queries
 from endmark.relation.contract import PageDirectory
+from endmark.relation.definition import columns_of, definition_of
+from endmark.relation.fitness import require_fit
 from endmark.relation.outage import Patience
 from endmark.relation.values import NotOfTypeError, from_driver, to_driver
 from endmark.types import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from endmark.pipeline import Relation
     from endmark.relation.contract import KeyRange, KeyValues
+    from endmark.relation.definition import Definition
     from endmark.relation.queries import Statement
+
+    T = TypeVar("T")
 
 # Ranges, and keys, of one statement: enough that round trips do not matter, few enough for every optimiser.
 RANGES_AT_ONCE = 16
@@ -88,22 +94,68 @@ class SqlRelation:
         yield self._range(low, None)
 
     def check(self) -> None:
-        """Fail early and clearly when the table or a column is not there.
+        """Fail early and clearly when the table cannot be read as declared.
 
         Raises:
-            ConfigError: naming what is missing and what there is.
+            ConfigError: naming what is wrong and what mends it.
             RelationUnreachableError: the database does not answer.
         """
-        inspector = self._patience.retried(lambda: sa.inspect(self._engine))
-        tables = self._patience.retried(inspector.get_table_names)
-        if self._relation.table not in tables:
+        there = self._required()
+        if self._sqlite:
+            odd = queries.odd_key(self._source, self._relation.columns, self._dialect)
+            for key in self._fetch(odd, []):
+                raise ConfigError(
+                    f"{self._name}: key {self._spelt(key)} is stored as no {self._key_kinds} would be, so it "
+                    "would never be found; write dates as 2026-01-31, times as 2026-01-31 23:59:59.000000"
+                )
+        if not there.is_unique(self.key):
+            for *repeated, times in self._fetch(queries.repeated_key(self._source, self._dialect), []):
+                raise ConfigError(
+                    f"{self._name}: key {self._spelt(repeated)} occurs {times} times, but a lookup needs a "
+                    "unique key; remove rows, or name more key columns"
+                )
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Around the reads of one batch, which waits for the database no longer than `retry` in all.
+
+        A table that was altered since the job began may be read if it still is as declared; none is while
+        it changes, since pages of two orders would not meet.
+
+        Raises:
+            ConfigError: the table is not as declared, or was altered since the batch began.
+        """
+        self._patience.renew()
+        before = self._required()
+        yield
+        after = self._patience.retried(lambda: self._asked(columns_of))
+        if changed := [name for name in self._relation.columns if before.columns[name] != after.get(name)]:
+            raise ConfigError(
+                f"{self._name}: column {', '.join(changed)} was altered while a batch read it, and the batch "
+                "was given up; start the job again"
+            )
+
+    def _required(self) -> Definition:
+        """The table's definition, which is as declared."""
+        there = self._patience.retried(lambda: self._asked(definition_of))
+        if not there.columns:
+            tables = self._patience.retried(lambda: sa.inspect(self._engine).get_table_names())
             raise ConfigError(
                 f"{self._name}: the database has no such table, only: {', '.join(tables) or 'none'}"
             )
-        columns = self._patience.retried(lambda: inspector.get_columns(self._relation.table))
-        there = [column["name"] for column in columns]
-        if missing := [name for name in self._relation.columns if name not in there]:
-            raise ConfigError(f"{self._name}: no column {', '.join(missing)}; there are {', '.join(there)}")
+        require_fit(self._relation, there, sqlite=self._sqlite)
+        return there
+
+    def _asked(self, ask: Callable[[sa.Connection, str], T]) -> T:
+        with self._engine.connect() as connected:
+            return ask(connected, self._relation.table)
+
+    def _spelt(self, key: Sequence[Any]) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in zip(self.key, key, strict=True))
+
+    @property
+    def _key_kinds(self) -> str:
+        return ", ".join(str(self._relation.columns[name]) for name in self.key)
 
     def _lower_keys(self, page_rows: int) -> Iterator[KeyValues]:
         """Lower keys of pages, as the driver gives and takes them; one short read of the index for each."""

@@ -48,7 +48,7 @@ def to_driver(column: pa.Array, kind: ColumnType, *, sqlite: bool) -> list[Any]:
     if sqlite and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
         column = column.cast(pa.string())
     if sqlite and kind.kind is Kind.DECIMAL:
-        column = column.cast(pa.float64())
+        column = column.cast(pa.string()).cast(pa.float64())
     values: list[Any] = column.to_pylist()
     return values
 
@@ -71,8 +71,9 @@ def _utc(column: pa.Array, kind: ColumnType) -> pa.Array:
 
 
 def _counted(column: pa.Array, kind: ColumnType) -> pa.Array:
-    decimals = column.cast(pa.float64()).cast(kind.arrow)
-    return _same(column, decimals.cast(pa.float64()), decimals, kind)
+    # By way of text, which is exact; Arrow's own conversion is off by a bit.
+    decimals = column.cast(pa.float64()).cast(pa.string()).cast(kind.arrow)
+    return _same(column, decimals.cast(pa.string()).cast(pa.float64()), decimals, kind)
 
 
 def _same(given: pa.Array, again: pa.Array, read: pa.Array, kind: ColumnType) -> pa.Array:

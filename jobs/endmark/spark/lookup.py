@@ -15,19 +15,29 @@ from endmark.spark.channels import Buckets, Packer, stream_channel
 from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from endmark.spark.streams import StreamPlan
 
+    Reading = Callable[[], AbstractContextManager[None]]
+
 
 class Lookup:
-    """For `mapInArrow` over packed rows: joins the rows of one stream, lets everything else pass."""
+    """For `mapInArrow` over packed rows: joins the rows of one stream, lets everything else pass.
 
-    def __init__(self, stream: StreamPlan, relation: str, join: LookupJoin, buckets: Buckets) -> None:
+    Args:
+        reading: entered around the reads of a batch.
+    """
+
+    def __init__(
+        self, stream: StreamPlan, relation: str, join: LookupJoin, buckets: Buckets, reading: Reading
+    ) -> None:
         self._stream = stream
         self._relation = relation
         self._join = join
         self._buckets = buckets
+        self._reading = reading
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         channel = stream_channel(channels.ROWS, self._stream.name)
@@ -40,7 +50,7 @@ class Lookup:
                     yield others
         packer = Packer()
         if arrived:
-            with profile.phase("lookup"):
+            with profile.phase("lookup"), self._reading():
                 rows = codec.concat(arrived)
                 output = self._join.resolve(rows)
             with profile.phase("pack"):

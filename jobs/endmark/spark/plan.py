@@ -75,13 +75,13 @@ def build(
         name: f"{pipeline.lookup.relation}_{name}" for name in relation.columns if name not in relation.key
     }
     stream_key = [f"{looked_up.name}_{name}" for name in pipeline.lookup.key]
-    lookup = LookupJoin(SqlRelation(relation), directory, stream_key, renamed)
+    reader = SqlRelation(relation)
+    join = LookupJoin(reader, directory, stream_key, renamed)
+    lookup = Lookup(looked_up, pipeline.lookup.relation, join, buckets, reader.batch)
     packed = (
         records.mapInArrow(Ingest(streams, buckets, directory).__call__, channels.PACKED_DDL)
         .repartition(len(buckets), "bucket")
-        .mapInArrow(
-            Lookup(looked_up, pipeline.lookup.relation, lookup, buckets).__call__, channels.PACKED_DDL
-        )
+        .mapInArrow(lookup.__call__, channels.PACKED_DDL)
     )
     bucket = BucketPlan(
         left, right, pipeline.join.type, residual(pipeline), pipeline.join.policy, group_plan(pipeline)

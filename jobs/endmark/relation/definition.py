@@ -1,0 +1,94 @@
+"""What a database says of a table: its columns' types, and the indexes that can find a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MYSQL_COLUMNS = """
+SELECT column_name, column_type, collation_name FROM information_schema.columns
+WHERE table_schema = DATABASE() AND table_name = :table ORDER BY ordinal_position
+"""
+# A column that is indexed by its beginning alone, or an expression, has no name here.
+_MYSQL_INDEXES = """
+SELECT index_name, non_unique = 0, CASE WHEN sub_part IS NULL THEN column_name END, NULL
+FROM information_schema.statistics
+WHERE table_schema = DATABASE() AND table_name = :table AND index_type = 'BTREE'
+ORDER BY index_name, seq_in_index
+"""
+# SQLite does not say how a column is compared, but how its index is.
+_SQLITE_COLUMNS = "SELECT name, upper(type), NULL FROM pragma_table_xinfo(:table) ORDER BY cid"
+_SQLITE_INDEXES = """
+SELECT l.name, l."unique", x.name, upper(x.coll)
+FROM pragma_index_list(:table) l, pragma_index_xinfo(l.name) x
+WHERE x.key AND NOT l.partial
+UNION ALL SELECT '', 1, name, 'BINARY' FROM pragma_table_xinfo(:table) WHERE pk AND upper(type) = 'INTEGER'
+    AND (SELECT count(*) FROM pragma_table_xinfo(:table) WHERE pk) = 1
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's type as the database writes it; SQLite's in capitals and without a collation."""
+
+    type: str
+    collation: str | None
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index by whole columns, and how SQLite compares each; None elsewhere."""
+
+    unique: bool
+    columns: tuple[str, ...]
+    collations: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A table; without columns there is none."""
+
+    columns: dict[str, Column]
+    indexes: tuple[Index, ...]
+
+    def finding(self, key: tuple[str, ...]) -> list[Index]:
+        """The indexes whose first columns are the key's, in the key's order."""
+        return [index for index in self.indexes if index.columns[: len(key)] == key]
+
+    def is_unique(self, key: tuple[str, ...]) -> bool:
+        """Whether an index sees to it that no two rows have one key."""
+        return any(index.unique and set(index.columns) <= set(key) for index in self.indexes)
+
+
+def columns_of(connection: sa.Connection, table: str) -> dict[str, Column]:
+    """The columns of a table; none if there is no such table."""
+    query = _SQLITE_COLUMNS if connection.dialect.name == "sqlite" else _MYSQL_COLUMNS
+    rows = connection.execute(sa.text(query), {"table": table})
+    return {name: Column(kind, collation) for name, kind, collation in rows}
+
+
+def definition_of(connection: sa.Connection, table: str) -> Definition:
+    query = _SQLITE_INDEXES if connection.dialect.name == "sqlite" else _MYSQL_INDEXES
+    rows = connection.execute(sa.text(query), {"table": table})
+    return Definition(columns_of(connection, table), tuple(_indexes(rows)))
+
+
+def _indexes(rows: Iterable[Any]) -> Iterable[Index]:
+    found: dict[str, list[Any]] = {}
+    for name, *column in rows:
+        found.setdefault(name, []).append(column)
+    for columns in found.values():
+        names, collations = [], []
+        for _, name, collation in columns:
+            if name is None:
+                break
+            names.append(name)
+            collations.append(collation)
+        # Part of a unique index says nothing about single keys.
+        unique = bool(columns[0][0]) and len(names) == len(columns)
+        yield Index(unique, tuple(names), tuple(collations))
