@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -129,10 +130,21 @@ class _World:
             else:
                 processed.append(line)
                 continue
-            expected.violations.append((stream.topic, line.partition, line.offset, reason, moment, "{}"))
+            broken = self._broken(before, line.key) if reason == "closed" else (None, None, None)
+            expected.violations.append(
+                (stream.topic, line.partition, line.offset, reason, moment, "{}", *broken)
+            )
         if self.pipeline.sides[side] != self.pipeline.lookup.stream:
             return processed
         return [line for line in processed if line.columns["seller_id"] in self.sellers]
+
+    def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:
+        """The first promise of one key by its name; of patterns, nothing is said here."""
+        by = [other for other in before if not other.columns and self._matches(other, key)]
+        if any(other.promise is not None for other in by):
+            return None, None, None
+        pattern = {name: {"equals": value} for name, value in zip(self.pipeline.join.on, key, strict=True)}
+        return json.dumps(pattern, sort_keys=True, default=str), by[0].partition, by[0].offset
 
     def _progress(self, side: int) -> datetime | None:
         newest = []

@@ -224,6 +224,9 @@ JUDGEMENT = [
     ("reason", pa.string()),
     ("event_time", pa.timestamp("us", "UTC")),
     ("record", pa.string()),
+    ("promise", pa.string()),
+    ("promise_partition", pa.int32()),
+    ("promise_offset", pa.int64()),
 ]
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from endmark.joins.side import SideInput, SideSpec
 from endmark.joins.stream_join import StreamJoin
+from endmark.punctuation.pattern import Equals
+from endmark.punctuation.punctuation import Punctuation
 from endmark.state import codec, manifest
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
@@ -66,9 +68,10 @@ def test_version_1_goes_on(tmp_path: Path) -> None:
 
     joined = sorted((row["left_key"], row["right_key"]) for piece in results for row in piece.to_pylist())
     assert joined == [(1, 1), (2, 2), (5, 5)]
-    assert [(one.side, one.rows.column(0).to_pylist()) for one in join.output.violations] == [
-        ("left", [6]),
-        ("right", [4]),
+    found = [(one.side, one.rows.column(0).to_pylist(), one.promises) for one in join.output.violations]
+    assert found == [
+        ("left", [6], [Punctuation.of("left", {"key": Equals(6)})]),
+        ("right", [4], [Punctuation.of("right", {"key": Equals(4)})]),
     ]
     assert join.output.announced is not None
     assert join.output.announced.column("key").to_pylist() == [2]

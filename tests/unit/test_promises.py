@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from endmark.joins.promises import Promises
+from endmark.joins.promises import UNKNOWN, Promises
 from endmark.punctuation.pattern import Anything, Between, Equals, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import Keys, KeySpec
@@ -49,8 +49,8 @@ def test_ever_more_of_a_column_takes_one_interval() -> None:
         one.add([promise(0, number, key=Between(high=number))])
         several.add([promise(0, number, key_0=Equals("a"), key_1=Between(high=number))])
 
-    assert written(one) == {"0": [{"key": {"between": {"to": 49}}}]}
-    assert written(several) == {"0": [{"key_0": {"equals": "a"}, "key_1": {"between": {"to": 49}}}]}
+    assert written(one) == {"0": [[49, {"key": {"between": {"to": 49}}}]]}
+    assert written(several) == {"0": [[49, {"key_0": {"equals": "a"}, "key_1": {"between": {"to": 49}}}]]}
     assert within(one, [-(2**63), 49, 50]) == [-(2**63), 49]
     assert several.contain(pairs(("a", 49), ("a", 50), ("b", 0))).tolist() == [True, False, False]
 
@@ -89,3 +89,47 @@ def test_everything_can_be_closed(pattern: Pattern) -> None:
     values = [-(2**63), 0, 2**63 - 1]
 
     assert within(promises, values) == within(restored, values) == values
+
+
+def test_the_promise_a_row_breaks_is_that_of_its_place() -> None:
+    """Of one column the interval so far, as of who widened it; a promise behind the row, one of another
+    partition and one that adds nothing are not named. It is the same over a restart."""
+    before, restored = longs(partitions=2), longs(partitions=2)
+    before.add(
+        [promise(0, 1, key=Between(1, 3)), promise(0, 2, key=Between(2, 3)), promise(1, 3, key=Between())]
+    )
+    restored.restore(written(before))
+    given = [promise(0, 9, key=Between(6, 9)), promise(0, 7, key=Between(4, 5))]
+    keys, partitions = Keys(np.array([2, 2, 2, 2, 7])), np.zeros(5, np.int64)
+
+    for promises in (before, restored):
+        broken = promises.broken(given, keys, partitions, np.array([5, 8, 7, 10, 9]))
+        assert [found and (found.patterns[0][1], found.origin) for found in broken] == [
+            (Between(1, 3), Origin(0, 1)),
+            (Between(1, 5), Origin(0, 7)),
+            (Between(1, 3), Origin(0, 1)),
+            (Between(1, 9), Origin(0, 9)),
+            None,
+        ]
+
+
+def test_the_newest_promise_on_several_columns_is_the_one_that_is_broken() -> None:
+    """Written in normal form."""
+    promises = Promises("s", PAIR, [pa.string(), pa.int64()], 1)
+    promises.add([promise(0, 1, key_0=Equals("a")), promise(0, 2, key_1=Between(1, 1, high_open=False))])
+    keys = pairs(("a", 1), ("a", 2))
+
+    broken = promises.broken([], keys, np.zeros(2, np.int64), np.array([9, 9]))
+
+    assert broken == [promise(0, 2, key_1=Equals(1)), promise(0, 1, key_0=Equals("a"))]
+
+
+def test_promises_kept_without_their_offset() -> None:
+    """As earlier versions did; they close as ever, and are told apart by the interval alone."""
+    promises = longs()
+    promises.restore({"0": [{"key": {"between": {"to": 5}}}]})
+
+    (broken,) = promises.broken([], Keys(np.array([5])), np.zeros(1, np.int64), np.array([9]))
+
+    assert within(promises, [5, 6]) == [5]
+    assert broken == promise(0, UNKNOWN, key=Between(high=5))

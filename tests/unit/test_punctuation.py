@@ -45,7 +45,7 @@ def test_laws(one: Punctuation, other: Punctuation) -> None:
 
 def test_needs_no_arrow() -> None:
     """Services take and give punctuations in images without Arrow."""
-    modules = "ledger", "wire_json", "wire_xml"
+    modules = "ranges", "wire_json", "wire_xml"
     imports = "; ".join(f"import endmark.punctuation.{module}" for module in modules)
 
     code = f"import sys; {imports}; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
 from itertools import pairwise
 
@@ -10,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endmark.punctuation.algebra import disjoint
-from endmark.punctuation.domain import Domain
+from endmark.punctuation.algebra import disjoint, pattern_of
+from endmark.punctuation.domain import Cut, Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, OneOf, Pattern
 from endmark.punctuation.ranges import Ranges
 from support.patterns import ROWS, members, patterns
@@ -53,17 +52,18 @@ def test_spans_do_not_touch(domain: Domain, data: st.DataObject) -> None:
 @every_domain
 @settings(deadline=None)
 @given(data=st.data())
-def test_snapshot(domain: Domain, data: st.DataObject) -> None:
-    """A restored range goes on as the one it was taken of."""
-    ranges = Ranges(domain)
-    for pattern in data.draw(st.lists(patterns(domain), max_size=6)):
-        ranges.add(pattern)
+def test_a_span_is_as_of_the_pattern_that_made_it_what_it_is(domain: Domain, data: st.DataObject) -> None:
+    ranges, born = Ranges(domain), dict[tuple[Cut, Cut], int]()
+    for time, pattern in enumerate(data.draw(st.lists(patterns(domain), max_size=6))):
+        ranges.add(pattern, time)
+        for span in ranges.spans():
+            born.setdefault(span, time)
 
-    restored = Ranges.restore(domain, json.loads(json.dumps(ranges.snapshot())))
-
-    later = data.draw(patterns(domain))
-    assert restored.add(later) == ranges.add(later)
-    assert list(restored.patterns()) == list(ranges.patterns())
+    for low, high in ranges.spans():
+        assert ranges.find(low) == (pattern_of((low, high), domain), born[low, high])
+    if not ranges.everything:
+        assert list(ranges.dated()) == [ranges.find(low) for low, _ in ranges.spans()]
+    assert ranges.find(domain.top) is None
 
 
 def test_neighbours_merge() -> None:

@@ -208,7 +208,7 @@ def test_a_coordinate_in_two_tables_is_a_breach(warehouse: Warehouse) -> None:
     """A record that is both a dead letter and a violation is not conserved."""
     topic, partition, offset, *_ = warehouse.rows.dead_letters[0]
     moment = warehouse.rows.violations[0][4]
-    warehouse.rows.violations.append((topic, partition, offset, "late", moment, "{}"))
+    warehouse.rows.violations.append((topic, partition, offset, "late", moment, "{}", None, None, None))
     report = warehouse.verify()
     assert "kept twice among dead letters and violations" in rules(report)
     (twice, *_) = report.breaches

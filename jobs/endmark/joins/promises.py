@@ -4,10 +4,13 @@ A promise speaks for its own partition. One that names a key closes it at once, 
 partition; a pattern does not say where the keys it matches live, so those are closed that every partition of
 the stream has closed. Of one column the union of patterns is kept, so that closing ever more of it takes the
 space of one interval; of several columns, the patterns that no later one includes.
+The promise that a row breaks is the interval of that union it is in, as of the pattern that last widened it,
+or the newest pattern on several columns that matches it.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +18,7 @@ import numpy as np
 
 from endmark.punctuation.algebra import common
 from endmark.punctuation.columns import contains_all, domain_of_type, matches
-from endmark.punctuation.pattern import Anything
+from endmark.punctuation.pattern import Anything, Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.ranges import Ranges
 from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
@@ -26,10 +29,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.punctuation.algebra import Span
-    from endmark.punctuation.domain import Domain
+    from endmark.punctuation.domain import Domain, Value
+    from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
+
+
+# Offset of a promise that an earlier version kept without it.
+UNKNOWN = -1
 
 
 class _Closed(Protocol):
@@ -37,26 +45,41 @@ class _Closed(Protocol):
 
     def add(self, promise: Punctuation) -> None: ...
     def match(self, keys: Keys) -> Bools: ...
-    def promises(self, stream: str) -> Iterable[Punctuation]: ...
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None: ...
+    def promises(self) -> Iterable[Punctuation]: ...
 
 
 class _Interval:
     """Of a key of one column."""
 
-    def __init__(self, name: str, domain: Domain) -> None:
+    def __init__(self, stream: str, partition: int, name: str, domain: Domain) -> None:
+        self._stream = stream
+        self._partition = partition
         self._name = name
         self.ranges = Ranges(domain)
 
     def add(self, promise: Punctuation) -> None:
-        self.ranges.add(dict(promise.patterns).get(self._name, Anything()))
+        offset = UNKNOWN if promise.origin is None else promise.origin.offset
+        self.ranges.add(dict(promise.patterns).get(self._name, Anything()), offset)
 
     def match(self, keys: Keys) -> Bools:
         if keys.columns:
             return contains_all(self.ranges, keys.columns[0])
         return _Spans(self.ranges.spans()).contain(keys.codes)
 
-    def promises(self, stream: str) -> Iterable[Punctuation]:
-        return (Punctuation.of(stream, {self._name: pattern}) for pattern in self.ranges.patterns())
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        domain = self.ranges.domain
+        cut = (
+            domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
+        )
+        found = self.ranges.find(cut)
+        return None if found is None else self._as_of(*found)
+
+    def promises(self) -> Iterable[Punctuation]:
+        return (self._as_of(*found) for found in self.ranges.dated())
+
+    def _as_of(self, pattern: Pattern, offset: int) -> Punctuation:
+        return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
 
 
 class _Boxes:
@@ -80,7 +103,12 @@ class _Boxes:
             inside |= mask
         return inside
 
-    def promises(self, stream: str) -> Iterable[Punctuation]:
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        row = {name: column[at].as_py() for name, column in zip(self._domains, keys.columns, strict=True)}
+        found = next((box for box in reversed(self._boxes) if box.matches(row)), None)
+        return None if found is None else found.normal(self._domains)
+
+    def promises(self) -> Iterable[Punctuation]:
         return self._boxes
 
 
@@ -138,14 +166,14 @@ class Promises:
                 raise ValueError(f"{promise} is of no partition")
             partition = promise.origin.partition
             if partition not in self._closed:
-                self._closed[partition] = self._nothing()
+                self._closed[partition] = self._nothing(partition)
             self._closed[partition].add(promise)
             vars(self).pop("_everywhere", None)
 
-    def _nothing(self) -> _Closed:
+    def _nothing(self, partition: int) -> _Closed:
         if len(self._domains) == 1:
             ((name, domain),) = self._domains.items()
-            return _Interval(name, domain)
+            return _Interval(self._stream, partition, name, domain)
         return _Boxes(self._domains)
 
     def closed_by(self, keys: Keys, partitions: Ints) -> Bools:
@@ -166,10 +194,35 @@ class Promises:
             partition, offset = promise.origin or Origin(-1, -1)
             behind = (partitions == partition) & (offsets > offset)
             if behind.any():
-                closed = self._nothing()
+                closed = self._nothing(partition)
                 closed.add(promise)
                 found |= behind & closed.match(keys)
         return found
+
+    def broken(
+        self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
+    ) -> list[Punctuation | None]:
+        """The promise that each row breaks, by then or with those of `promises` before it; its patterns are
+        in normal form. A row at a time, since few rows break any."""
+        found: list[Punctuation | None] = [None] * len(keys)
+        for partition in np.unique(partitions).tolist():
+            coming = [
+                promise for promise in promises if promise.origin and promise.origin.partition == partition
+            ]
+            coming.sort(key=_offset, reverse=True)
+            closed = deepcopy(self._closed.get(partition)) or self._nothing(partition)
+            own = np.flatnonzero(partitions == partition)
+            for at in own[np.argsort(offsets[own])].tolist():
+                while coming and _offset(coming[-1]) < offsets[at]:
+                    closed.add(coming.pop())
+                found[at] = closed.broken_by(keys, at)
+        return found
+
+    def naming(self, key: Sequence[Value], partition: int, offset: int) -> Punctuation:
+        """The promise that names a key."""
+        patterns = {name: Equals(value) for name, value in zip(self._domains, key, strict=True)}
+        origin = None if offset == UNKNOWN else Origin(partition, offset)
+        return Punctuation.of(self._stream, patterns, origin).normal(self._domains)
 
     def contain(self, keys: Keys) -> Bools:
         """Which keys every partition has closed."""
@@ -200,21 +253,32 @@ class Promises:
         return _Spans(spans)
 
     def snapshot(self) -> dict[str, Any]:
-        """What `restore` takes, ready for JSON: the patterns of each partition."""
+        """What `restore` takes, ready for JSON: the offset and the patterns of each partition's promises."""
         return {
             str(partition): [
-                {name: pattern_to_json(pattern, self._domains[name]) for name, pattern in promise.patterns}
-                for promise in closed.promises(self._stream)
+                [
+                    _offset(promise),
+                    {
+                        name: pattern_to_json(pattern, self._domains[name])
+                        for name, pattern in promise.patterns
+                    },
+                ]
+                for promise in closed.promises()
             ]
             for partition, closed in self._closed.items()
         }
 
-    def restore(self, snapshot: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    def restore(self, snapshot: Mapping[str, Sequence[Any]]) -> None:
         for partition, promises in snapshot.items():
-            origin = Origin(int(partition), 0)
-            self._closed[int(partition)] = self._nothing()
-            self.add(self.read(written, origin) for written in promises)
+            self._closed[int(partition)] = self._nothing(int(partition))
+            for kept in promises:
+                offset, written = kept if isinstance(kept, list) else (UNKNOWN, kept)
+                self.add([self.read(written, Origin(int(partition), offset))])
 
     def read(self, written: Mapping[str, Any], origin: Origin) -> Punctuation:
         """A promise from its patterns in JSON by key column."""
         return Punctuation.read(self._stream, written, self._domains, pattern_from_json, origin)
+
+
+def _offset(promise: Punctuation) -> int:
+    return UNKNOWN if promise.origin is None else promise.origin.offset

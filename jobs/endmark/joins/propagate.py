@@ -29,12 +29,7 @@ _FOR_EVER = 1 << 62
 
 def newly_closed(side: SideState, punctuations: pa.RecordBatch | None) -> pa.RecordBatch | None:
     """Keys that this batch closes for the first time, in order of code."""
-    if punctuations is None:
-        return None
-    keys = side.key.distinct(punctuations)
-    known = side.has_closed(side.key.keys(keys))
-    fresh = keys.filter(pa.array(~known)) if known.any() else keys
-    return fresh if fresh.num_rows else None
+    return None if punctuations is None else side.named.take(punctuations)
 
 
 def is_closed(side: SideState, closing: pa.RecordBatch | None, keys: Keys) -> Bools:
@@ -52,7 +47,7 @@ def propagate(
     side: SideState, opposite: SideState, closing: pa.RecordBatch, rule: Propagation
 ) -> list[pa.RecordBatch]:
     """Announce or hold the keys that `side` closes in this batch; returns those announced."""
-    side.closed.append(closing)
+    side.named.close()
     if rule is Propagation.NEVER:
         return []
     keys = side.key.keys(closing)
@@ -76,7 +71,7 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
 
     Nothing is final before the other side has closed it too, if that is preserved, so then none are kept.
     """
-    side.closed.remove_where(side.promises.positions)
+    side.named.closed.remove_where(side.promises.positions)
     opposite.pending.remove_where(side.promises.positions)  # final now: closed by both
     if opposite.preserved or rule is not Propagation.EARLY:
         return

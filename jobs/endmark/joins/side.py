@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.named import LATER, NamedKeys
 from endmark.joins.promises import Promises
 from endmark.state import codec
 from endmark.state.segment import int64
@@ -86,11 +87,11 @@ class SideInput:
 class SideState:
     """State of one side in one bucket.
 
-    `closed` holds every key the side has punctuated, less those that `promises` match; `pending` closed keys
-    that are not announced yet with the time of the side's last row: PWJoin's flags PUNCTUATED (pending) and
-    PROPAGATED (not). `spent` holds key and time of rows that a semi join has put out, since their punctuation
-    still waits for the newest of them. `unpurged` holds closed keys, and `unpurged_promises` counts patterns,
-    whose rows on the other side are still to be purged.
+    `named` holds every key the side has closed by name, less those that `promises` match; `pending` closed
+    keys that are not announced yet with the time of the side's last row: PWJoin's flags PUNCTUATED (pending)
+    and PROPAGATED (not). `spent` holds key and time of rows that a semi join has put out, since their
+    punctuation still waits for the newest of them. `unpurged` holds closed keys, and
+    `unpurged_promises` counts patterns, whose rows on the other side are still to be purged.
 
     Args:
         preserved: whether its rows without a partner become results.
@@ -101,9 +102,9 @@ class SideState:
         self.preserved = preserved
         self.key = spec.key.shared
         self.rows = SegmentList(store, spec.key, spec.time)
-        self.closed = SegmentList(store, self.key)
         types = [spec.schema.field(name).type for name in spec.key.columns]
         self.promises = Promises(spec.name, self.key, types, spec.partitions)
+        self.named = NamedKeys(store, self.key, self.promises)
         self.pending = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
         self.unpurged = SegmentList(store, self.key)
@@ -113,7 +114,7 @@ class SideState:
     def lists(self) -> dict[str, SegmentList]:
         lists = {
             "rows": self.rows,
-            "closed": self.closed,
+            "closed": self.named.closed,
             "pending": self.pending,
             "spent": self.spent,
             "unpurged": self.unpurged,
@@ -139,28 +140,38 @@ class SideState:
 
     def has_closed(self, keys: Keys) -> Bools:
         """Which keys it has closed, one by one or by a pattern."""
-        return self.closed.contains(keys) | self.promises.contain(keys)
+        return self.named.closed.contains(keys) | self.promises.contain(keys)
 
     def violations(self, rows: pa.RecordBatch, given: SideInput) -> tuple[Bools, Bools]:
         """Which rows are late, and which others an earlier punctuation had closed."""
         keys = self.spec.key.keys(rows)
-        closed = self.closed.contains(keys)
-        if self.spec.partition is not None:
-            own = [int64(rows.column(name)) for name in (self.spec.partition, self.spec.offset)]
-            closed |= self.promises.closed_by(keys, own[0])
-            closed |= self.promises.closed_before(given.promises, keys, own[0], own[1])
-            if given.punctuations is not None:
-                closed |= self._closed_within_batch(keys, own, self.key.sorted(given.punctuations))
+        partitions, offsets, given = self._places(rows, given)
+        closed = self.named.named_at(keys, partitions, given.punctuations) < offsets
+        closed |= self.promises.closed_by(keys, partitions)
+        closed |= self.promises.closed_before(given.promises, keys, partitions, offsets)
         late = self._late(rows)
         return late, closed & ~late
 
-    def _closed_within_batch(self, keys: Keys, own: list[Ints], punctuations: pa.RecordBatch) -> Bools:
-        closed = np.zeros(len(keys), bool)
-        closing = [int64(punctuations.column(name)) for name in ("partition", "offset")]
-        for i, j in keys.pairs(self.key.keys(punctuations)):
-            hit = (closing[0][j] == own[0][i]) & (closing[1][j] < own[1][i])
-            closed[i[hit]] = True
-        return closed
+    def broken(self, rows: pa.RecordBatch, given: SideInput) -> list[Punctuation]:
+        """The promise that each of some `closed` rows breaks: the pattern of its partition by then, else the
+        first that names its key. Its origin is `None` where an earlier version did not keep it."""
+        keys = self.spec.key.keys(rows)
+        partitions, offsets, given = self._places(rows, given)
+        patterns = self.promises.broken(given.promises, keys, partitions, offsets)
+        named = self.named.named_at(keys, partitions, given.punctuations)
+        values = [rows.column(name).to_pylist() for name in self.spec.key.columns]
+        return [
+            pattern or self.promises.naming(key, int(partition), int(offset))
+            for pattern, key, partition, offset in zip(
+                patterns, zip(*values, strict=True), partitions, named, strict=True
+            )
+        ]
+
+    def _places(self, rows: pa.RecordBatch, given: SideInput) -> tuple[Ints, Ints, SideInput]:
+        """Partitions and offsets of rows, and what punctuates them."""
+        if self.spec.partition is None or self.spec.offset is None:
+            return np.zeros(rows.num_rows, np.int64), np.full(rows.num_rows, LATER - 1), SideInput()
+        return int64(rows.column(self.spec.partition)), int64(rows.column(self.spec.offset)), given
 
     def _late(self, rows: pa.RecordBatch) -> Bools:
         if not self.newest:

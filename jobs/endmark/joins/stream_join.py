@@ -30,9 +30,10 @@ from endmark.state.segment import Segment
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from endmark.joins.residual import Residual
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
@@ -44,11 +45,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Violation:
-    """Rows of one side that break a promise of their own stream; `reason` is `closed` or `late`."""
+    """Rows of one side that break a promise of their own stream; `reason` is `closed` or `late`.
+
+    `promises` are those that `closed` rows break, one for each row, under the names that both sides share.
+    """
 
     side: str
     reason: str
     rows: pa.RecordBatch
+    promises: Sequence[Punctuation] = ()
 
 
 @dataclass
@@ -191,10 +196,13 @@ class StreamJoin:
 
     def _reject(self, side: SideState, rows: pa.RecordBatch, given: SideInput) -> Bools:
         late, closed = side.violations(rows, given)
-        for reason, bad in (("late", late), ("closed", closed)):
-            if bad.any():
-                broken = rows.filter(pa.array(bad))
-                self._output.violations.append(Violation(side.spec.name, reason, broken))
+        if late.any():
+            broken = rows.filter(pa.array(late))
+            self._output.violations.append(Violation(side.spec.name, "late", broken))
+        if closed.any():
+            broken = rows.filter(pa.array(closed))
+            violation = Violation(side.spec.name, "closed", broken, side.broken(broken, given))
+            self._output.violations.append(violation)
         return late | closed
 
     def _spend(self, closing: pa.RecordBatch | None) -> None:

@@ -1,4 +1,4 @@
-"""Patterns against Arrow columns: what `matches`, `contains` and `violation` say of a row, for whole batches.
+"""Patterns against Arrow columns: what `matches` and `contains` say of a value, for whole columns.
 
 No Python per row. Where an attribute is dense, rows and bounds are ranked together, and a cut becomes twice
 the rank of its value plus its side.
@@ -12,11 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.punctuation.algebra import Span, normal, pattern_of
+from endmark.punctuation.algebra import Span, normal
 from endmark.punctuation.domain import Cut, Domain, PunctuationError
-from endmark.punctuation.ledger import Ledger, PartitionPromises
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
-from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.ranges import Ranges
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-NO_PROMISE = -1
 _DOMAINS = {
     pa.bool_(): Domain.BOOLEAN,
     pa.int64(): Domain.LONG,
@@ -66,67 +63,12 @@ def matches(pattern: Pattern, array: pa.Array) -> Bools:
             return _between(interval, column)
 
 
-def matches_batch(punctuation: Punctuation, batch: pa.RecordBatch) -> Bools:
-    """Which rows a punctuation matches."""
-    mask = np.ones(batch.num_rows, bool)
-    for name, pattern in punctuation.patterns:
-        mask &= matches(pattern, batch.column(name))
-    return mask
-
-
 def contains_all(ranges: Ranges, array: pa.Array) -> Bools:
     """Which values are in a punctuated range."""
     _require(ranges.domain, array)
     if ranges.everything:
         return np.ones(len(array), bool)
     return _locate(ranges.spans(), array) >= 0
-
-
-def add_all(ranges: Ranges, array: pa.Array) -> list[Pattern]:
-    """Add every value of a column but null and NaN; what was new."""
-    _require(ranges.domain, array)
-    if not ranges.domain.discrete:
-        values = pc.drop_null(pc.unique(_ordered(array, ranges.domain))).to_pylist()
-        return ranges.add(OneOf(frozenset(values)))
-    ordinals = np.sort(_ordinals(array.drop_null(), ranges.domain))
-    if not len(ordinals):
-        return []
-    steps = np.diff(ordinals)
-    breaks = np.flatnonzero((steps != 0) & (steps != 1))
-    firsts = ordinals[np.append(0, breaks + 1)].tolist()
-    lasts = ordinals[np.append(breaks, len(ordinals) - 1)].tolist()
-    runs = ((first, last + 1) for first, last in zip(firsts, lasts, strict=True))
-    return [pattern_of(span, ranges.domain) for span in ranges.add_spans(runs)]
-
-
-def violations(ledger: Ledger, batch: pa.RecordBatch, partition: int, offsets: Ints) -> tuple[Bools, Ints]:
-    """Which rows of one partition break a promise, and which one they break first.
-
-    Args:
-        offsets: of the rows, in any order.
-
-    Returns:
-        A mask, and positions in `ledger.partition(partition).promises`, `NO_PROMISE` where none is broken.
-    """
-    promises = ledger.partition(partition)
-    first = _first_matching(promises, batch)
-    promised_at = np.array(promises.offsets, np.int64)
-    broken = first < len(promised_at)
-    broken[broken] = promised_at[first[broken]] < offsets[broken]
-    return broken, np.where(broken, first, NO_PROMISE)
-
-
-def _first_matching(promises: PartitionPromises, batch: pa.RecordBatch) -> Ints:
-    """For every row the position of the first promise that matches it, or the number of promises."""
-    first = np.full(batch.num_rows, len(promises.promises), np.int64)
-    for name, firsts in promises.by_attribute.items():
-        _require(firsts.domain, batch.column(name))
-        span = _locate(firsts.spans(), batch.column(name))
-        promise = np.append(np.array(firsts.promises(), np.int64), len(promises.promises))  # for span -1
-        first = np.minimum(first, promise[span])
-    for at in promises.others:
-        first[matches_batch(promises.promises[at], batch) & (first > at)] = at
-    return first
 
 
 def _locate(spans: Iterable[Span], array: pa.Array) -> Ints:

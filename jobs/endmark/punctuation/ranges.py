@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Self
 
 from endmark.punctuation.algebra import Span, pattern_of, spans_of
-from endmark.punctuation.domain import Domain
+from endmark.punctuation.domain import Cut, Domain
 from endmark.punctuation.pattern import Anything, Pattern, Value
-from endmark.punctuation.wire_json import PatternJson, pattern_from_json, pattern_to_json
 
 
 class Ranges:
-    """A union of patterns.
+    """A union of patterns. Each of its spans is as of a time: that of the newest pattern that widened it.
 
     Attributes:
         everything: `Anything` was added, so null and NaN are closed too.
@@ -28,6 +26,7 @@ class Ranges:
         self.domain = domain
         self.everything = False
         self._spans: list[Span] = []
+        self._as_of: list[int] = []  # of each span
 
     def __len__(self) -> int:
         return len(self._spans)
@@ -38,24 +37,30 @@ class Ranges:
 
     def patterns(self) -> Iterator[Pattern]:
         """The union as disjoint patterns in normal form, ascending."""
-        if self.everything:
-            return iter([Anything()])
-        return (pattern_of(span, self.domain) for span in self.spans())
+        return (pattern for pattern, _ in self.dated())
 
-    def add(self, pattern: Pattern) -> list[Pattern]:
+    def dated(self) -> Iterator[tuple[Pattern, int]]:
+        """The same, each with the time it is as of."""
+        if self.everything:
+            return iter([(Anything(), self._as_of[0])])
+        patterns = (pattern_of(span, self.domain) for span in self._spans)
+        return zip(patterns, self._as_of, strict=True)
+
+    def find(self, cut: Cut) -> tuple[Pattern, int] | None:
+        """The pattern among these that the value just above a cut is in, and the time it is as of."""
+        at = self._position(cut)
+        return None if at is None else (pattern_of(self._spans[at], self.domain), self._as_of[at])
+
+    def add(self, pattern: Pattern, time: int = 0) -> list[Pattern]:
         """What was new, as disjoint patterns in normal form. `Anything` is new as a whole, since it alone
-        closes null and NaN."""
+        closes null and NaN. `time` does not go back from one call to the next."""
         if self.everything:
             return []
-        fresh = self.add_spans(spans_of(pattern, self.domain))
+        fresh = [gap for span in spans_of(pattern, self.domain) for gap in self._add(span, time)]
         if isinstance(pattern, Anything):
             self.everything = True
             return [pattern]
         return [pattern_of(span, self.domain) for span in fresh]
-
-    def add_spans(self, spans: Iterable[Span]) -> list[Span]:
-        """As `add`, for spans of this domain."""
-        return [fresh for span in spans for fresh in self._add(span)]
 
     def contains(self, value: Value | None) -> bool:
         """Whether a pattern added matches; a value that the domain does not hold is in no range."""
@@ -63,22 +68,13 @@ class Ranges:
             return True
         if not self.domain.holds(value) or value != value:  # noqa: PLR0124  # NaN
             return False
-        cut = self.domain.below(value)
+        return self._position(self.domain.below(value)) is not None
+
+    def _position(self, cut: Cut) -> int | None:
         at = bisect_right(self._spans, (cut, self.domain.top)) - 1
-        return at >= 0 and bool(cut < self._spans[at][1])
+        return at if at >= 0 and cut < self._spans[at][1] else None
 
-    def snapshot(self) -> list[PatternJson]:
-        """What `restore` takes, ready for JSON."""
-        return [pattern_to_json(pattern, self.domain) for pattern in self.patterns()]
-
-    @classmethod
-    def restore(cls, domain: Domain, snapshot: Iterable[PatternJson]) -> Self:
-        ranges = cls(domain)
-        for pattern in snapshot:
-            ranges.add(pattern_from_json(pattern, domain))
-        return ranges
-
-    def _add(self, span: Span) -> list[Span]:
+    def _add(self, span: Span, time: int) -> list[Span]:
         low, high = span
         first = behind = bisect_left(self._spans, span)
         if first and self._spans[first - 1][1] >= low:
@@ -89,6 +85,7 @@ class Ranges:
         fresh = _gaps(touched, span)
         if touched:
             span = min(low, touched[0][0]), max(high, touched[-1][1])
+        self._as_of[first:behind] = [time if fresh else self._as_of[first]]
         self._spans[first:behind] = [span]
         return fresh
 

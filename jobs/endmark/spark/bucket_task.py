@@ -119,7 +119,7 @@ class BucketTask:
         for violation in self._join.output.violations:
             stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
             if stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
-                rows = violation_rows(stream, violation.reason, violation.rows)
+                rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
 
     def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
@@ -174,7 +174,7 @@ class BucketTask:
         for side in (self._join.left, self._join.right):
             labels = {"operator": "join", "stream": side.spec.name}
             samples.update(_state_samples(side.rows, labels))
-            samples[sample("closed_keys", stream=side.spec.name)] += side.closed.rows
+            samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
             samples[
                 sample("pending_punctuations", stream=side.spec.name, waits_for=self._join.waits_for(side))
             ] += side.pending.rows

@@ -54,6 +54,10 @@ VIOLATION_SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("event_time", pa.timestamp("us", "UTC")),
         ("record", pa.string()),
+        # What a closed row broke; null for other reasons.
+        ("promise", pa.string()),
+        ("promise_partition", pa.int32()),
+        ("promise_offset", pa.int64()),
     ]
 )
 

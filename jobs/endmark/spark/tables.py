@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake.schema import Schema
 
 from endmark.errors import ConfigError
 from endmark.spark import channels
@@ -17,12 +19,11 @@ from endmark.spark.streams import arrow_schema, ddl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pyarrow as pa
-
     from endmark.pipeline import Pipeline
 
 # Delta lists and replays this many commits at worst; every tenth, the default, would cost a second each.
 _CHECKPOINT_INTERVAL = "100"
+ADDED = "null in rows written before the column was added"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
 
 
 def prepare(tables: list[Target], app_id: str) -> None:
-    """Make missing tables; refuse tables that another checkpoint has written.
+    """Make missing tables, add columns that later versions have; refuse tables that another checkpoint wrote.
+
+    A column that was added is null in older rows, and its comment says so.
 
     Raises:
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice.
@@ -71,8 +74,18 @@ def prepare(tables: list[Target], app_id: str) -> None:
             table.path.mkdir(parents=True, exist_ok=True)
             configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
             DeltaTable.create(str(table.path), table.schema, description=owner, configuration=configuration)
-        elif DeltaTable(str(table.path)).metadata().description != owner:
+            continue
+        delta = DeltaTable(str(table.path))
+        if delta.metadata().description != owner:
             raise ConfigError(
                 f"table {table.path} was written from another checkpoint, and a new one would write its rows "
                 "again; use that checkpoint, or an empty warehouse"
             )
+        _add_columns(delta, table)
+
+
+def _add_columns(delta: DeltaTable, table: Target) -> None:
+    known = len(delta.schema().fields)
+    added = [field.with_metadata({"comment": ADDED}) for field in list(table.schema)[known:]]
+    if added:
+        delta.alter.add_columns(Schema.from_arrow(pa.schema(added)).fields)

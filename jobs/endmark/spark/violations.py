@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from endmark.joins.promises import UNKNOWN
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.wire_json import pattern_to_json
 from endmark.spark.channels import VIOLATION_SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.spark.streams import StreamPlan
 
 
-def violation_rows(stream: StreamPlan, reason: str, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """What the violations table keeps of rows that broke a promise: rare, so a row at a time will do."""
+def violation_rows(
+    stream: StreamPlan, reason: str, rows: pa.RecordBatch, promises: Sequence[Punctuation] = ()
+) -> pa.RecordBatch:
+    """What the violations table keeps of rows that broke a promise: rare, so a row at a time will do.
+
+    Args:
+        promises: that the rows broke, under the names both sides share; none where it was no punctuation.
+    """
     kept = []
-    for row in rows.to_pylist():
+    for at, row in enumerate(rows.to_pylist()):
         record = {name: row[f"{stream.name}_{name}"] for name in stream.columns}
         kept.append(
             {
@@ -29,9 +40,24 @@ def violation_rows(stream: StreamPlan, reason: str, rows: pa.RecordBatch) -> pa.
                 "reason": reason,
                 "event_time": row[stream.side.time],
                 "record": json.dumps(record, default=_text),
+                **(_named(stream, promises[at]) if promises else {}),
             }
         )
     return pa.RecordBatch.from_pylist(kept, schema=VIOLATION_SCHEMA)
+
+
+def _named(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
+    own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
+    patterns = {
+        own[name]: pattern_to_json(pattern, domain_of_type(stream.columns[own[name]].arrow))
+        for name, pattern in promise.patterns
+    }
+    partition, offset = promise.origin or (None, None)
+    return {
+        "promise": json.dumps(patterns, sort_keys=True),
+        "promise_partition": partition,
+        "promise_offset": None if offset == UNKNOWN else offset,
+    }
 
 
 def _text(value: date | Decimal) -> str:

@@ -17,7 +17,7 @@ from endmark.state import codec
 from endmark.state.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
@@ -79,13 +79,20 @@ class SegmentList:
         merge: applied to key-sorted rows when segments merge, for rows that can be combined. It must not
             refer to whoever holds this list: in a cycle, mapped segments stay until the garbage collector
             comes by, on disk too.
+        lacking: int64 columns that segments of earlier versions may lack, with the value that stands for it.
     """
 
     def __init__(
-        self, store: SegmentStore, key: KeySpec, time: str | None = None, merge: Merge | None = None
+        self,
+        store: SegmentStore,
+        key: KeySpec,
+        time: str | None = None,
+        merge: Merge | None = None,
+        lacking: Mapping[str, int] | None = None,
     ) -> None:
         self._store = store
         self._merge_rows = merge
+        self._lacking = lacking or {}
         self.key = key
         self.time = time
         self.segments: list[Segment] = []
@@ -110,7 +117,7 @@ class SegmentList:
         matched: Bools | None,
     ) -> None:
         """Add a segment that is already in the store."""
-        load = partial(self._store.load, segment_id)
+        load = partial(_load, self._store, segment_id, self._lacking)
         self.segments.append(
             Segment(segment_id, rows, size, *bounds, dead, matched, self.key, self.time, load)
         )
@@ -210,3 +217,11 @@ class SegmentList:
         segment_id, size = self._store.add(batch)
         arrived = Segment.arrived(batch, self.key, self.time)
         return replace(arrived, segment_id=segment_id, size=size, matched=matched)
+
+
+def _load(store: SegmentStore, segment_id: str, lacking: Mapping[str, int]) -> pa.RecordBatch:
+    batch = store.load(segment_id)
+    for name, value in lacking.items():
+        if name not in batch.schema.names:
+            batch = batch.append_column(name, pa.array(np.full(batch.num_rows, value)))
+    return batch

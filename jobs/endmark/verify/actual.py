@@ -13,14 +13,26 @@ from endmark.verify.session import Session, name, names
 _OTHER_TYPES = {"integer": "INTEGER", "binary": "BLOB"}  # that Delta has, but no stream
 _COORDINATES = {"topic": "string", "partition": "integer", "offset": "long"}
 DEAD_LETTERS = _COORDINATES | {"reason": "string", "error": "string", "value": "binary"}
-VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"}
+PROMISE = {"promise": "string", "promise_partition": "integer", "promise_offset": "long"}
+VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"} | PROMISE
+
+_FILL = """
+UPDATE actual_violations a
+SET promise = coalesce(a.promise, e.promise),
+    promise_partition = coalesce(a.promise_partition, e.promise_partition),
+    promise_offset = coalesce(a.promise_offset, e.promise_offset)
+FROM expected_violations e
+WHERE a.topic = e.topic AND a."partition" = e."partition" AND a."offset" = e."offset"
+"""
 
 
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
     """Make `actual_results`, `actual_groups`, `actual_dead_letters` and `actual_violations`.
 
     A table that does not exist has no rows. Returns, per table, what is wrong with its columns, or None; a
-    table with other columns than it should have is not read. There are no groups without an aggregate.
+    table with other columns than it should have is not read. Where an earlier version has written violations,
+    which could not say what they broke, what is not said is taken from `expected_violations`. There are no
+    groups without an aggregate.
     """
     groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
     schemas = {
@@ -29,11 +41,20 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
     }
-    paths = pipeline.tables.model_dump()
-    return {
-        table: _load(session, f"actual_{table}", warehouse / paths[table], columns)
-        for table, columns in schemas.items()
+    paths = {table: warehouse / path for table, path in pipeline.tables.model_dump().items()}
+    problems = {
+        table: _load(session, f"actual_{table}", paths[table], columns) for table, columns in schemas.items()
     }
+    if _was_extended(paths["violations"]):
+        session.run(_FILL)
+    return problems
+
+
+def _was_extended(path: Path) -> bool:
+    """Whether columns came after the first rows, as the job notes beside each of them."""
+    if not DeltaTable.is_deltatable(str(path)):
+        return False
+    return any("comment" in field.metadata for field in DeltaTable(str(path)).schema().fields)
 
 
 def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> str | None:

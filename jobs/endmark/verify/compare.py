@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from endmark.pipeline import Pipeline
+from endmark.verify.actual import PROMISE
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.sides import Side, both_sides, coordinates
@@ -115,7 +116,7 @@ def compare_tables(
         "results": list(pipeline.result_columns()),
         "groups": list(pipeline.group_columns()),
         "dead_letters": ["topic", "partition", "offset", "value"],
-        "violations": ["topic", "partition", "offset", "reason", "event_time"],
+        "violations": ["topic", "partition", "offset", "reason", "event_time", *PROMISE],
     }
     return [_compare(session, table, compared[table], problem) for table, problem in problems.items()]
 

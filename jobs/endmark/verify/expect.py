@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from endmark.pipeline import Aggregate, Measure, Pipeline
+from endmark.verify.broken import name_promises
 from endmark.verify.closed import close_keys, within
 from endmark.verify.join import join
 from endmark.verify.relation import lookup_key
@@ -14,7 +15,8 @@ _JUDGED = """
 CREATE TABLE $judged AS
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
-        WHEN p.since < r.$offset OR m.matched THEN 'closed' END AS violation
+        WHEN p.since < r.$offset OR m.matched THEN 'closed' END AS violation,
+    p.since AS "#since", m.matched AS "#matched"
 FROM (
     SELECT *, max($time) OVER (
         PARTITION BY $partition ORDER BY $offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -31,7 +33,9 @@ LEFT JOIN (
 
 _VIOLATIONS = """
 INSERT INTO expected_violations
-SELECT ?, $partition, $offset, violation, $time FROM $judged WHERE violation IS NOT NULL
+SELECT ?, $partition, $offset, violation, $time, b.promise, b.promise_partition, b.promise_offset
+FROM $judged LEFT JOIN $broken b ON b."partition" = $partition AND b."offset" = $offset
+WHERE violation IS NOT NULL
 """
 
 _SIDE = """
@@ -80,7 +84,8 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     """
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
-        "reason VARCHAR, event_time TIMESTAMPTZ)"
+        "reason VARCHAR, event_time TIMESTAMPTZ, promise VARCHAR, promise_partition INTEGER, "
+        "promise_offset BIGINT)"
     )
     session.run("CREATE TABLE progress (stream VARCHAR, reached BIGINT)")
     keys = pipeline.streams[pipeline.join.left].columns
@@ -101,7 +106,8 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     lateness = microseconds(declared.event_time.lateness)
     keys = {column: f"r.{name(f'{stream}_{column}')}" for column in pipeline.join.on}
     session.run(_JUDGED, [lateness], within=within(keys), **known)
-    session.run(_VIOLATIONS, [declared.topic], **known)
+    name_promises(session, pipeline, stream)
+    session.run(_VIOLATIONS, [declared.topic], broken=name(f"broken_{stream}"), **known)
     session.run(_PROGRESS, [stream, lateness, declared.topic], **known)
 
 

@@ -1,0 +1,121 @@
+"""Which promise each closed row broke: the pattern of its partition by then, else the first that names it.
+
+Of one column a pattern is an interval of the union of all patterns before the row, as of the pattern that
+last widened it; of several columns, the newest that matches. Rows that break a promise are few, so they are
+taken one by one, and patterns are written in one normal form, since the same set has many spellings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from endmark.pipeline import Pipeline
+from endmark.types import ColumnType
+from endmark.verify.patterns import Bound
+from endmark.verify.session import Session, name
+from endmark.verify.sides import key_column, stream_names
+from endmark.verify.spans import Span, cut_below, spans_of, written
+
+_CLOSED = """
+SELECT $partition AS "partition", $offset AS "offset", $named_key, "#since", "#matched"
+FROM $judged WHERE violation = 'closed' ORDER BY "partition", "offset"
+"""
+
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int64()),
+        ("offset", pa.int64()),
+        ("promise", pa.string()),
+        ("promise_partition", pa.int32()),
+        ("promise_offset", pa.int64()),
+    ]
+)
+
+_PARTS = ("among", "low", "high", "low_open", "high_open")
+Row = dict[str, Any]
+
+
+def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
+    """From `judged_<stream>` and `patterns_<stream>`, make `broken_<stream>`: partition and offset of each
+    closed row, with the promise it broke."""
+    known = stream_names(pipeline, stream)
+    kinds = {column: pipeline.streams[stream].columns[column] for column in pipeline.join.on}
+    rows = session.run(_CLOSED, **known)
+    patterns = session.run('FROM $patterns ORDER BY "partition", "offset"', **known)
+    found = [
+        {"partition": row["partition"], "offset": row["offset"]}
+        | _promise(row, kinds, [one for one in patterns if _is_before(one, row)])
+        for row in rows
+    ]
+    broken = name(f"broken_{stream}")
+    session.run_on(
+        pa.Table.from_pylist(found, _SCHEMA), "CREATE TABLE $broken AS FROM arriving", broken=broken
+    )
+
+
+def _is_before(pattern: Row, row: Row) -> bool:
+    return bool(pattern["partition"] == row["partition"] and pattern["offset"] < row["offset"])
+
+
+def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> Row:
+    if row["#matched"]:
+        offset, text = (_interval if len(kinds) == 1 else _newest)(row, kinds, patterns)
+    else:
+        values = {column: Bound(among=frozenset([row[key_column(column)]])) for column in kinds}
+        offset = row["#since"]
+        text = {
+            column: written(spans_of(bound, kinds[column]), kinds[column]) for column, bound in values.items()
+        }
+    return {
+        "promise": json.dumps(text, sort_keys=True),
+        "promise_partition": row["partition"],
+        "promise_offset": offset,
+    }
+
+
+def _interval(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> tuple[int, Row]:
+    ((column, kind),) = kinds.items()
+    union: list[tuple[Span, int]] = []
+    for pattern in patterns:
+        for span in spans_of(_bound(pattern, column) or Bound(), kind):
+            union = _widened(union, span, pattern["offset"])
+    at = cut_below(row[key_column(column)], kind)
+    ((span, offset),) = [(span, offset) for span, offset in union if span[0] <= at < span[1]]
+    return offset, {column: written([span], kind)}
+
+
+def _widened(union: Iterable[tuple[Span, int]], span: Span, offset: int) -> list[tuple[Span, int]]:
+    apart, low, high = [], *span
+    for known, since in union:
+        if known[0] <= span[0] and span[1] <= known[1]:
+            return list(union)
+        if known[1] < span[0] or span[1] < known[0]:
+            apart.append((known, since))
+        else:
+            low, high = min(low, known[0]), max(high, known[1])
+    return [*apart, ((low, high), offset)]
+
+
+def _newest(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> tuple[int, Row]:
+    for pattern in reversed(patterns):
+        bounds = {column: _bound(pattern, column) for column in kinds}
+        spans = {
+            column: spans_of(bound, kinds[column]) for column, bound in bounds.items() if bound is not None
+        }
+        cuts = {column: cut_below(row[key_column(column)], kinds[column]) for column in spans}
+        if all(any(low <= cuts[column] < high for low, high in spans[column]) for column in spans):
+            return pattern["offset"], {column: written(spans[column], kinds[column]) for column in spans}
+    raise AssertionError(f"SQL found a pattern that matches {row}, and this did not")
+
+
+def _bound(pattern: Row, column: str) -> Bound | None:
+    """What a pattern says of a column; `None` when it does not speak of it."""
+    parts = {part: pattern[f"{key_column(column)}_{part}"] for part in _PARTS}
+    if parts["low_open"] is None:
+        return None
+    among = parts.pop("among")
+    return Bound(None if among is None else frozenset(among), **parts)

@@ -1,0 +1,118 @@
+"""Sets of values as spans between cuts, and the one way to write them in JSON.
+
+A cut lies between neighbouring values: where values can be counted it is the number of the value above it,
+else the value with 0 for below it and 1 for above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from endmark.types import ColumnType, Kind
+from endmark.verify.patterns import Bound
+
+Cut = Any  # a number, or a tuple
+Span = tuple[Cut, Cut]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_EXACT = Context(prec=38)
+# The first number, and the one behind the last.
+_COUNTED = {
+    Kind.BOOLEAN: (0, 2),
+    Kind.LONG: (-(2**63), 2**63),
+    Kind.DATE: (date.min.toordinal(), date.max.toordinal() + 1),
+    Kind.TIMESTAMP: (
+        (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
+        (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND + 1,
+    ),
+}
+_UNCOUNTED = ((0,), (2,))
+
+
+def cut_below(value: Any, kind: ColumnType) -> Cut:
+    return _cut(value, 0, kind)
+
+
+def spans_of(bound: Bound, kind: ColumnType) -> list[Span]:
+    """Ascending, none touching the next."""
+    if bound.among is not None:
+        joined: list[Span] = []
+        for value in sorted(bound.among):
+            low, high = _cut(value, 0, kind), _cut(value, 1, kind)
+            if joined and joined[-1][1] == low:
+                low = joined.pop()[0]
+            joined.append((low, high))
+        return joined
+    first, behind = _ends(kind)
+    low = first if bound.low is None else _cut(bound.low, int(bound.low_open), kind)
+    high = behind if bound.high is None else _cut(bound.high, int(not bound.high_open), kind)
+    return [(low, high)] if low < high else []
+
+
+def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
+    """The pattern in JSON, values spelled as in data records, decimals without zeros at the end."""
+    if len(spans) > 1:
+        return {"one_of": [_spelled(value) for span in spans for value in _values(span, kind)]}
+    ((low, high),) = spans
+    if low == cut_below(value := _value(low, kind), kind) and high == _cut(value, 1, kind):
+        return {"equals": _spelled(value)}
+    first, behind = _ends(kind)
+    ends: dict[str, Any] = {}
+    if low != first:
+        ends |= {"from": _spelled(value)} | (
+            {} if kind.kind in _COUNTED or low[2] == 0 else {"from_open": True}
+        )
+    if high != behind:
+        last = _value(high - 1 if kind.kind in _COUNTED else high, kind)
+        ends |= {"to": _spelled(last)} | ({} if kind.kind in _COUNTED or high[2] == 1 else {"to_open": True})
+    return {"between": ends}
+
+
+def _ends(kind: ColumnType) -> Span:
+    return _COUNTED.get(kind.kind, _UNCOUNTED)
+
+
+def _cut(value: Any, side: int, kind: ColumnType) -> Cut:
+    match kind.kind:
+        case Kind.BOOLEAN | Kind.LONG:
+            return int(value) + side
+        case Kind.DATE:
+            return value.toordinal() + side
+        case Kind.TIMESTAMP:
+            return (value - _EPOCH) // _MICROSECOND + side
+    # No text is below the empty one.
+    return _UNCOUNTED[0] if value == "" and side == 0 else (1, value, side)
+
+
+def _value(cut: Cut, kind: ColumnType) -> Any:
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return bool(cut)
+        case Kind.LONG:
+            return cut
+        case Kind.DATE:
+            return date.fromordinal(cut)
+        case Kind.TIMESTAMP:
+            return _EPOCH + cut * _MICROSECOND
+    return cut[1] if len(cut) == 3 else ""
+
+
+def _values(span: Span, kind: ColumnType) -> list[Any]:
+    if kind.kind in _COUNTED:
+        return [_value(number, kind) for number in range(*span)]
+    return [_value(span[0], kind)]
+
+
+def _spelled(value: Any) -> Any:
+    match value:
+        case Decimal():
+            return format(_EXACT.normalize(value), "f") if value else "0"
+        case datetime():
+            return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+        case date():
+            return value.isoformat()
+    return value
