@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from endmark.relation.read_ahead import read_ahead
 from endmark.state import codec
 from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.relation.contract import PageDirectory, RelationReader
+    from endmark.relation.contract import KeyRange, PageDirectory, RelationReader
     from endmark.state.search import Ints
 
-# Pages held at once. Bounds memory by the size of a page, not of R, and lets one merge resolve many pages.
+# Pages joined at once, and again as many read ahead. Bounds memory by the size of a page, not of R, and lets
+# one merge resolve many pages.
 PAGES_AT_ONCE = 64
 
 
@@ -37,7 +40,7 @@ class LookupOutput:
         joined: stream columns, then relation columns without its key.
         missed: stream rows whose key R does not have.
         page_reads, page_rows: pages read and rows on them.
-        read_seconds: time spent reading them.
+        read_seconds: time spent waiting for them.
     """
 
     joined: pa.RecordBatch
@@ -80,18 +83,21 @@ class LookupJoin:
         joined: list[pa.RecordBatch] = []
         found = np.zeros(rows.num_rows, bool)
         page_rows, read_seconds = 0, 0.0
-        for start in range(0, len(queue), PAGES_AT_ONCE):
-            wanted = np.sort(queue[start : start + PAGES_AT_ONCE])
-            started = time.perf_counter()
-            block = self._reader.pages([self._directory.range_of(int(page)) for page in wanted])
+        groups = [
+            np.sort(queue[start : start + PAGES_AT_ONCE]) for start in range(0, len(queue), PAGES_AT_ONCE)
+        ]
+        blocks = read_ahead(partial(self._reader.pages, self._ranges(group)) for group in groups)
+        started = time.perf_counter()
+        for wanted, read in zip(groups, blocks, strict=True):
             read_seconds += time.perf_counter() - started
-            page_rows += block.num_rows
+            page_rows += read.num_rows
             pending = by_page[_members(sorted_pages, wanted)]
-            block = self._relation_key.sorted(self._relation_key.coded(block))
+            block = self._relation_key.sorted(self._relation_key.coded(read))
             keys = self._stream_key.keys(coded.take(pa.array(pending)))
             for i, j in keys.pairs(self._relation_key.keys(block)):
                 found[pending[i]] = True
                 joined.append(self._pair(rows, pending[i], block, j))
+            started = time.perf_counter()
         if not joined:
             nothing = pa.RecordBatch.from_pylist([], schema=self._reader.schema)
             joined.append(self._pair(rows, _NONE, nothing, _NONE))
@@ -102,6 +108,9 @@ class LookupJoin:
             page_rows=page_rows,
             read_seconds=read_seconds,
         )
+
+    def _ranges(self, pages: Ints) -> list[KeyRange]:
+        return [self._directory.range_of(int(page)) for page in pages]
 
     def _pair(self, rows: pa.RecordBatch, i: Ints, block: pa.RecordBatch, j: Ints) -> pa.RecordBatch:
         looked_up = block.select(list(self._renamed)).take(pa.array(j))

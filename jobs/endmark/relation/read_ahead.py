@@ -1,0 +1,27 @@
+"""Reading the next part of a relation while the current one is joined."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    T = TypeVar("T")
+
+
+def read_ahead(reads: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """What the reads give, in their order; one is ahead of what the caller works on, and no more.
+
+    An error of a read is raised where its result would be; a caller who stops waits for the read at hand.
+    """
+    with ThreadPoolExecutor(1, "read_ahead") as aside:
+        ahead: Future[T] | None = None
+        for read in reads:
+            following = aside.submit(read)
+            if ahead is not None:
+                yield ahead.result()
+            ahead = following
+        if ahead is not None:
+            yield ahead.result()

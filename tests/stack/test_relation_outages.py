@@ -1,0 +1,247 @@
+"""What becomes of reads when the database breaks, stalls, is full, locks or alters the table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pymysql
+import pytest
+import sqlalchemy as sa
+
+from endmark.errors import ConfigError
+from endmark.parts.mariadb import MariaDb
+from endmark.relation.outage import RelationUnreachableError, passes
+from endmark.relation.sql import SqlRelation
+from support.relations import Database, batch_of, rows_of
+
+ROWS = [(n, f"v{n}") for n in range(300)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    with MariaDb(tmp_path_factory.mktemp("mariadb")) as running:
+        yield running
+
+
+@pytest.fixture
+def database(server: MariaDb) -> Database:
+    made = Database(server.url)
+    made.run("DROP TABLE IF EXISTS moved")
+    made.create("r", "k BIGINT PRIMARY KEY, v VARCHAR(20) COLLATE utf8mb4_nopad_bin NOT NULL, KEY(v)", ROWS)
+    return made
+
+
+def reader_of(database: Database, retry: str = "20s") -> SqlRelation:
+    return database.reader("r", "k", retry=retry, k="long", v="string")
+
+
+def read(reader: SqlRelation) -> list[tuple[Any, ...]]:
+    directory = reader.directory(100)
+    return rows_of(reader.pages([directory.range_of(page) for page in range(len(directory))]))
+
+
+@contextmanager
+def later(seconds: float, action: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(seconds, action)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def taken(started: float) -> float:
+    return time.monotonic() - started
+
+
+def test_a_database_that_comes_back_costs_time_only(server: MariaDb, database: Database) -> None:
+    """Killed in the middle of a batch and started again within the deadline, it answers as if nothing was."""
+    reader = reader_of(database)
+    with reader.batch(), ThreadPoolExecutor(1) as aside:
+        assert read(reader) == ROWS
+        server.kill()
+        waiting = aside.submit(read, reader)
+        time.sleep(3)
+        assert not waiting.done()
+        server.start()  # here, since a server ends with the thread that started it
+        assert waiting.result() == ROWS
+
+
+def test_a_database_that_stays_away(server: MariaDb, database: Database) -> None:
+    """All reads of a batch share one deadline, kept within a quarter; the next batch has its own."""
+    reader = reader_of(database, retry="4s")
+    directory = reader.directory(100)
+    server.kill()
+    try:
+        started = time.monotonic()
+        with pytest.raises(
+            RelationUnreachableError, match=r"relation 'r': the database did not answer for \d"
+        ):
+            reader.pages([directory.range_of(0)])
+        assert 3 < taken(started) < 5
+        started = time.monotonic()
+        with pytest.raises(RelationUnreachableError):
+            reader.read_keys(batch_of(reader, [(1,)]))
+        assert taken(started) < 1
+    finally:
+        server.start()
+    with reader.batch():
+        assert read(reader) == ROWS
+
+
+def test_a_database_that_stalls(server: MariaDb, database: Database) -> None:
+    """A stopped process holds its connections open; it is waited for as one that is away."""
+    patient, impatient = reader_of(database), reader_of(database, retry="4s")
+    assert server.pid is not None
+    pid = server.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        with pytest.raises(RelationUnreachableError), impatient.batch():
+            pass
+        assert 3 < taken(started) < 5.5
+    finally:
+        resumed = later(2, lambda: os.kill(pid, signal.SIGCONT))
+        with resumed:
+            assert read(patient) == ROWS
+
+
+def connected(database: Database) -> pymysql.Connection[Any] | None:
+    """A connection, or none if the server has no more."""
+    url = sa.make_url(database.url)
+    try:
+        return pymysql.connect(
+            host=url.host, port=url.port or 0, user=url.username, password=url.password or ""
+        )
+    except pymysql.err.OperationalError as error:
+        if error.args[0] != 1040:
+            raise
+        return None
+
+
+def test_too_many_connections(database: Database) -> None:
+    """A server that is full is waited for."""
+    reader = reader_of(database)
+    with ExitStack() as held:
+        while connection := connected(database):
+            held.enter_context(connection)
+        with later(2, held.pop_all().close):
+            started = time.monotonic()
+            assert read(reader) == ROWS
+    assert taken(started) > 1
+
+
+def test_a_locked_table(database: Database) -> None:
+    """A read that a lock holds up is given up and tried again, until the lock is gone."""
+    reader = reader_of(database, retry="10s")
+    assert read(reader) == ROWS
+    with sa.create_engine(database.url).connect() as other:
+        other.execute(sa.text("LOCK TABLES r WRITE"))
+        with later(4, lambda: other.connection.cursor().execute("UNLOCK TABLES")):
+            started = time.monotonic()
+            assert read(reader) == ROWS
+    assert 3 < taken(started) < 9
+
+
+PASS, STAY = (1205, 1213, 1040, 2013, 1969, 3024), (1045, 1054, 1064, 1142, 1146)
+
+
+@pytest.mark.parametrize("code", [*PASS, *STAY])
+def test_errors_that_pass_by_themselves(code: int) -> None:
+    """A lock, a deadlock or a lost connection may be gone next time; a refusal is not."""
+    error = sa.exc.OperationalError("SELECT", (), pymysql.err.OperationalError(code, "words"))
+    assert passes(error) is (code in PASS)
+
+
+ALTERED = [
+    ("RENAME TABLE r TO moved", "no such table", "doesn't exist"),
+    ("ALTER TABLE r DROP COLUMN v", "no column v; there are k", "Unknown column"),
+    (
+        "ALTER TABLE r MODIFY k VARCHAR(20)",
+        "column 'k' is varchar\\(20\\), which long could not hold",
+        "no long",
+    ),
+    ("ALTER TABLE r MODIFY v VARCHAR(30)", None, "column v was altered while a batch read it"),
+]
+
+
+@pytest.mark.parametrize(("statement", "between", "within"), ALTERED)
+def test_an_altered_table(database: Database, statement: str, between: str | None, within: str) -> None:
+    """What does not fit any more stops the next batch at once, and the batch in the middle of which it
+    comes; what still fits stops only that, and nothing is joined with two tables in one."""
+    reader = reader_of(database)
+    directory = reader.directory(100)
+
+    def batch() -> None:
+        with reader.batch():
+            reader.pages([directory.range_of(0)])
+            database.run(statement)
+            reader.pages([directory.range_of(1)])
+
+    with pytest.raises(ConfigError, match=f"relation 'r'.*{within}"):
+        batch()
+    started = time.monotonic()
+    if between is None:
+        with reader.batch():
+            assert read(reader) == ROWS
+    else:
+        with pytest.raises(ConfigError, match=f"relation 'r'.*{between}"), reader.batch():
+            raise AssertionError("the batch began")
+    assert taken(started) < 2
+
+
+def test_a_key_that_is_compared_otherwise(database: Database) -> None:
+    """A collation that folds keys comes between two batches, without an error from any read."""
+    reader = database.reader("r", "v", k="long", v="string")
+    with reader.batch():
+        assert reader.read_keys(batch_of(reader, [("v1",)])).num_rows == 1
+    database.run("ALTER TABLE r MODIFY v VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL")
+    with pytest.raises(ConfigError, match="compared by utf8mb4_general_ci"), reader.batch():
+        raise AssertionError("the batch began")
+
+
+def test_no_page_is_read_by_halves(database: Database) -> None:
+    """While one transaction after another changes every row, adds one to each page and takes it away, a page
+    is as it was before or after one of them."""
+    rows = [(n, "0") for n in range(0, 3000, 10)]
+    database.create("r", "k BIGINT PRIMARY KEY, v VARCHAR(20) NOT NULL", rows)
+    reader = reader_of(database)
+    directory = reader.directory(100)
+    stop = threading.Event()
+
+    def change() -> None:
+        engine = sa.create_engine(database.url)
+        version = 0
+        while not stop.is_set():
+            version += 1
+            change = (
+                "DELETE FROM r WHERE k % 10"
+                if version % 2
+                else "INSERT INTO r SELECT k + 1, v FROM r WHERE k % 1000 = 0"
+            )
+            with engine.begin() as connection:
+                connection.execute(sa.text(change))
+                connection.execute(sa.text(f"UPDATE r SET v = '{version}'"))  # noqa: S608
+        engine.dispose()
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        seen = set()
+        for _ in range(60):
+            for page in range(len(directory)):
+                found = rows_of(reader.pages([directory.range_of(page)]))
+                [version] = {v for _, v in found}
+                assert len(found) == (100 if int(version) % 2 else 101) or version == "0"
+                seen.add(version)
+    finally:
+        stop.set()
+        changing.join()
+    assert len(seen) > 5
