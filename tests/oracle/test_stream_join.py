@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -45,9 +46,9 @@ def policies(preset: Preset) -> st.SearchStrategy[Policy]:
     """Whatever a preset may be told."""
     able = PRESETS[preset]
     counts = st.sampled_from([1, 2, 3, 100] if able.batch else [1])
-    return st.builds(
-        lambda purge_every: policy(preset, windowed=able.window, purge_every=purge_every), counts
-    )
+    # In bytes: no room for any row, for about one, or for several.
+    budgets = st.sampled_from([None, 1, 60, 200, 600] if able.spill else [None])
+    return st.builds(partial(policy, preset, windowed=able.window), purge_every=counts, memory=budgets)
 
 
 @pytest.mark.parametrize("preset", Preset)

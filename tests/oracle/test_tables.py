@@ -30,10 +30,15 @@ def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, k
     size = data.draw(st.integers(1, 20))
     with tempfile.TemporaryDirectory() as directory:
         tasks = BucketTasks(
-            pipeline, [(key, *seller) for key, seller in SELLERS.items()], PARTITIONS, Path(directory)
+            pipeline,
+            [(key, *seller) for key, seller in SELLERS.items()],
+            PARTITIONS,
+            Path(directory),
+            full_batch=data.draw(st.sampled_from([None, 1, size])),
         )
         located = locate(records)
-        found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+        batches = [located[at : at + size] for at in range(0, len(located), size)]
+        found = total(tasks.batch(batch) for batch in [*batches, []])  # the last one is a pause
 
     with recomputed(pipeline, records) as session:
         require_equal(session, pipeline, found)

@@ -60,13 +60,24 @@ class BucketTasks:
     """
 
     def __init__(
-        self, pipeline: Pipeline, relation: Iterable[tuple[Any, ...]], partitions: int, directory: Path
+        self,
+        pipeline: Pipeline,
+        relation: Iterable[tuple[Any, ...]],
+        partitions: int,
+        directory: Path,
+        full_batch: int | None = None,
     ) -> None:
         counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
         streams = stream_plans(pipeline, counts)
         left, right = (streams[side] for side in pipeline.sides)
         self._plan = BucketPlan(
-            left, right, pipeline.join.type, residual(pipeline), pipeline.join.policy, group_plan(pipeline)
+            left=left,
+            right=right,
+            kind=pipeline.join.type,
+            residual=residual(pipeline),
+            policy=pipeline.join.policy(len(BUCKETS)),
+            group=group_plan(pipeline),
+            full_batch=full_batch,
         )
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)

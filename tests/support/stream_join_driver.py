@@ -118,6 +118,9 @@ class Driver:
                 for result in join.process(left, right):
                     self._collect(result)
             self._note()
+        for join in self._joins:
+            for result in join.drain():
+                self._collect(result)
         self._actual.state_rows = sum(
             side.rows.rows for join in self._joins for side in (join.left, join.right)
         )

@@ -31,7 +31,11 @@ def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),
-        join={"preset": preset, "purge_every": draw(st.integers(1, 4)) if able.batch else 1},
+        join={
+            "preset": preset,
+            "purge_every": draw(st.integers(1, 4)) if able.batch else 1,
+            "memory": draw(st.sampled_from([None, 1, 2000, 8000])) if able.spill else None,
+        },
         aggregated=able.propagate is not Propagation.NEVER,
     )
 

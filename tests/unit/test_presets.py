@@ -50,6 +50,13 @@ def test_a_preset_says_what_becomes_of_state() -> None:
             {"purge_every": 2},
             "join.purge_every: preset pwjoin purges with each punctuation; leave it out, or choose ",
         ),
+        (
+            "pwjoin",
+            (1, 1),
+            {"memory": "1MB"},
+            "join.memory: preset pwjoin keeps all rows in memory; leave it out",
+        ),
+        ("shj", (None, None), {"memory": 9}, "or choose preset xjoin, pjoin, mjoin, auto"),
         ("wjoin", (1, 1), {"purge_every": 2}, "join.purge_every: preset wjoin does not purge; leave it out"),
     ],
 )
@@ -76,6 +83,13 @@ def test_an_aggregate_needs_announcements(tmp_path: Path) -> None:
         "dead_letters",
         "violations",
     ]
+
+
+def test_memory_is_a_size_that_buckets_share() -> None:
+    """In decimal units, as disks are sold."""
+    assert preset_of("xjoin", memory="256MB").join.policy(buckets=2).memory == 128_000_000
+    with pytest.raises(ValueError, match="'1MiB' is not a size such as 500kB, 256MB or 2GB"):
+        preset_of("xjoin", memory="1MiB")
 
 
 def test_state_is_bounded_by_what_the_preset_does() -> None:

@@ -42,10 +42,12 @@ class Policy:
     Args:
         purge_every: so many punctuations of a side make a purge of the other; `None` is never.
         propagate: when keys are announced.
+        memory: bytes of rows that are resident between two batches; rows beyond are spilled.
     """
 
     purge_every: int | None = 1
     propagate: Propagation = Propagation.EARLY
+    memory: int | None = None
 
 
 DEFAULT = Policy()
@@ -60,31 +62,35 @@ class Abilities:
         purge: rows leave state when the other side closes their key.
         batch: purging may wait for several punctuations.
         propagate: when keys are announced.
+        spill: rows that do not fit into memory meet the other side later.
     """
 
     window: bool
     purge: bool
     batch: bool
     propagate: Propagation
+    spill: bool
 
 
 PRESETS = {
-    Preset.SHJ: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER),
-    Preset.XJOIN: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER),
-    Preset.WJOIN: Abilities(window=True, purge=False, batch=False, propagate=Propagation.NEVER),
-    Preset.PJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED),
-    Preset.MJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED),
-    Preset.PWJOIN: Abilities(window=True, purge=True, batch=False, propagate=Propagation.EARLY),
-    Preset.AUTO: Abilities(window=True, purge=True, batch=True, propagate=Propagation.EARLY),
+    Preset.SHJ: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER, spill=False),
+    Preset.XJOIN: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER, spill=True),
+    Preset.WJOIN: Abilities(window=True, purge=False, batch=False, propagate=Propagation.NEVER, spill=False),
+    Preset.PJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED, spill=True),
+    Preset.MJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED, spill=True),
+    Preset.PWJOIN: Abilities(window=True, purge=True, batch=False, propagate=Propagation.EARLY, spill=False),
+    Preset.AUTO: Abilities(window=True, purge=True, batch=True, propagate=Propagation.EARLY, spill=True),
 }
 
 
-def policy(preset: Preset, *, windowed: bool, purge_every: int = 1, prefix: str = "") -> Policy:
+def policy(
+    preset: Preset, *, windowed: bool, purge_every: int = 1, memory: int | None = None, prefix: str = ""
+) -> Policy:
     """What a preset makes of the settings beside it.
 
     Args:
         windowed: whether a side has a window.
-        purge_every: as in `Policy`.
+        purge_every, memory: as in `Policy`.
         prefix: what the fields of a message begin with.
 
     Raises:
@@ -98,7 +104,10 @@ def policy(preset: Preset, *, windowed: bool, purge_every: int = 1, prefix: str 
     if purge_every > 1 and not able.batch:
         does = "purges with each punctuation" if able.purge else "does not purge"
         raise _refused(preset, f"{prefix}purge_every", does, [p for p, a in PRESETS.items() if a.batch])
-    return Policy(purge_every if able.purge else None, able.propagate)
+    if memory is not None and not able.spill:
+        others = [name for name, ability in PRESETS.items() if ability.spill]
+        raise _refused(preset, f"{prefix}memory", "keeps all rows in memory", others)
+    return Policy(purge_every if able.purge else None, able.propagate, memory)
 
 
 def _refused(preset: Preset, field: str, why: str, others: list[Preset]) -> ConfigError:

@@ -38,17 +38,32 @@ class Probe:
         self.spent: list[Gone] = []
 
     def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
-        """Results of the rows that have come; both are left out of state until they have met."""
+        """Results of the rows that have come, with each other and with what is resident; both are left out of
+        state until they have met."""
         self.spent = []
         if left is not None:
-            for segment, i, j in self._right.rows.find(left.keys):
-                yield from self._meet(left, segment, i, j)
+            for segment in self._right.rows.resident:
+                yield from self.between(left, segment)
         if right is not None:
-            for segment, j, i in self._left.rows.find(right.keys):
-                yield from self._meet(segment, right, i, j)
+            for segment in self._left.rows.resident:
+                yield from self.between(segment, right)
         if left is not None and right is not None:
-            for i, j in right.find(left.keys):
-                yield from self._meet(left, right, i, j)
+            yield from self.between(left, right)
+
+    def between(self, left: Segment, right: Segment, of: Gone | None = None) -> Iterator[pa.RecordBatch]:
+        """Results of a left and a right segment, or of some rows of one of them and all of the other."""
+        if of is None:
+            smaller = left if left.rows <= right.rows else right
+            of = Gone(smaller, np.arange(smaller.rows)).alive
+        keys = of.segment.keys
+        if len(of) < len(keys):
+            keys = keys.take(of.positions)
+        if of.segment is left:
+            for i, j in right.find(keys):
+                yield from self._meet(left, right, of.positions[i], j)
+        else:
+            for j, i in left.find(keys):
+                yield from self._meet(left, right, i, of.positions[j])
 
     def _meet(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
         i, j = self._within_window(left, right, i, j)

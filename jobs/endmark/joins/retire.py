@@ -16,6 +16,7 @@ from endmark.state.segment_list import Gone, kill
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from endmark.joins.deferral import Deferral
     from endmark.joins.presets import Policy
     from endmark.joins.side import SideState
     from endmark.state.segment import Segment
@@ -28,13 +29,14 @@ class Retirement:
     the policy.
     """
 
-    def __init__(self, left: SideState, right: SideState, policy: Policy) -> None:
+    def __init__(self, left: SideState, right: SideState, policy: Policy, deferral: Deferral) -> None:
         self._policy = policy
+        self._deferral = deferral
         results = Results(left.spec.schema, right.spec.schema)
         self._alone = {left.spec.name: results.left_alone, right.spec.name: results.right_alone}
         self.counts: Counter[tuple[str, str]] = Counter()
 
-    def close(
+    def close(  # two sides and what a batch says of them
         self,
         side: SideState,
         opposite: SideState,
@@ -48,14 +50,16 @@ class Retirement:
         Args:
             closing: keys it names.
             promises: how many patterns it has promised, already in `opposite.promises`.
-            pause: no rows came, so there is time to purge what waits.
+            pause: there is time to purge what waits, or need.
         """
         if self._policy.purge_every is None:
             return
         named = 0 if closing is None else closing.num_rows
         waiting = opposite.unpurged.rows + opposite.unpurged_promises + named + promises
-        # Outer rows must be looked for at once, which is all the work of purging them.
-        if waiting < self._policy.purge_every and not pause and not side.preserved:
+        # Outer rows must be looked for at once, which is all the work of purging them. And a key must not be
+        # announced while spilled rows of it are owed results.
+        pause |= side.preserved or bool(self._deferral.spilled)
+        if waiting < self._policy.purge_every and not pause:
             if closing is not None:
                 opposite.unpurged.append(closing)
             opposite.unpurged_promises += promises
@@ -86,7 +90,7 @@ class Retirement:
             closed = Gone(arrived, np.flatnonzero(is_closed(opposite, closing, arrived.keys)))
             yield from self._retire(side, [closed], "join_dropped_rows_total")
         matched = None if arrived.matched is None else arrived.live_matched()
-        side.rows.append(arrived.live_batch(), matched)
+        side.rows.append(arrived.live_batch(), matched, arrived.batch_number)
         self.count("join_inserted_rows_total", side, arrived.live)
 
     def release(
@@ -113,6 +117,9 @@ class Retirement:
         if arrived:
             newest = side.rows.segments[-1]
             found.append(Gone(newest, np.flatnonzero(is_closed(opposite, closing, newest.keys))))
+        found = [rows for rows in found if len(rows)]
+        if found:
+            yield from self._deferral.catch_up()
         for rows in found:
             yield from self._put_out(side, rows)
             rows.segment.match(rows.positions)
@@ -121,11 +128,12 @@ class Retirement:
         """Drop rows that left the window."""
         if horizon == NEVER:
             return
-        side.spent.expire(horizon)
         yield from self._retire(side, side.rows.older(horizon), "join_invalidated_rows_total")
         side.rows.rise(horizon)
 
     def _retire(self, side: SideState, rows: list[Gone], metric: str) -> Iterator[pa.RecordBatch]:
+        for one in rows:
+            yield from self._deferral.settle(side, one)
         gone = kill(rows)
         self.count(metric, side, sum(map(len, gone)))
         if side.preserved:

@@ -210,8 +210,10 @@ class SideState:
                 np.maximum.at(last, i, segment.times[j])
         return last
 
-    def maintain(self) -> None:
-        for segments in self.lists().values():
+    def maintain(self, barriers: Sequence[int]) -> None:
+        """Tidy up; rows of batches up to a barrier stay apart from later ones."""
+        self.rows.maintain(barriers)
+        for segments in (self.named.closed, self.pending, self.spent, self.unpurged):
             segments.maintain()
 
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from endmark.joins.deferral import Deferral
 from endmark.joins.presets import DEFAULT, Policy, Propagation
 from endmark.joins.probe import Probe
 from endmark.joins.propagate import expired, final, hold_back, is_closed, newly_closed, propagate
@@ -74,11 +75,21 @@ class BatchOutput:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
+class _News(NamedTuple):
+    """What a batch says of one side: rows that came, and what the opposite side names and promises."""
+
+    side: SideState
+    arrived: Segment | None
+    opposite: SideState
+    closing: pa.RecordBatch | None
+    promises: int
+
+
 class StreamJoin:
     """Join of two streams on one bucket's share of the keys.
 
     Give each batch to `process`, then read `output`; `snapshot` and the `restored` argument carry it over a
-    restart.
+    restart, with `notes`, which are the caller's and any JSON.
 
     Args:
         left, right: the inputs.
@@ -106,10 +117,14 @@ class StreamJoin:
         self._profile = store.profile
         self._probe = Probe(self.left, self.right, kind, residual)
         self._policy = policy
-        self._retirement = Retirement(self.left, self.right, policy)
+        self._deferral = Deferral(self.left, self.right, self._probe, policy.memory)
+        self._retirement = Retirement(self.left, self.right, policy, self._deferral)
         self._output = BatchOutput()
+        self.notes: dict[str, Any] = {}
         if restored is not None:
             notes = manifest.load(restored, self._lists())
+            self.notes = notes.get("caller", {})
+            self._deferral.batch_number = notes.get("batch_number", 0)
             for side in self._sides:
                 side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
                 side.promises.restore(notes.get(f"{side.spec.name}.promises", {}))
@@ -122,7 +137,12 @@ class StreamJoin:
         newest = {side.spec.name: side.newest for side in self._sides}
         promises = {f"{side.spec.name}.promises": side.promises.snapshot() for side in self._sides}
         unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
-        return manifest.save(self._lists(), newest | promises | unpurged)
+        numbered = {"batch_number": self._deferral.batch_number, "caller": self.notes}
+        return manifest.save(self._lists(), newest | promises | unpurged | numbered)
+
+    @property
+    def deferral(self) -> Deferral:
+        return self._deferral
 
     @property
     def output(self) -> BatchOutput:
@@ -151,29 +171,24 @@ class StreamJoin:
 
     def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         arrived = self._admit(self.left, left), self._admit(self.right, right)
+        self._deferral.begin(*arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
         closing = newly_closed(self.left, left.punctuations), newly_closed(self.right, right.punctuations)
         self.left.promises.add(left.promises)
         self.right.promises.add(right.promises)
-        retirement, pause = self._retirement, all(rows is None for rows in arrived)
-        both = (
-            (self.left, arrived[0], self.right, closing[1], len(right.promises)),
-            (self.right, arrived[1], self.left, closing[0], len(left.promises)),
+        news = (
+            _News(self.left, arrived[0], self.right, closing[1], len(right.promises)),
+            _News(self.right, arrived[1], self.left, closing[0], len(left.promises)),
         )
-        for side, _, opposite, keys, promises in reversed(both):
-            yield from retirement.close(side, opposite, keys, promises, pause=pause)
-        for side, rows, opposite, keys, promises in both:
-            if rows is not None:
-                yield from retirement.insert(side, rows, opposite, keys)
-            came = rows is not None and rows.live > 0
-            yield from retirement.release(side, opposite, keys, arrived=came, promised=promises > 0)
-        self._spend(closing[1])
+        pause = arrived[0] is None and arrived[1] is None
+        yield from self._take_in(news, pause=pause)
         self.left.advance(left.newest)
         self.right.advance(right.newest)
         horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
-        for side, horizon in zip(self._sides, horizons, strict=True):
-            yield from retirement.expire(side, horizon)
+        yield from self._make_room(news, horizons, pause=pause)
+        self._spend(closing[1])
+        self.left.spent.expire(horizons[0])
         self._announce(closing, horizons)
         rule = self._policy.propagate
         if left.promises:
@@ -181,8 +196,45 @@ class StreamJoin:
         if right.promises:
             hold_back(self.right, self.left, rule)
         self._output.widened = bool(left.promises or right.promises) and rule is not Propagation.NEVER
+        self._maintain()
+        self._deferral.spill()
+
+    def _take_in(self, news: tuple[_News, _News], *, pause: bool) -> Iterator[pa.RecordBatch]:
+        """Purge what is closed, and put what has come into state."""
+        for side, _, opposite, closing, promises in reversed(news):
+            yield from self._retirement.close(side, opposite, closing, promises, pause=pause)
+        for side, arrived, opposite, closing, _ in news:
+            if arrived is not None:
+                yield from self._retirement.insert(side, arrived, opposite, closing)
+        self._deferral.inserted()
+        for side, arrived, opposite, closing, promises in news:
+            came = arrived is not None and arrived.live > 0
+            yield from self._retirement.release(side, opposite, closing, arrived=came, promised=promises > 0)
+
+    def _make_room(
+        self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Drop what left its window; catch up with what is spilled, and purge before more is."""
+        for side, horizon in zip(self._sides, horizons, strict=True):
+            yield from self._retirement.expire(side, horizon)
+        if self._deferral.is_due(pause=pause):
+            yield from self._deferral.catch_up()
+        if self._deferral.is_over_budget:
+            for side, _, opposite, _, _ in news:
+                yield from self._retirement.close(side, opposite, None, 0, pause=True)
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """Results that spilled rows are owed by now; of no key that is announced. Follows `process`."""
+        self._probe.spent = []
+        for piece in self._deferral.catch_up():
+            self._output.counts["join_results_total", ""] += piece.num_rows
+            yield piece
+        self._spend(None)
+        self._maintain()
+
+    def _maintain(self) -> None:
         for side in self._sides:
-            side.maintain()
+            side.maintain(self._deferral.barriers(side))
 
     def _admit(self, side: SideState, given: SideInput) -> Segment | None:
         """Set violations aside; returns the rows to join."""

@@ -22,6 +22,8 @@ from endmark.types import ColumnType, Kind
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_SIZE = re.compile(r"(\d+)\s*(kB|MB|GB)")
+_BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PLAIN_TYPES = "|".join(kind.value for kind in Kind if kind is not Kind.DECIMAL)
 _TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
@@ -41,6 +43,15 @@ def _duration(value: Any) -> Any:
     if not found:
         raise ValueError(f"{value!r} is not a duration such as 500ms, 10s, 5m, 12h or 1d")
     return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+
+
+def _size(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    found = _SIZE.fullmatch(value.strip())
+    if not found:
+        raise ValueError(f"{value!r} is not a size such as 500kB, 256MB or 2GB")
+    return int(found[1]) * _BYTES[found[2]]
 
 
 def _column_type(value: Any) -> ColumnType:
@@ -65,6 +76,7 @@ AnyNames = Annotated[
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
 Duration = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
+Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(ge=1)]
 Type = Annotated[
     ColumnType,
     PlainValidator(_column_type),

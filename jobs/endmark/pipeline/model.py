@@ -60,7 +60,7 @@ class Pipeline(Model):
             require_column(stream.columns, name, "lookup.key", relation.columns[known])
 
     def _check_join(self) -> None:
-        _ = self.join.policy  # which refuses what the preset has no use for
+        self.join.policy()  # which refuses what the preset has no use for
         for name in self.join.on:
             self._check_key(name)
         for side in self.sides:
@@ -97,7 +97,7 @@ class Pipeline(Model):
                 "aggregate.by: no stream has `punctuated_on`, so no group would ever close; "
                 f"set streams.<name>.punctuated_on: [{', '.join(self.join.on)}]"
             )
-        if self.join.policy.propagate is Propagation.NEVER:
+        if self.join.policy().propagate is Propagation.NEVER:
             able = [
                 preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER
             ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from endmark.joins.presets import Policy, Preset, policy
-from endmark.pipeline.fields import Duration, Model, Name, Names
+from endmark.pipeline.fields import Duration, Model, Name, Names, Size
 from endmark.types import JoinType
 
 
@@ -35,7 +35,8 @@ class Join(Model):
 
     `where` is an SQL condition that pairs must also meet, over columns named as in the results table.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. In each of the job's buckets, `purge_every` punctuations of a stream make a purge.
+    allows. In each of the job's buckets, `purge_every` punctuations of a stream make a purge. Rows beyond
+    `memory`, which all buckets share, are spilled: they meet what comes later, but in time.
     """
 
     left: Name
@@ -46,16 +47,22 @@ class Join(Model):
     window: Window = Window()
     preset: Preset = Preset.AUTO
     purge_every: Annotated[int, Field(ge=1)] = 1
+    memory: Size | None = None
 
-    @property
-    def policy(self) -> Policy:
-        """What the preset makes of it.
+    def policy(self, buckets: int = 1) -> Policy:
+        """What the preset makes of it in one of so many buckets.
 
         Raises:
             ConfigError: the preset has no use for something that is set.
         """
         windowed = self.window != Window()
-        return policy(self.preset, windowed=windowed, purge_every=self.purge_every, prefix="join.")
+        return policy(
+            self.preset,
+            windowed=windowed,
+            purge_every=self.purge_every,
+            memory=None if self.memory is None else self.memory // buckets,
+            prefix="join.",
+        )
 
 
 class Measure(Model):

@@ -37,7 +37,12 @@ ROWS_PER_BLOB = 1 << 16
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one."""
+    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one.
+
+    A batch of fewer records than `full_batch` is taken for a pause, in which the join catches up with what it
+    has spilled; `None` takes each batch for one. It counts from the batch after, since a batch that is
+    replayed with another value must give what it gave before.
+    """
 
     left: StreamPlan
     right: StreamPlan
@@ -45,6 +50,7 @@ class BucketPlan:
     residual: Residual | None
     policy: Policy
     group: GroupPlan | None
+    full_batch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,12 +97,13 @@ class BucketTask:
             else:
                 arrived.setdefault(channel, []).append(blob)
         measured = []
+        records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
         with self._profile.phase("unpack"):
             inputs = (
                 self._input(self._join.left, self._plan.left, arrived),
                 self._input(self._join.right, self._plan.right, arrived),
             )
-        for result in _gather(self._join.process(*inputs)):
+        for result in _gather(self._results(inputs, records)):
             with self._profile.phase("emit"):
                 encoded = codec.encode(result)
             yield channels.RESULTS, encoded
@@ -114,6 +121,13 @@ class BucketTask:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
         report = {"samples": self._samples(closed_groups), "alike": self._progress()}
         yield channels.METRICS, json.dumps(report).encode()
+
+    def _results(self, inputs: tuple[SideInput, SideInput], records: int) -> Iterator[pa.RecordBatch]:
+        yield from self._join.process(*inputs)
+        full = self._join.notes.get("full_batch")
+        if full is None or records < full:
+            yield from self._join.drain()
+        self._join.notes["full_batch"] = self._plan.full_batch
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
@@ -174,6 +188,12 @@ class BucketTask:
         for side in (self._join.left, self._join.right):
             labels = {"operator": "join", "stream": side.spec.name}
             samples.update(_state_samples(side.rows, labels))
+            spilled = [one for one in side.rows.segments if one.joined_to is not None]
+            stream = side.spec.name
+            samples[sample("join_spilled_segments", stream=stream)] += len(spilled)
+            samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
+            deferred = sum(one.live for one in self._join.deferral.owed(side))
+            samples[sample("join_deferred_rows", stream=stream)] += deferred
             samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
             samples[
                 sample("pending_punctuations", stream=side.spec.name, waits_for=self._join.waits_for(side))

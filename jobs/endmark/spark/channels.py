@@ -27,6 +27,7 @@ BYSTANDERS = "bystanders"
 PUNCTUATIONS = "punctuations"  # that name a key
 PROMISES = "promises"  # any others
 PROGRESS = "progress"
+READ = "read"  # how many records a task has read; of no stream
 # Channels to the sink.
 RESULTS = "results"
 GROUPS = "groups"

@@ -51,7 +51,7 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     Spelled as the first version did, which knew inner joins on one column, so that its checkpoints go on.
     """
     spec = _one_by_itself(pipeline.model_dump(mode="json"))
-    unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1}
+    unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1, "memory": None}
     spec["join"] = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}

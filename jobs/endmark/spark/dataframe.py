@@ -54,6 +54,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     window: timedelta | None,
     preset: str = "auto",
     purge_every: int = 1,
+    memory: int | None = None,
     cache_name: str,
 ) -> DataFrame:
     """Join of two streaming DataFrames on columns of equal type, within a window of event time.
@@ -70,14 +71,13 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         window: how long a row of either side stays joinable; `None` is for ever.
         preset: what frees state, by the name of a paper's join; `auto` does all that the rest allows.
         purge_every: so many punctuations of a frame make a purge of the other's rows.
+        memory: bytes of rows that all buckets keep in memory; rows beyond are spilled.
         cache_name: directory, below the machine's temporary one, for local copies of segments.
 
     Raises:
         ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
     """
     kind = _one_of(JoinType, how, "how")
-    chosen = _one_of(Preset, preset, "preset")
-    rules = policy(chosen, windowed=window is not None, purge_every=purge_every)
     frames = {"left": left, "right": right}
     shown = {name: _prefixed(name, frame) for name, frame in frames.items()}
     schemas = {name: to_arrow_schema(fields, timezone="UTC") for name, fields in shown.items()}
@@ -90,6 +90,10 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         frame.mapInArrow(_PackRows(plans[name], buckets).__call__, channels.PACKED_DDL)
         for name, frame in frames.items()
     ]
+    share = None if memory is None else memory // len(buckets)
+    rules = policy(
+        _one_of(Preset, preset, "preset"), windowed=window is not None, purge_every=purge_every, memory=share
+    )
     plan = BucketPlan(plans["left"], plans["right"], kind, _residual(schemas, where), rules, None)
     joined = (
         packed[0]
@@ -98,8 +102,12 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         .transformWithState(BucketProcessor(plan, cache_name), channels.UNPACKED_DDL, "append", "none")
     )
     results = joined.where(F.col("channel") == channels.RESULTS).select("blob")
+    return results.mapInArrow(channels.unpack, _result_schema(shown, kind))
+
+
+def _result_schema(shown: dict[str, StructType], kind: JoinType) -> StructType:
     sides = ["left"] if kind is JoinType.SEMI else ["left", "right"]
-    return results.mapInArrow(channels.unpack, StructType([field for side in sides for field in shown[side]]))
+    return StructType([field for side in sides for field in shown[side]])
 
 
 def _residual(schemas: dict[str, pa.Schema], where: str | None) -> Residual | None:

@@ -190,6 +190,9 @@ class _Task:
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
         if self._until:
+            records = sum(count for name, count in self._counts.items() if name.startswith("records_total"))
+            for label in self._buckets.labels:
+                self.packer.add_json(label, channels.READ, {"records": records})
             report = {"samples": self._counts | self.profile.take(), "offsets": self._until}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
 

@@ -130,7 +130,17 @@ def _run(
     try:
         spark.streams.addListener(BatchListener(run.ops, pipeline.name))
         records = plan.kafka_records(spark, source)
-        frame = plan.build(spark, pipeline, records, source.partitions, directory, cache)
+        # Spark shares a batch out among partitions and rounds each share down.
+        full = options.max_records_per_batch - sum(source.partitions.values())
+        frame = plan.build(
+            spark,
+            pipeline,
+            records,
+            source.partitions,
+            directory,
+            cache,
+            full_batch=None if options.available_now else full,
+        )
         trigger: dict[str, Any] = (
             {"availableNow": True}
             if options.available_now

@@ -57,6 +57,7 @@ def build(
     partitions: dict[str, int],
     directory: PageDirectory,
     cache_name: str,
+    full_batch: int | None = None,
 ) -> DataFrame:
     """The streaming frame of (channel, blob) that the sink takes apart.
 
@@ -65,6 +66,7 @@ def build(
         partitions: how many partitions each topic has.
         directory: of the relation.
         cache_name: directory, below the machine's temporary one, for local copies of segments.
+        full_batch: as in `BucketPlan`.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
@@ -84,7 +86,13 @@ def build(
         .mapInArrow(lookup.__call__, channels.PACKED_DDL)
     )
     bucket = BucketPlan(
-        left, right, pipeline.join.type, residual(pipeline), pipeline.join.policy, group_plan(pipeline)
+        left=left,
+        right=right,
+        kind=pipeline.join.type,
+        residual=residual(pipeline),
+        policy=pipeline.join.policy(len(buckets)),
+        group=group_plan(pipeline),
+        full_batch=full_batch,
     )
     processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")

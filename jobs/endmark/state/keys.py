@@ -44,6 +44,9 @@ class Keys:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def take(self, positions: Ints) -> Keys:
+        return Keys(self.codes[positions], tuple(column.take(pa.array(positions)) for column in self.columns))
+
     def pairs(self, others: Keys) -> Iterator[tuple[Ints, Ints]]:
         """Positions (i here, j in `others`) of equal keys, in pieces; `others` is sorted by code."""
         for i, j in search.pairs(self.codes, others.codes):

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
 
-VERSION = 3
-_READ = (1, 2, VERSION)
+VERSION = 4
+_READ = (1, 2, 3, VERSION)
 
 _SCHEMA = pa.schema(
     [
@@ -29,6 +29,10 @@ _SCHEMA = pa.schema(
         ("high", pa.int64()),
         ("dead", pa.binary()),  # one bit a row; null while all are alive
         ("matched", pa.binary()),  # likewise, null while none has had a partner; not in version 1
+        # The next three are not in versions 1 to 3, which had no spilled segments.
+        ("memory", pa.int64()),
+        ("batch_number", pa.int64()),
+        ("joined_to", pa.int64()),  # null while not spilled
     ]
 )
 
@@ -45,6 +49,9 @@ def save(lists: Mapping[str, SegmentList], notes: Mapping[str, Any]) -> bytes:
             "high": segment.high,
             "dead": _pack(segment.dead),
             "matched": _pack(segment.matched),
+            "memory": segment.memory,
+            "batch_number": segment.batch_number,
+            "joined_to": segment.joined_to,
         }
         for name, segments in lists.items()
         for segment in segments.segments
@@ -71,11 +78,15 @@ def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
         rows = entry["rows"]
         lists[entry["list"]].restore(
             entry["segment_id"],
-            rows,
-            entry["size"],
-            (entry["low"], entry["high"]),
+            rows=rows,
+            size=entry["size"],
+            low=entry["low"],
+            high=entry["high"],
             dead=_unpack(entry["dead"], rows),
             matched=_unpack(entry.get("matched"), rows),
+            memory=entry.get("memory", entry["size"]),  # at least what it takes compressed
+            batch_number=entry.get("batch_number", 0),
+            joined_to=entry.get("joined_to"),
         )
     notes: dict[str, Any] = json.loads(batch.schema.metadata[b"notes"])
     return notes

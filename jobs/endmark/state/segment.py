@@ -34,6 +34,9 @@ class Segment:
 
     `low` and `high` bound the event times of its live rows, in microseconds.
     `dead` marks dead rows, `matched` those that have had a partner; `None` while there are none.
+    `memory` is what its rows take as columns, in bytes. `batch_number` is that of its newest row's batch.
+    Of a spilled segment `joined_to` is the batch up to which rows of the other side have met it; `None` of
+    others.
     """
 
     segment_id: str
@@ -46,6 +49,9 @@ class Segment:
     key: KeySpec
     time: str | None
     load: Callable[[], pa.RecordBatch]
+    memory: int = 0
+    batch_number: int = 0
+    joined_to: int | None = None
 
     @cached_property
     def batch(self) -> pa.RecordBatch:
@@ -66,11 +72,24 @@ class Segment:
         return self.rows if self.dead is None else self.rows - int(np.count_nonzero(self.dead))
 
     @classmethod
-    def arrived(cls, batch: pa.RecordBatch, key: KeySpec, time: str | None) -> Segment:
+    def arrived(cls, batch: pa.RecordBatch, key: KeySpec, time: str | None, batch_number: int = 0) -> Segment:
         """Rows that no store holds yet."""
         times = int64(batch.column(time)) if time else np.zeros(1, np.int64)
         low, high = int(times.min()), int(times.max())
-        return cls("", batch.num_rows, 0, low, high, None, None, key, time, lambda: batch)
+        return cls(
+            segment_id="",
+            rows=batch.num_rows,
+            size=0,
+            low=low,
+            high=high,
+            dead=None,
+            matched=None,
+            key=key,
+            time=time,
+            load=lambda: batch,
+            memory=batch.nbytes,
+            batch_number=batch_number,
+        )
 
     def live_batch(self) -> pa.RecordBatch:
         return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from endmark.state import codec
 from endmark.state.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
@@ -107,25 +107,20 @@ class SegmentList:
         """Durable bytes, dead rows included."""
         return sum(segment.size for segment in self.segments)
 
-    def restore(
-        self,
-        segment_id: str,
-        rows: int,
-        size: int,
-        bounds: tuple[int, int],
-        dead: Bools | None,
-        matched: Bools | None,
-    ) -> None:
-        """Add a segment that is already in the store."""
-        load = partial(_load, self._store, segment_id, self._lacking)
-        self.segments.append(
-            Segment(segment_id, rows, size, *bounds, dead, matched, self.key, self.time, load)
-        )
+    @property
+    def resident(self) -> list[Segment]:
+        """Segments that rows meet when they come."""
+        return [segment for segment in self.segments if segment.joined_to is None]
 
-    def append(self, batch: pa.RecordBatch, matched: Bools | None = None) -> None:
+    def restore(self, segment_id: str, **facts: Any) -> None:
+        """Add a segment that is already in the store; `facts` are the other fields of `Segment`."""
+        load = partial(_load, self._store, segment_id, self._lacking)
+        self.segments.append(Segment(segment_id, key=self.key, time=self.time, load=load, **facts))
+
+    def append(self, batch: pa.RecordBatch, matched: Bools | None = None, batch_number: int = 0) -> None:
         """Add rows that are sorted by key; `matched` are those that have had a partner."""
         if batch.num_rows:
-            self.segments.append(self._new(batch, matched))
+            self.segments.append(self._new(batch, matched, batch_number))
 
     def find(self, keys: Keys) -> Iterator[tuple[Segment, Ints, Ints]]:
         """Every segment with live rows of these keys, with positions (i in keys, j in the segment)."""
@@ -177,20 +172,31 @@ class SegmentList:
     def clear(self) -> None:
         self._replace(0, len(self.segments), None)
 
-    def maintain(self) -> None:
-        """Drop what is dead, rewrite segments that are mostly dead, merge runs of small ones."""
+    def maintain(self, barriers: Sequence[int] = ()) -> None:
+        """Drop what is dead, rewrite segments that are mostly dead, merge runs of small ones.
+
+        Args:
+            barriers: numbers of batches; rows up to one stay apart from later ones.
+        """
         for position in range(len(self.segments) - 1, -1, -1):
             segment = self.segments[position]
             if segment.live == 0:
                 self._replace(position, position + 1, None)
             elif segment.live * 2 < segment.rows:
                 matched = None if segment.matched is None else segment.live_matched()
-                self._replace(position, position + 1, self._new(segment.live_batch(), matched))
-        while (run := self._mergeable()) is not None:
+                kept = self._new(segment.live_batch(), matched, segment.batch_number, segment.joined_to)
+                self._replace(position, position + 1, kept)
+        while (run := self._mergeable(np.unique(np.array(barriers, np.int64)))) is not None:
             self._replace(*run, self._merged(self.segments[slice(*run)]))
 
-    def _mergeable(self) -> tuple[int, int] | None:
+    def _mergeable(self, barriers: Ints) -> tuple[int, int] | None:
+        alike = [
+            (segment.joined_to, int(np.searchsorted(barriers, segment.batch_number)))
+            for segment in self.segments
+        ]
         for start in range(len(self.segments) - FANOUT + 1):
+            if len(set(alike[start : start + FANOUT])) > 1:
+                continue
             sizes = np.array([segment.live for segment in self.segments[start : start + FANOUT]])
             fitting = int(np.searchsorted(np.cumsum(sizes), MERGED_ROWS, "right"))
             if fitting > 1 and 2 * sizes[:fitting].max() <= sizes[:fitting].sum():
@@ -203,9 +209,11 @@ class SegmentList:
         merged = rows.take(pa.array(order))
         if self._merge_rows is not None:
             merged = self._merge_rows(merged)
-        if all(segment.matched is None for segment in segments):
-            return self._new(merged, None)
-        return self._new(merged, np.concatenate([segment.live_matched() for segment in segments])[order])
+        matched = None
+        if any(segment.matched is not None for segment in segments):
+            matched = np.concatenate([segment.live_matched() for segment in segments])[order]
+        newest = max(segment.batch_number for segment in segments)
+        return self._new(merged, matched, newest, segments[0].joined_to)
 
     def _replace(self, start: int, stop: int, segment: Segment | None) -> None:
         gone = self.segments[start:stop]
@@ -213,10 +221,12 @@ class SegmentList:
         for old in gone:
             self._store.remove(old.segment_id)
 
-    def _new(self, batch: pa.RecordBatch, matched: Bools | None) -> Segment:
+    def _new(
+        self, batch: pa.RecordBatch, matched: Bools | None, batch_number: int, joined_to: int | None = None
+    ) -> Segment:
         segment_id, size = self._store.add(batch)
-        arrived = Segment.arrived(batch, self.key, self.time)
-        return replace(arrived, segment_id=segment_id, size=size, matched=matched)
+        arrived = Segment.arrived(batch, self.key, self.time, batch_number)
+        return replace(arrived, segment_id=segment_id, size=size, matched=matched, joined_to=joined_to)
 
 
 def _load(store: SegmentStore, segment_id: str, lacking: Mapping[str, int]) -> pa.RecordBatch:
