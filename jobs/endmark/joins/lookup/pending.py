@@ -1,0 +1,96 @@
+"""Rows that wait beyond their batch: columns in segments that a checkpoint carries over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.joins.lookup.waiting import SERIAL
+from endmark.state import manifest
+from endmark.state.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endmark.state.keys import KeySpec
+    from endmark.state.search import Bools
+    from endmark.state.store import SegmentStore
+
+ASKED = "$asked"  # int16: how often R has been asked for the row, in vain
+DUE = "$due"  # int64: microseconds since 1970 from when R is to be asked again
+
+
+class Pending:
+    """Rows not answered yet (`queue`) and rows to ask again for later (`parked`).
+
+    Args:
+        key: the stream's key.
+        store: where segments rest.
+        restored: a snapshot.
+    """
+
+    def __init__(self, key: KeySpec, store: SegmentStore, restored: bytes | None = None) -> None:
+        self._key = key
+        self._queue = SegmentList(store, key)
+        self._parked = SegmentList(store, key, DUE)
+        self.notes: dict[str, Any] = {}
+        self._serial = 0
+        if restored is not None:
+            self.notes = manifest.load(restored, self._lists())
+            self._serial = self.notes["serial"]
+
+    def snapshot(self, notes: Mapping[str, Any]) -> bytes:
+        """All there is to remember; `notes` is any JSON value by name, and comes back as `notes`."""
+        return manifest.save(self._lists(), {**notes, "serial": self._serial})
+
+    @property
+    def parked_rows(self) -> int:
+        return self._parked.rows
+
+    @property
+    def size(self) -> int:
+        """Durable bytes, dead rows included."""
+        return self._queue.size + self._parked.size
+
+    def arrived(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Stream rows with their code, numbered in their order."""
+        first, self._serial = self._serial, self._serial + rows.num_rows
+        numbered = self._key.coded(rows).append_column(SERIAL, pa.array(np.arange(first, self._serial)))
+        return numbered.append_column(ASKED, pa.array(np.zeros(rows.num_rows, np.int16)))
+
+    def due(self, now: int) -> list[pa.RecordBatch]:
+        """Parked rows whose time has come; they are parked no longer."""
+        gone = self._parked.expire(now + 1)
+        return [one.batch.drop_columns([DUE]) for one in gone]
+
+    def waiting(self) -> list[pa.RecordBatch]:
+        """Rows left over from earlier batches, in the order in which `settle` wants to hear of them."""
+        return [segment.live_batch() for segment in self._queue.segments if segment.live]
+
+    def settle(self, unanswered: Bools, new: pa.RecordBatch) -> None:
+        """Keep what a batch left unanswered: of `waiting()`, then of `new`, which has come since."""
+        at = 0
+        for segment in self._queue.segments:
+            if not segment.live:
+                continue
+            alive = np.arange(segment.rows) if segment.dead is None else np.flatnonzero(~segment.dead)
+            answered = alive[~unanswered[at : at + len(alive)]]
+            if len(answered):
+                segment.kill(answered)
+            at += len(alive)
+        self._queue.append(self._key.sorted(new.filter(pa.array(unanswered[at:]))))
+        for segments in self._lists().values():
+            segments.maintain()
+
+    def park(self, rows: pa.RecordBatch, due: int) -> None:
+        """Ask again for these rows from a time on."""
+        asked = pc.add(rows.column(ASKED), pa.scalar(1, pa.int16()))
+        position = rows.schema.get_field_index(ASKED)
+        again = rows.set_column(position, ASKED, asked)
+        self._parked.append(self._key.sorted(again.append_column(DUE, pa.array(np.full(rows.num_rows, due)))))
+
+    def _lists(self) -> dict[str, SegmentList]:
+        return {"queue": self._queue, "parked": self._parked}

@@ -1,0 +1,169 @@
+"""The rows that wait for an answer of R, by page, by key and by age."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from endmark.relation.contract import PageDirectory
+    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.search import Bools, Ints
+
+SERIAL = "$serial"  # int64: the order in which rows arrived
+
+
+class Groups:
+    """Runs of neighbouring rows that are answered together, in order of age.
+
+    Args:
+        starts: where each run begins.
+        serials: of all rows.
+        unanswered: which rows still wait.
+    """
+
+    def __init__(self, starts: Ints, serials: Ints, unanswered: Bools) -> None:
+        self.starts = starts
+        self.ends = np.append(starts[1:], len(serials))
+        self.oldest = np.minimum.reduceat(serials, starts) if len(starts) else serials
+        self._of_row = np.repeat(np.arange(len(starts)), self.ends - starts)
+        self.waiting = np.bincount(self._of_row[unanswered], minlength=len(starts))
+        """Rows of each group that still wait."""
+        self._queue = np.argsort(self.oldest)
+        self._head = 0
+
+    def answered(self, rows: Ints) -> None:
+        np.subtract.at(self.waiting, self._of_row[rows], 1)
+
+    def first(self, limit: int) -> Ints:
+        """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
+        found: list[Ints] = []
+        missing, at = limit, self._head
+        while missing > 0 and at < len(self._queue):
+            window = self._queue[at : at + limit]
+            found.append(window[self.waiting[window] > 0][:missing])
+            missing -= len(found[-1])
+            at += limit
+            if missing == limit:  # whoever is before the first waiting group never waits again
+                self._head = at
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def rows(self, groups: Ints) -> Ints:
+        """Positions of all rows of some groups, group by group."""
+        counts = self.ends[groups] - self.starts[groups]
+        before = np.cumsum(counts) - counts
+        rows: Ints = np.arange(counts.sum()) + np.repeat(self.starts[groups] - before, counts)
+        return rows
+
+
+class Waiting:
+    """Rows of one batch that wait, ordered by page and within a page by key code.
+
+    Args:
+        rows: stream rows with their code and `SERIAL`, in any order.
+        key: their key.
+        directory: R's pages.
+    """
+
+    def __init__(self, rows: pa.RecordBatch, key: KeySpec, directory: PageDirectory) -> None:
+        by_code = key.order(rows)
+        pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(by_code)))
+        # Of a key that is its own code the pages ascend already, and the sort is one pass.
+        by_page = np.argsort(pages, kind="stable")
+        self._rows = rows
+        self._key = key
+        self._order = by_code[by_page]
+        self._pages = pages[by_page]
+        self._serials = int64(rows.column(SERIAL))[self._order]
+        self.unanswered = np.ones(len(self._order), bool)
+        self._left = len(self._order)
+        starts = _run_starts(self._pages)
+        self.pages = Groups(starts, self._serials, self.unanswered)
+        self.page_numbers = self._pages[starts]
+
+    def __len__(self) -> int:
+        """Rows that still wait."""
+        return self._left
+
+    @cached_property
+    def keys(self) -> Groups:
+        """Rows of one page and equal code."""
+        codes = self.stored_keys.codes
+        changes = (self._pages[1:] != self._pages[:-1]) | (codes[1:] != codes[:-1])
+        starts = np.flatnonzero(np.append(np.ones(min(1, len(codes)), bool), changes))
+        return Groups(starts, self._serials, self.unanswered)
+
+    @cached_property
+    def keys_on_page(self) -> Ints:
+        """How many keys each page had when the first of them waited."""
+        return np.diff(np.searchsorted(self.keys.starts, np.append(self.pages.starts, len(self._order))))
+
+    @cached_property
+    def stored_keys(self) -> Keys:
+        return self._key.keys(self._rows.select(self._key.stored).take(pa.array(self._order)))
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row in memory, on average."""
+        return int(self._rows.nbytes) / max(1, int(self._rows.num_rows))
+
+    @property
+    def age(self) -> int:
+        """How many rows came after the oldest that still waits."""
+        return self.newest - int(self._serials[self.unanswered].min(initial=self.newest))
+
+    @property
+    def newest(self) -> int:
+        return int(self._serials.max(initial=0))
+
+    def keys_of(self, rows: Ints) -> Keys:
+        return self._key.keys(self._rows.select(self._key.stored).take(pa.array(self._order[rows])))
+
+    def take(self, rows: Ints) -> pa.RecordBatch:
+        return self._rows.take(pa.array(self._order[rows]))
+
+    def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
+        """The key columns of some rows, every key once."""
+        stored = self._rows.select(self._key.stored).take(pa.array(self._order[rows]))
+        return self._key.distinct(stored).select(list(self._key.columns))
+
+    def on_pages(self, numbers: Ints) -> Ints:
+        """Rows of ascending page numbers that still wait."""
+        at = np.searchsorted(self.page_numbers, numbers)
+        here = at < len(self.page_numbers)
+        at, numbers = at[here], numbers[here]
+        return self._still(self.pages.rows(at[self.page_numbers[at] == numbers]))
+
+    def of_keys(self, groups: Ints) -> Ints:
+        """Rows of some groups of `keys` that still wait."""
+        return self._still(self.keys.rows(groups))
+
+    def all(self) -> Ints:
+        return np.flatnonzero(self.unanswered)
+
+    def answer(self, rows: Ints) -> None:
+        """These rows wait no longer."""
+        self.unanswered[rows] = False
+        self._left -= len(rows)
+        self.pages.answered(rows)
+        if "keys" in vars(self):
+            self.keys.answered(rows)
+
+    def unanswered_rows(self) -> Bools:
+        """Which rows still wait, in the order in which they were given."""
+        found = np.empty(len(self._order), bool)
+        found[self._order] = self.unanswered
+        return found
+
+    def _still(self, rows: Ints) -> Ints:
+        return rows[self.unanswered[rows]]
+
+
+def _run_starts(values: Ints) -> Ints:
+    """Where runs of equal neighbours begin."""
+    return np.flatnonzero(np.append(np.ones(min(1, len(values)), bool), values[1:] != values[:-1]))

@@ -1,0 +1,22 @@
+"""The lookup join by every strategy against a left join of DuckDB, on random histories."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.cases import cases
+from support.lookup_run import Run
+from support.lookup_world import STRATEGIES, histories
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@cases(60, among=len(STRATEGIES))
+@given(data=st.data())
+def test_every_row_gets_its_answer_once(
+    strategy: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Whatever the batches, budgets, restarts, cache and misses: all matches once, or one miss."""
+    [name] = [name for name in STRATEGIES if name == strategy]
+    Run(data.draw(histories(name)), tmp_path_factory.mktemp("segments")).check()

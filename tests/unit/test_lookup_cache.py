@@ -1,0 +1,82 @@
+"""The front cache: what it keeps, for how long, and how much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.lookup.cache import CacheSpec, Frequencies, FrontCache
+from endmark.state.keys import KeySpec
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+KEY = KeySpec.of(["id"], [pa.int64()])
+
+
+def _cache(capacity: int = 100_000) -> FrontCache:
+    return FrontCache(CacheSpec(capacity, lifetime=100, absent_lifetime=10), KEY, SCHEMA)
+
+
+def _keys(keys: list[int]) -> pa.RecordBatch:
+    return pa.record_batch({"stream_id": pa.array(keys, pa.int64())})
+
+
+def _rows(keys: list[int]) -> pa.RecordBatch:
+    return pa.record_batch({"id": pa.array(keys, pa.int64()), "name": pa.array([f"n{key}" for key in keys])})
+
+
+def _held(cache: FrontCache, keys: list[int], now: int) -> dict[int, bool]:
+    """Whether R has a key, for those of the keys that the cache answers."""
+    answer = cache.lookup(KEY.keys(_rows(keys)), now)
+    return {keys[row]: bool(found) for row, found in zip(answer.rows, answer.found, strict=True)}
+
+
+def test_found_and_absent_keys_have_their_own_lifetime() -> None:
+    cache = _cache()
+    cache.admit([(_keys([1, 2, 3]), _rows([1, 3]))], now=0)
+    assert _held(cache, [1, 2, 3, 4], now=9) == {1: True, 2: False, 3: True}
+    assert _held(cache, [1, 2, 3, 4], now=10) == {1: True, 3: True}
+    assert cache.age(99) == 99
+    assert _held(cache, [1, 2, 3, 4], now=100) == {}
+
+
+def test_a_newer_answer_replaces_an_older_one() -> None:
+    cache = _cache()
+    cache.admit([(_keys([1, 2]), _rows([1]))], now=0)
+    cache.admit([(_keys([2, 1]), _rows([2]))], now=5)
+    assert _held(cache, [1, 2], now=6) == {1: False, 2: True}
+    assert len(cache) == 2
+
+
+def test_all_rows_of_a_key_come_from_the_cache() -> None:
+    cache = _cache()
+    cache.admit([(_keys([7]), _rows([7, 7, 7]))], now=0)
+    [(i, j)] = cache.lookup(KEY.keys(_rows([7, 8, 7])), 1).pairs
+    assert i.tolist() == [0, 0, 0, 1, 1, 1]
+    assert sorted(j[:3].tolist()) == [0, 1, 2]
+
+
+def test_an_evicted_key_is_read_again() -> None:
+    cache = _cache()
+    cache.admit([(_keys([1, 2]), _rows([1]))], now=0)
+    cache.evict(KEY.keys(_rows([1, 5])))
+    assert _held(cache, [1, 2], now=1) == {2: False}
+
+
+def test_what_is_asked_for_most_stays_within_capacity() -> None:
+    """Zipf: the keys held are the hot ones, however late they were asked for."""
+    cache = _cache(capacity=2_000)
+    hot = list(range(20))
+    for now in range(30):
+        keys = [*hot, *range(1_000 + 100 * now, 1_100 + 100 * now)]
+        rows = np.setdiff1d(keys, list(_held(cache, keys, now))).tolist()
+        cache.admit([(_keys(rows), _rows(rows))], now)
+        assert cache.size <= 2_000
+    assert set(_held(cache, hot, now=30)) == set(hot)
+
+
+def test_frequencies_forget() -> None:
+    frequencies = Frequencies(bits=4)
+    frequencies.add(np.full(100, 5))
+    assert frequencies.of(np.array([5])).tolist() == [100]
+    frequencies.add(np.full(60, 9))
+    assert frequencies.of(np.array([5, 9])).tolist() == [50, 30]
