@@ -32,10 +32,16 @@ class Promise:
 
     def named(self, on: tuple[str, ...]) -> list[Key]:
         """The keys that it names."""
+        if not self.speaks_of(on):
+            return []
         values = [dict(self.bounds).get(column, Bound()).among for column in on]
         if None in values or (len(on) > 1 and any(len(each or ()) != 1 for each in values)):
             return []
         return list(zip(*(sorted(each or ()) for each in values), strict=True))
+
+    def speaks_of(self, on: tuple[str, ...]) -> bool:
+        """Whether it restricts no other columns than these."""
+        return all(column in on for column, _ in self.bounds)
 
     def matches(self, key: dict[str, Any]) -> bool:
         return all(_within(key[column], bound) for column, bound in self.bounds)
@@ -49,9 +55,12 @@ def _within(value: Any, bound: Bound) -> bool:
     return above and below
 
 
-def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | Key | Promise | Literal["dead letter"]:
+def fate(
+    stream: Stream, value: bytes | None, on: tuple[str, ...] | None = None
+) -> dict[str, Any] | Key | Promise | Literal["dead letter"]:
     """The columns of a row, the key that a punctuation closes, what it says otherwise, or that it is a dead
-    letter. Patterns are read by `verify`, which shares no code with the engine."""
+    letter. The key is `on`, all that the stream is punctuated on unless said. Patterns are read by `verify`,
+    which shares no code with the engine."""
     try:
         document = json.loads(
             (value or b"").decode("utf-8"), object_pairs_hook=Members, parse_constant=_refuse
@@ -61,7 +70,9 @@ def fate(stream: Stream, value: bytes | None) -> dict[str, Any] | Key | Promise 
     match document:
         case [("$punctuation", Members() as patterns)] if isinstance(document, Members):
             bounds = Members((name, _bound(pattern)) for name, pattern in patterns)
-            closed = _columns({name: stream.columns[name] for name in stream.punctuated_on}, bounds)
+            key = stream.punctuated_on if on is None else on
+            named = key if set(key) <= set(stream.punctuated_on) else ()
+            closed = _columns({name: stream.columns[name] for name in named}, bounds)
             return tuple(closed.values()) if closed else _promise(stream, value)
         case Members():
             return _columns(stream.columns, document) or "dead letter"

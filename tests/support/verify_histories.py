@@ -8,7 +8,7 @@ from endmark.joins.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.verify_keys import KeyKind
-from support.verify_world import Record, bid, close, item, make_pipeline, promises, raw
+from support.verify_world import Record, bid, close, item, make_pipeline, promises, raw, wider_promises
 
 CONDITIONS = [
     None,
@@ -37,6 +37,7 @@ def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite
             "memory": draw(st.sampled_from([None, 1, 2000, 8000])) if able.spill else None,
         },
         aggregated=able.propagate is not Propagation.NEVER,
+        wider=draw(st.sampled_from([(), ("seller_id",)])),
     )
 
 
@@ -49,7 +50,12 @@ def histories(draw: st.DrawFn, keys: KeyKind) -> list[Record]:
         key, seller = draw(st.integers(0, 4)), draw(st.sampled_from([1, 1, 2, 3, 4]))
         now = place * pace + draw(st.integers(-2, 2))
         kind = draw(
-            st.sampled_from(["item"] * 4 + ["bid"] * 6 + ["items", "bids"] * 2 + ["items!", "bids!", "bad"])
+            st.sampled_from(
+                ["item"] * 4
+                + ["bid"] * 6
+                + ["items", "bids"] * 2
+                + ["items!", "bids!", "items*", "bids*", "bad"]
+            )
         )
         if kind == "item":
             records.append(item(key, now, seller, keys=keys))
@@ -57,6 +63,8 @@ def histories(draw: st.DrawFn, keys: KeyKind) -> list[Record]:
             records.append(bid(key, now, seller, [0.1, 2.0, -3.5][seller % 3], keys=keys))
         elif kind == "bad":
             records.append(raw("bids", b"{"))
+        elif kind.endswith("*"):
+            records += draw(wider_promises(kind[:-1], keys))
         elif kind.endswith("!"):
             records += draw(promises(kind[:-1], keys))
         else:

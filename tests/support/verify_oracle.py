@@ -77,23 +77,27 @@ class _World:
         for topic, partition, offset, value in located:
             if topic != stream.topic:
                 continue
-            found = fate(stream, value)
+            found = fate(stream, value, self.pipeline.join.on)
             if isinstance(found, str):
                 expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
             elif isinstance(found, Promise):
                 lines.append(Line(partition, offset, (), {}, found))
             elif isinstance(found, tuple):
-                key = dict(zip(stream.punctuated_on, found, strict=True))
-                lines.append(Line(partition, offset, self._key(key), {}))
+                lines.append(Line(partition, offset, found, {}))
             else:
                 lines.append(Line(partition, offset, self._key(found), found))
         return lines
 
     def _matches(self, line: Line, key: Key) -> bool:
-        """Whether a punctuation speaks of a key."""
+        """Whether a punctuation speaks of a key, whatever the other columns."""
         if line.promise is None:
             return line.key == key
-        return line.promise.matches(dict(zip(self.pipeline.join.on, key, strict=True)))
+        on = self.pipeline.join.on
+        return line.promise.speaks_of(on) and line.promise.matches(dict(zip(on, key, strict=True)))
+
+    @staticmethod
+    def _rules_out(line: Line, row: Line) -> bool:
+        return line.key == row.key if line.promise is None else line.promise.matches(row.columns)
 
     def _closed(self, side: int, key: Key) -> bool:
         """Whether a stream has closed a key: by its name, or by patterns in every partition."""
@@ -125,7 +129,7 @@ class _World:
             moment = self._time(side, line)
             if any(other - moment > stream.event_time.lateness for other in times):
                 reason = "late"
-            elif any(self._matches(other, line.key) for other in before if not other.columns):
+            elif any(self._rules_out(other, line) for other in before if not other.columns):
                 reason = "closed"
             else:
                 processed.append(line)
@@ -141,7 +145,7 @@ class _World:
     def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:
         """The first promise of one key by its name; of patterns, nothing is said here."""
         by = [other for other in before if not other.columns and self._matches(other, key)]
-        if any(other.promise is not None for other in by):
+        if not by or any(other.promise is not None for other in by):
             return None, None, None
         pattern = {name: {"equals": value} for name, value in zip(self.pipeline.join.on, key, strict=True)}
         return json.dumps(pattern, sort_keys=True, default=str), by[0].partition, by[0].offset

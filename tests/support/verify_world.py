@@ -46,9 +46,10 @@ def make_pipeline(
     where: str | None = None,
     join: Mapping[str, Any] = MappingProxyType({}),
     aggregated: bool = True,
+    wider: tuple[str, ...] = (),
 ) -> Pipeline:
     """Auctions with few columns; windows and lateness in seconds, for items and bids; `join` has
-    further fields of the join."""
+    further fields of the join, `wider` columns beside the key that both are punctuated on."""
     own = {
         "items": {"listed_at": "timestamp"},
         "bids": {
@@ -65,7 +66,7 @@ def make_pipeline(
             "topic": f"all.{stream}",
             "columns": keys.types | {"seller_id": "long"} | columns,
             "event_time": {"column": list(columns)[-1], "lateness": timedelta(seconds=allowed)},
-            "punctuated_on": list(keys.types) if promises else [],
+            "punctuated_on": [*(keys.types if promises else ()), *wider],
         }
         for (stream, columns), allowed, promises in zip(own.items(), lateness, punctuated, strict=True)
     }
@@ -163,6 +164,24 @@ def promises(draw: st.DrawFn, stream: str, keys: KeyKind) -> list[Record]:
                 patterns[column] = {"one_of": [keys.spell(number)[column] for number in listed]}
         records.append(promise(stream, patterns, home))
     return records
+
+
+@st.composite
+def wider_promises(draw: st.DrawFn, stream: str, keys: KeyKind) -> list[Record]:
+    """Patterns on the seller, with or without one on the key, in one partition or in all."""
+    number = st.integers(1, 4)
+    seller = draw(
+        st.one_of(
+            st.builds(lambda one: {"equals": one}, number),
+            st.builds(lambda one, other: {"one_of": [one, other]}, number, number),
+            st.builds(lambda end: {"between": {"to": end, "to_open": True}}, number),
+        )
+    )
+    patterns: dict[str, Any] = {"seller_id": seller}
+    if draw(st.booleans()):
+        column = draw(st.sampled_from(list(keys.types)))
+        patterns[column] = {"equals": keys.spell(draw(st.integers(0, 4)))[column]}
+    return [promise(stream, patterns, home) for home in draw(st.sampled_from([[0, 1], [1, 0], [0], [1]]))]
 
 
 def raw(stream: str, value: bytes | None, partition: int = 0) -> Record:

@@ -165,6 +165,20 @@ def test_refusal_says_what_and_why() -> None:
     )
 
 
+def test_punctuations_beside_the_key_bound_nothing() -> None:
+    """A stream that has such alone closes no key, and is told to declare the key too."""
+    with pytest.raises(ConfigError) as caught:
+        require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False), wider=("seller_id",)))
+    assert str(caught.value) == (
+        "items rows: unbounded, since join.window.left is not set and bids has punctuations on seller_id "
+        "alone, which close no key; groups: unbounded, since items rows of closed keys stay for ever; "
+        "set join.window.left, declare streams.bids.punctuated_on: [item_id, seller_id], "
+        "or accept it with unbounded_state: allow"
+    )
+    with pytest.raises(ValueError, match="no stream is punctuated on the join key"):
+        make_pipeline(punctuated=(False, False), wider=("seller_id",))
+
+
 @pytest.mark.parametrize(
     ("keys", "size"),
     [

@@ -165,13 +165,27 @@ def test_punctuation_of_many_columns() -> None:
     assert '{"fee": {"equals": "1.50"}, "day": {"equals": "2026-01-31"}}' in rejection.error
 
 
+def test_keys_are_named_by_the_key_columns_alone() -> None:
+    """Of a stream that is punctuated on others too, those that restrict them are promises; where the key is
+    not among them, no punctuation names one."""
+    wider = b'{"$punctuation": {"id": {"equals": 1}, "name": {"equals": "a"}}}'
+    named = b'{"$punctuation": {"id": {"equals": 1}}}'
+
+    parsed = JsonParser(COLUMNS, ("name", "id"), "lots", key=("id",)).parse(values(wider, named))
+    assert parsed.closed.to_pylist() == [{"id": 1}]
+    assert [(at, promise.names()) for at, promise in parsed.promises] == [(0, ("id", "name"))]
+
+    parsed = JsonParser(COLUMNS, ("name",), "lots", key=("id",)).parse(values(wider, named))
+    assert (parsed.closed.num_rows, parsed.promises, len(parsed.rejections)) == (0, [], 2)
+
+
 def test_punctuations_of_other_shapes() -> None:
     """Patterns that do not name one value come as they were meant; those on other columns are refused."""
     until = b'{"$punctuation": {"id": {"between": {"to": 9, "to_open": true}}, "name": {"anything": true}}}'
     rejected = [
         (
             b'{"$punctuation": {"id": {"equals": 1}, "name": {"equals": "a"}}}',
-            "restricts the join key, id, alone",
+            "restricts columns of `punctuated_on`, id, alone",
         ),
         (b'{"$punctuation": {"idd": {"equals": 1}}}', "stream 'lots' has no attribute 'idd'"),
         (b'{"$punctuation": {"id": {"between": {"to": "9"}}}}', "attribute 'id': '9' is no long"),

@@ -45,7 +45,11 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("join.on", "price", "join.on: no column 'price'; there are item_id"),
         ("join.on", [], "at least 1 item"),
         ("join.on", ["item_id", "item_id"], "join.on: 'item_id' stands twice"),
-        ("join.on", ["item_id", "seller_id"], "punctuated_on: 'item_id' is not the join key 'item_id', 's"),
+        (
+            "join.on",
+            ["item_id", "seller_id"],
+            "punctuated_on: 'seller_id' of the join key 'item_id', 'seller_id' is",
+        ),
         ("join.type", "outer", "join.type: Input should be 'inner', 'left', 'right', 'full' or 'semi'"),
         ("join.type", "semi", "aggregate.measures.highest_bid: 'bids.price' is on the right of a semi join"),
         ("join.where", "", "join.where: String should have at least 1 character"),
@@ -74,11 +78,6 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "streams.bids.columns.price",
             "float",
             "streams.bids.columns.price: 'float' is not one of long, double, string, boolean",
-        ),
-        (
-            "streams.bids.punctuated_on",
-            "seller_id",
-            "streams.bids.punctuated_on: 'seller_id' is not the join key",
         ),
         ("aggregate.by", "seller_id", "aggregate.by: 'seller_id' is not the join key 'item_id'"),
         (

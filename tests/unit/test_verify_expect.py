@@ -27,6 +27,7 @@ from support.verify_world import (
     promises,
     raw,
     to_kafka,
+    wider_promises,
 )
 
 
@@ -77,6 +78,7 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
         keys=keys,
         kind=draw(st.sampled_from(JoinType)),
         where=draw(st.sampled_from(list(CONDITIONS))),
+        wider=draw(st.sampled_from([(), ("seller_id",)])),
     )
     # Time moves on, since in a random order nearly every row would be late.
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
@@ -87,6 +89,9 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
         records.append(_make(keys, place * pace, *each))
         if draw(st.integers(0, 9)) == 0:
             records += draw(promises(draw(st.sampled_from(["items", "bids"])), keys))
+        if draw(st.integers(0, 9)) == 0:
+            stream = draw(st.sampled_from(["items", "bids"]))
+            records += draw(wider_promises(stream, keys))
     return pipeline, records
 
 

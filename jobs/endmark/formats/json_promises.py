@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def read_promise(
     record: bytes, stream: str, columns: Mapping[str, ColumnType], punctuated_on: Mapping[str, ColumnType]
 ) -> Punctuation:
-    """The promise a record makes about the key of its stream.
+    """The promise a record makes about rows of its stream.
 
     Args:
         columns: what the stream declares.
@@ -37,7 +37,8 @@ def read_promise(
     for name, pattern in promise.patterns:
         if name not in punctuated_on:
             raise PunctuationError(
-                f"attribute {name!r}: a promise restricts the join key, {', '.join(punctuated_on)}, alone"
+                f"attribute {name!r}: a promise restricts columns of `punctuated_on`, "
+                f"{', '.join(punctuated_on)}, alone"
             )
         kind = columns[name]
         for value in values_of(pattern):

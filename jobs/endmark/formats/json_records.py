@@ -39,7 +39,7 @@ class Parsed:
 
     Args:
         rows: data rows; `row_at` are their positions in the input.
-        closed: keys closed by equals-punctuations, one column per punctuated column; `closed_at` are their
+        closed: keys closed by equals-punctuations, one column per key column; `closed_at` are their
             positions.
         promises: punctuations of any other shape, with their positions.
         rejections: one for each record that is none of these.
@@ -61,24 +61,29 @@ class JsonParser:
         punctuated_on: the columns that punctuations of the stream speak of; empty for a stream that has
             none.
         stream: its name, for errors.
+        key: the columns by whose values a punctuation names a key; `punctuated_on` unless said.
     """
 
     def __init__(
-        self, columns: Mapping[str, ColumnType], punctuated_on: Sequence[str], stream: str = "records"
+        self,
+        columns: Mapping[str, ColumnType],
+        punctuated_on: Sequence[str],
+        stream: str = "records",
+        *,
+        key: Sequence[str] | None = None,
     ) -> None:
         self._stream = stream
         self.columns = dict(columns)
         self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
         self._row = _object([_member(name, pattern(kind)) for name, kind in self.columns.items()])
+        named = self.punctuated_on if key is None else {name: self.columns[name] for name in key}
+        closes = bool(named) and named.keys() <= self.punctuated_on.keys()
         equals = [
-            _member(name, rf'\{{{WS}"equals"{WS}:{WS}{pattern(kind)}{WS}\}}')
-            for name, kind in self.punctuated_on.items()
+            _member(name, rf'\{{{WS}"equals"{WS}:{WS}{pattern(kind)}{WS}\}}') for name, kind in named.items()
         ]
-        self._punctuation = _object([_member(MARK, _object(equals))]) if equals else None
+        self._punctuation = _object([_member(MARK, _object(equals))]) if closes else None
         self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns})
-        self._closed = JsonReader(
-            self.punctuated_on, {name: (MARK, name, "equals") for name in self.punctuated_on}
-        )
+        self._closed = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:
         """Sort out binary `values`; no input raises."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.announce import CLOSED, EXPIRED
 from endmark.joins.presets import Propagation
 from endmark.joins.side import NEVER
 
@@ -36,6 +37,21 @@ def is_closed(side: SideState, closing: pa.RecordBatch | None, keys: Keys) -> Bo
     """Which keys `side` has closed, by now or with `closing`."""
     closed = side.has_closed(keys)
     return closed if closing is None else closed | keys.among(side.key.keys(closing))
+
+
+def announceable(
+    left: SideState,
+    right: SideState,
+    closing: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
+    horizons: tuple[int, int],
+    rule: Propagation,
+) -> dict[str, list[pa.RecordBatch]]:
+    """The keys that are announced in this batch, by what completed them: `closed` or `expired`."""
+    found = {EXPIRED: [*expired(left, horizons[0]), *expired(right, horizons[1])], CLOSED: []}
+    for side, opposite, keys in ((left, right, closing[0]), (right, left, closing[1])):
+        if keys is not None:
+            found[CLOSED] += propagate(side, opposite, keys, rule)
+    return found
 
 
 def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:

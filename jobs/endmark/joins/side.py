@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from endmark.joins.named import LATER, NamedKeys
+from endmark.joins.promised import Promised
 from endmark.joins.promises import Promises
+from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import codec
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
@@ -18,7 +20,6 @@ from endmark.state.segment_list import SegmentList
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment_list import Gone
@@ -51,6 +52,7 @@ class SideSpec:
         window: microseconds of event time for which a row stays joinable; `None` is for ever.
         lateness: microseconds a row may be older than the newest of its partition.
         partitions: how many partitions must have shown rows before time makes progress.
+        punctuated_on: columns that its punctuations may restrict.
     """
 
     name: str
@@ -62,6 +64,7 @@ class SideSpec:
     window: int | None
     lateness: int = 0
     partitions: int = 1
+    punctuated_on: tuple[str, ...] = ()
 
 
 @dataclass
@@ -74,6 +77,7 @@ class SideInput:
         punctuations: keys closed, under the names that both sides share, with their code, `partition` and
             `offset`.
         promises: punctuations on the key, by the same names, that do not name one; each with its origin.
+        patterns: the same by the names of the side's own columns, and those that restrict other columns.
         newest: newest event time in microseconds by partition, over all buckets.
     """
 
@@ -81,6 +85,7 @@ class SideInput:
     bystanders: pa.RecordBatch | None = None
     punctuations: pa.RecordBatch | None = None
     promises: Sequence[Punctuation] = ()
+    patterns: Sequence[Punctuation] = ()
     newest: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -105,6 +110,8 @@ class SideState:
         types = [spec.schema.field(name).type for name in spec.key.columns]
         self.promises = Promises(spec.name, self.key, types, spec.partitions)
         self.named = NamedKeys(store, self.key, self.promises)
+        restricted = pa.schema([spec.schema.field(name) for name in spec.punctuated_on])
+        self.promised = Promised(spec.name, restricted, spec.key.columns, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
         self.unpurged = SegmentList(store, self.key)
@@ -120,6 +127,27 @@ class SideState:
             "unpurged": self.unpurged,
         }
         return {f"{self.spec.name}.{name}": segments for name, segments in lists.items()}
+
+    def restore_promised(self, snapshot: Mapping[str, Any] | None) -> None:
+        """Restore `promised`; without a snapshot, as from an earlier version, from the patterns on the
+        key."""
+        if snapshot is not None:
+            self.promised.restore(snapshot)
+            return
+        own = dict(zip(self.key.columns, self.spec.key.columns, strict=True))
+        for partition, promises in self.promises.snapshot().items():
+            for offset, written in promises:
+                named = {own[name]: pattern for name, pattern in written.items()}
+                self.promised.add([self.promised.read(named, Origin(int(partition), offset))])
+
+    def on_key(self, patterns: Sequence[Punctuation]) -> list[Punctuation]:
+        """Those that restrict columns of the key alone, by the names that both sides share."""
+        shared = dict(zip(self.spec.key.columns, self.key.columns, strict=True))
+        return [
+            Punctuation.of(each.stream, {shared[name]: one for name, one in each.patterns}, each.origin)
+            for each in patterns
+            if shared.keys() >= set(each.names())
+        ]
 
     @property
     def progress(self) -> int:
@@ -149,21 +177,24 @@ class SideState:
         closed = self.named.named_at(keys, partitions, given.punctuations) < offsets
         closed |= self.promises.closed_by(keys, partitions)
         closed |= self.promises.closed_before(given.promises, keys, partitions, offsets)
+        closed |= self.promised.broken(rows, partitions)
+        closed |= self.promised.broken_within(given.patterns, rows, partitions, offsets)
         late = self._late(rows)
         return late, closed & ~late
 
-    def broken(self, rows: pa.RecordBatch, given: SideInput) -> list[Punctuation]:
+    def broken(self, rows: pa.RecordBatch, given: SideInput) -> list[Punctuation | None]:
         """The promise that each of some `closed` rows breaks: the pattern of its partition by then, else the
-        first that names its key. Its origin is `None` where an earlier version did not keep it."""
+        first that names its key; `None` where only a wider promise matches it. Its origin is `None` where an
+        earlier version did not keep it."""
         keys = self.spec.key.keys(rows)
         partitions, offsets, given = self._places(rows, given)
         patterns = self.promises.broken(given.promises, keys, partitions, offsets)
         named = self.named.named_at(keys, partitions, given.punctuations)
         values = [rows.column(name).to_pylist() for name in self.spec.key.columns]
         return [
-            pattern or self.promises.naming(key, int(partition), int(offset))
-            for pattern, key, partition, offset in zip(
-                patterns, zip(*values, strict=True), partitions, named, strict=True
+            pattern or (self.promises.naming(key, int(partition), int(since)) if since < offset else None)
+            for pattern, key, partition, since, offset in zip(
+                patterns, zip(*values, strict=True), partitions, named, offsets, strict=True
             )
         ]
 

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from endmark.joins.announce import CLOSED, EXPIRED, PatternAnnouncer, Report
 from endmark.joins.deferral import Deferral
 from endmark.joins.presets import DEFAULT, Policy, Propagation
 from endmark.joins.probe import Probe
-from endmark.joins.propagate import expired, final, hold_back, is_closed, newly_closed, propagate
+from endmark.joins.propagate import announceable, final, hold_back, is_closed, newly_closed
 from endmark.joins.retire import Retirement
 from endmark.joins.side import SideInput, SideSpec, SideState
 from endmark.state import codec, manifest
@@ -48,13 +49,14 @@ if TYPE_CHECKING:
 class Violation:
     """Rows of one side that break a promise of their own stream; `reason` is `closed` or `late`.
 
-    `promises` are those that `closed` rows break, one for each row, under the names that both sides share.
+    `promises` are those that `closed` rows break, one for each row, under the names that both sides share;
+    `None` stands for a wider one.
     """
 
     side: str
     reason: str
     rows: pa.RecordBatch
-    promises: Sequence[Punctuation] = ()
+    promises: Sequence[Punctuation | None] = ()
 
 
 @dataclass
@@ -65,13 +67,17 @@ class BatchOutput:
         violations: rows that were not joined.
         announced: keys of which no further result will come, each announced once, under the names that both
             sides share, in order of code; `None` without any.
+        announced_by: the same keys by what completed them, `closed` or `expired`.
         widened: a pattern has closed keys beside those: all are announced that `StreamJoin.final` says.
+        patterns: which patterns are announced, as far as this bucket is concerned.
         counts: (name, side) to number, named as in the catalogue of metrics.
     """
 
     violations: list[Violation] = field(default_factory=list)
     announced: pa.RecordBatch | None = None
+    announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
     widened: bool = False
+    patterns: Report = field(default_factory=Report)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -119,6 +125,8 @@ class StreamJoin:
         self._policy = policy
         self._deferral = Deferral(self.left, self.right, self._probe, policy.memory)
         self._retirement = Retirement(self.left, self.right, policy, self._deferral)
+        early = policy.propagate is Propagation.EARLY
+        self._patterns = PatternAnnouncer(self.left, self.right, kind, early=early)
         self._output = BatchOutput()
         self.notes: dict[str, Any] = {}
         if restored is not None:
@@ -129,6 +137,7 @@ class StreamJoin:
                 side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
                 side.promises.restore(notes.get(f"{side.spec.name}.promises", {}))
                 side.unpurged_promises = notes.get(f"{side.spec.name}.unpurged_promises", 0)
+                side.restore_promised(notes.get(f"{side.spec.name}.promised"))
 
     def _lists(self) -> dict[str, SegmentList]:
         return self.left.lists() | self.right.lists()
@@ -138,7 +147,8 @@ class StreamJoin:
         promises = {f"{side.spec.name}.promises": side.promises.snapshot() for side in self._sides}
         unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
         numbered = {"batch_number": self._deferral.batch_number, "caller": self.notes}
-        return manifest.save(self._lists(), newest | promises | unpurged | numbered)
+        promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
+        return manifest.save(self._lists(), newest | promises | unpurged | numbered | promised)
 
     @property
     def deferral(self) -> Deferral:
@@ -186,10 +196,14 @@ class StreamJoin:
         self.left.advance(left.newest)
         self.right.advance(right.newest)
         horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
+        self._patterns.begin(left.patterns, right.patterns)
+        self._patterns.release(CLOSED)
         yield from self._make_room(news, horizons, pause=pause)
+        self._patterns.release(EXPIRED)
+        self._output.patterns = self._patterns.report()
         self._spend(closing[1])
         self.left.spent.expire(horizons[0])
-        self._announce(closing, horizons)
+        self._announce(closing, horizons, widened=bool(left.promises or right.promises))
         rule = self._policy.propagate
         if left.promises:
             hold_back(self.left, self.right, rule)
@@ -230,6 +244,8 @@ class StreamJoin:
             self._output.counts["join_results_total", ""] += piece.num_rows
             yield piece
         self._spend(None)
+        self._patterns.release(CLOSED)
+        self._output.patterns = self._patterns.report()
         self._maintain()
 
     def _maintain(self) -> None:
@@ -268,18 +284,16 @@ class StreamJoin:
         over = is_closed(self.right, closing, self.left.key.keys(traces))
         self.left.spent.append(traces.filter(pa.array(~over)))
 
-    def _announce(self, closing: Closing, horizons: tuple[int, int]) -> None:
-        found = {
-            "expired": [*expired(self.left, horizons[0]), *expired(self.right, horizons[1])],
-            "closed": [],
-        }
-        if closing[0] is not None:
-            found["closed"] += propagate(self.left, self.right, closing[0], self._policy.propagate)
-        if closing[1] is not None:
-            found["closed"] += propagate(self.right, self.left, closing[1], self._policy.propagate)
+    def _announce(self, closing: Closing, horizons: tuple[int, int], *, widened: bool) -> None:
+        found = announceable(self.left, self.right, closing, horizons, self._policy.propagate)
         for reason, pieces in found.items():
-            count = sum(piece.num_rows for piece in pieces)
-            self._output.counts["propagated_punctuations_total", reason] += count
-        announced = [piece for pieces in found.values() for piece in pieces if piece.num_rows]
-        if announced:
-            self._output.announced = self.left.key.sorted(codec.concat(announced))
+            filled = [piece for piece in pieces if piece.num_rows]
+            if filled:
+                keys = codec.concat(filled)
+                # A key that both sides name is final for each of them where a pattern closes it as well.
+                self._output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
+        for reason, keys in self._output.announced_by.items():
+            self._output.counts["propagated_punctuations_total", reason] += keys.num_rows
+        if self._output.announced_by:
+            announced = codec.concat(list(self._output.announced_by.values()))
+            self._output.announced = self.left.key.sorted(announced)

@@ -95,7 +95,8 @@ class _Input:
     name: str
     window: timedelta | None
     window_field: str
-    punctuated: bool
+    punctuated: bool  # on the key
+    declared: tuple[str, ...]  # what it is punctuated on
     preserved: bool
     on: tuple[str, ...]
 
@@ -105,7 +106,14 @@ class _Input:
 
     @property
     def mend_punctuations(self) -> str:
-        return f"declare streams.{self.name}.punctuated_on: [{', '.join(self.on)}]"
+        others = (column for column in self.declared if column not in self.on)
+        return f"declare streams.{self.name}.punctuated_on: [{', '.join([*self.on, *others])}]"
+
+    @property
+    def without_punctuations(self) -> str:
+        if not self.declared:
+            return f"{self.name} has no punctuations"
+        return f"{self.name} has punctuations on {', '.join(self.declared)} alone, which close no key"
 
 
 def states(pipeline: Pipeline) -> list[State]:
@@ -139,8 +147,10 @@ def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
     join = pipeline.join
 
     def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
-        punctuated = bool(pipeline.streams[name].punctuated_on)
-        return _Input(name, window, f"join.window.{field}", punctuated, preserved, join.on)
+        declared = pipeline.streams[name].punctuated_on
+        return _Input(
+            name, window, f"join.window.{field}", pipeline.closes_keys(name), declared, preserved, join.on
+        )
 
     return (
         side(join.left, join.window.left, "left", join.type.keeps_left),
@@ -159,7 +169,7 @@ def _rows(side: _Input, other: _Input, preset: Preset) -> State:
     no_window = (
         f"{side.window_field} is not set and" if able.window else f"preset {preset} has no windows and"
     )
-    no_purge = f"{other.name} has no punctuations" if able.purge else "does not purge"
+    no_purge = other.without_punctuations if able.purge else "does not purge"
     if able.window and not able.purge:
         no_purge = f"preset {preset} does not purge"
     mends = [side.mend_window] if able.window else []
@@ -185,8 +195,7 @@ def _groups(left: _Input, right: _Input, preset: Preset) -> State:
                 )
         elif other.preserved:
             notes.append(
-                f"since {other.name} rows are results even without a partner "
-                f"and {other.name} has no punctuations"
+                f"since {other.name} rows are results even without a partner and {other.without_punctuations}"
             )
         elif side.window is None:
             notes.append(f"since {side.name} rows of closed keys stay for ever")

@@ -64,11 +64,11 @@ class Pipeline(Model):
         for name in self.join.on:
             self._check_key(name)
         for side in self.sides:
-            punctuated_on = self.streams[side].punctuated_on
-            if punctuated_on and set(punctuated_on) != set(self.join.on):
+            missing = tuple(name for name in self.join.on if name not in self.streams[side].punctuated_on)
+            if missing and len(missing) < len(self.join.on):
                 raise ValueError(
-                    f"streams.{side}.punctuated_on: {_listed(punctuated_on)} is not the join key "
-                    f"{_listed(self.join.on)}; only punctuations on the whole join key are understood"
+                    f"streams.{side}.punctuated_on: {_listed(missing)} of the join key "
+                    f"{_listed(self.join.on)} is missing; name all of the key, or none of it"
                 )
 
     def _check_key(self, name: str) -> None:
@@ -92,9 +92,9 @@ class Pipeline(Model):
                 f"aggregate.by: {_listed(aggregate.by)} is not the join key {_listed(self.join.on)}; "
                 "only the join key is closed by punctuations"
             )
-        if not any(stream.punctuated_on for stream in self.streams.values()):
+        if not any(self.closes_keys(side) for side in self.sides):
             raise ValueError(
-                "aggregate.by: no stream has `punctuated_on`, so no group would ever close; "
+                "aggregate.by: no stream is punctuated on the join key, so no group would ever close; "
                 f"set streams.<name>.punctuated_on: [{', '.join(self.join.on)}]"
             )
         if self.join.policy().propagate is Propagation.NEVER:
@@ -135,6 +135,10 @@ class Pipeline(Model):
     @property
     def sides(self) -> tuple[str, str]:
         return self.join.left, self.join.right
+
+    def closes_keys(self, stream: str) -> bool:
+        """Whether punctuations of a stream can close keys of the join."""
+        return set(self.join.on) <= set(self.streams[stream].punctuated_on)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,

@@ -32,7 +32,8 @@ class EventTime(Model):
 class Stream(Model):
     """A Kafka topic of JSON records. Each record holds exactly these columns; none may be null.
 
-    Its punctuations name one value of each column of `punctuated_on`; without such columns it has none.
+    Its punctuations restrict columns of `punctuated_on`, any of its own; without such columns it has none.
+    They close keys if the whole join key is among these.
     """
 
     topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]

@@ -153,11 +153,11 @@ class BucketTask:
             found = batches(channel)
             return codec.concat(found) if found else None
 
-        promises = []
+        patterns = []
         for blob in arrived.get(channels.stream_channel(channels.PROMISES, stream.name), []):
             written = json.loads(blob)
             origin = Origin(written["partition"], written["offset"])
-            promises.append(side.promises.read(written["patterns"], origin))
+            patterns.append(side.promised.read(written["patterns"], origin))
         rows = batches(channels.ROWS)
         newest: dict[int, int] = {}
         for blob in arrived.get(channels.stream_channel(channels.PROGRESS, stream.name), []):
@@ -167,7 +167,8 @@ class BucketTask:
             rows=merge_sorted(rows, stream.side.key) if rows else None,
             bystanders=batch(channels.BYSTANDERS),
             punctuations=batch(channels.PUNCTUATIONS),
-            promises=promises,
+            promises=side.on_key(patterns),
+            patterns=patterns,
             newest=newest,
         )
 

@@ -94,7 +94,9 @@ class _Task:
 
     def _parser(self, stream: StreamPlan) -> JsonParser:
         if stream.name not in self._parsers:
-            self._parsers[stream.name] = JsonParser(stream.columns, stream.punctuated_on, stream.name)
+            self._parsers[stream.name] = JsonParser(
+                stream.columns, stream.punctuated_on, stream.name, key=stream.on
+            )
         return self._parsers[stream.name]
 
     def _pack_rows(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
@@ -142,16 +144,15 @@ class _Task:
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         """Keys that are named go to their buckets, patterns to all of them."""
-        shared = dict(zip(stream.on, stream.side.key.shared.columns, strict=True))
         for at, promise in parsed.promises:
-            named = _named_keys(promise, stream.on)
+            named = named_keys(promise, stream.on)
             if named:
                 kinds = pa.schema([(name, stream.columns[name].arrow) for name in stream.on])
                 closed = pa.RecordBatch.from_pylist(named, kinds)
                 self._pack_closed(stream, partition, closed, np.repeat(offsets[at], len(named)))
                 continue
             patterns = {
-                shared[name]: pattern_to_json(pattern, domain_of_type(stream.columns[name].arrow))
+                f"{stream.name}_{name}": pattern_to_json(pattern, domain_of_type(stream.columns[name].arrow))
                 for name, pattern in promise.patterns
             }
             written = {"partition": partition, "offset": int(offsets[at]), "patterns": patterns}
@@ -197,8 +198,10 @@ class _Task:
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
 
 
-def _named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
+def named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
     """The keys that a promise names one by one: a value of each column, or several of the only one."""
+    if not set(promise.names()) <= set(on):
+        return []
     values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}
     if len(values) < len(on) or (len(on) > 1 and any(len(several) != 1 for several in values.values())):
         return []

@@ -71,6 +71,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             window=microseconds(windows[name]),
             lateness=microseconds(stream.event_time.lateness) or 0,
             partitions=partitions[stream.topic],
+            punctuated_on=tuple(f"{name}_{column}" for column in stream.punctuated_on),
         )
         looked_up = name == pipeline.lookup.stream
         plans[name] = StreamPlan(

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 
 def violation_rows(
-    stream: StreamPlan, reason: str, rows: pa.RecordBatch, promises: Sequence[Punctuation] = ()
+    stream: StreamPlan, reason: str, rows: pa.RecordBatch, promises: Sequence[Punctuation | None] = ()
 ) -> pa.RecordBatch:
     """What the violations table keeps of rows that broke a promise: rare, so a row at a time will do.
 
     Args:
-        promises: that the rows broke, under the names both sides share; none where it was no punctuation.
+        promises: that the rows broke, under the names both sides share; none where it was no punctuation on
+            the key.
     """
     kept = []
     for at, row in enumerate(rows.to_pylist()):
@@ -46,7 +47,9 @@ def violation_rows(
     return pa.RecordBatch.from_pylist(kept, schema=VIOLATION_SCHEMA)
 
 
-def _named(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
+def _named(stream: StreamPlan, promise: Punctuation | None) -> dict[str, Any]:
+    if promise is None:
+        return {}
     own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
     patterns = {
         own[name]: pattern_to_json(pattern, domain_of_type(stream.columns[own[name]].arrow))

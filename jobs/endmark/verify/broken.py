@@ -1,8 +1,9 @@
 """Which promise each closed row broke: the pattern of its partition by then, else the first that names it.
 
 Of one column a pattern is an interval of the union of all patterns before the row, as of the pattern that
-last widened it; of several columns, the newest that matches. Rows that break a promise are few, so they are
-taken one by one, and patterns are written in one normal form, since the same set has many spellings.
+last widened it; of several columns, the newest that matches. None is named where only a wider promise
+matches. Rows that break a promise are few, so they are taken one by one, and patterns are written in one
+normal form, since the same set has many spellings.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from endmark.verify.spans import Span, cut_below, spans_of, written
 
 _CLOSED = """
 SELECT $partition AS "partition", $offset AS "offset", $named_key, "#since", "#matched"
-FROM $judged WHERE violation = 'closed' ORDER BY "partition", "offset"
+FROM $judged WHERE violation = 'closed' AND ("#since" IS NOT NULL OR "#matched")
+ORDER BY "partition", "offset"
 """
 
 _SCHEMA = pa.schema(

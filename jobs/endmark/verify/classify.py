@@ -94,7 +94,8 @@ def classify(session: Session, pipeline: Pipeline) -> None:
 
     `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones;
     `promises_<stream>` has partition, offset and, in columns named by `key_column`, a key that a
-    punctuation names. `patterns_<stream>` and `punctuations_<stream>` are those of `closed.load`.
+    punctuation names. `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>` are those of
+    `closed.load`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
@@ -112,7 +113,7 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
         paths=_array(f"/{column}" for column in declared.columns),
         closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
         mark=text(MARK),
-        pattern=_pattern(declared),
+        pattern=_pattern(declared, key),
         declared=_array(declared.columns),
         fields=_fields("", columns),
         closing=_fields("closing_", closing),
@@ -142,13 +143,13 @@ def _array(values: Iterable[str]) -> str:
     return "[" + ", ".join(map(text, values)) + "]"
 
 
-def _pattern(declared: Stream) -> str:
-    """Whether the document's members are those of a punctuation of this stream."""
-    if not declared.punctuated_on:
+def _pattern(declared: Stream, key: tuple[str, ...]) -> str:
+    """Whether the document's members are those of a punctuation of this stream that names a key."""
+    if not set(key) <= set(declared.punctuated_on):
         return "false"
     mark = text(MARK)
-    equals = [fill(_EQUALS, mark=mark, column=text(column)) for column in declared.punctuated_on]
-    return fill(_PATTERN, mark=mark, on=_array(declared.punctuated_on), equals=" AND ".join(equals))
+    equals = [fill(_EQUALS, mark=mark, column=text(column)) for column in key]
+    return fill(_PATTERN, mark=mark, on=_array(key), equals=" AND ".join(equals))
 
 
 def _fields(prefix: str, columns: Mapping[str, ColumnType]) -> str:

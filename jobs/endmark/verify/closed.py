@@ -15,8 +15,7 @@ from endmark.verify.sides import key_column, stream_names
 
 _PUNCTUATIONS = """
 CREATE TABLE $punctuations AS
-SELECT "partition", "offset" FROM $promises UNION SELECT "partition", "offset" FROM $patterns
-    UNION SELECT "partition", "offset" FROM arriving
+SELECT "partition", "offset" FROM $promises UNION SELECT "partition", "offset" FROM arriving
 """
 
 # A pattern does not say where its keys live, so that of every partition is needed.
@@ -40,12 +39,13 @@ def load(
     """Read the records that have the mark of a punctuation, `others` than those in `promises_<stream>`.
 
     Adds the keys that they name to `promises_<stream>`. Makes `patterns_<stream>`, with what the rest says of
-    each key column, and `punctuations_<stream>`, with partition and offset of all of them.
+    each key column if it speaks of no other; `wider_<stream>`, with what others say of each column the stream
+    is punctuated on; and `punctuations_<stream>`, with partition and offset of all of them.
     """
     kinds = {column: declared.columns[column] for column in key}
     sound = []
     for record in others:
-        found = read(record["value"], declared.columns, key)
+        found = read(record["value"], declared.columns, declared.punctuated_on)
         if found is not None:
             sound.append(({"partition": record["partition"], "offset": record["offset"]}, found))
     named = [
@@ -53,7 +53,9 @@ def load(
         for place, found in sound
         for one in _named(found, key)
     ]
-    patterns = [place | _columns(found) for place, found in sound if not _named(found, key)]
+    unnamed = [(place, found) for place, found in sound if not _named(found, key)]
+    patterns = [place | _columns(found) for place, found in unnamed if found.keys() <= set(key)]
+    wider = [place | _columns(found) for place, found in unnamed if not found.keys() <= set(key)]
     closing = {key_column(column): kind.arrow for column, kind in kinds.items()}
     arriving = pa.Table.from_pylist(named, _schema(closing))
     session.run_on(
@@ -61,13 +63,20 @@ def load(
     )
     arriving = pa.Table.from_pylist(patterns, _schema(_pattern_columns(kinds)))
     session.run_on(arriving, "CREATE TABLE $patterns AS FROM arriving", patterns=name(f"patterns_{stream}"))
+    restricted = {column: declared.columns[column] for column in wider_columns(declared, key)}
+    arriving = pa.Table.from_pylist(wider, _schema(_pattern_columns(restricted)))
+    session.run_on(arriving, "CREATE TABLE $wider AS FROM arriving", wider=name(f"wider_{stream}"))
     session.run_on(
         pa.Table.from_pylist([place for place, _ in sound], _schema({})),
         _PUNCTUATIONS,
         punctuations=name(f"punctuations_{stream}"),
         promises=name(f"promises_{stream}"),
-        patterns=name(f"patterns_{stream}"),
     )
+
+
+def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that `wider_<stream>` speaks of; those of the key where there will be no rows."""
+    return declared.punctuated_on or key
 
 
 def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -103,6 +112,8 @@ _PARTS = ("among", "low", "high", "low_open", "high_open")
 
 def _named(found: dict[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
     """The keys that a punctuation names: one value for each column, or several for the only one."""
+    if not found.keys() <= set(key):
+        return []
     values = {column: sorted(bound.among) for column, bound in found.items() if bound.among is not None}
     if len(values) < len(key) or (len(key) > 1 and any(len(several) > 1 for several in values.values())):
         return []

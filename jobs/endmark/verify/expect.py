@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from endmark.pipeline import Aggregate, Measure, Pipeline
 from endmark.verify.broken import name_promises
-from endmark.verify.closed import close_keys, within
+from endmark.verify.closed import close_keys, wider_columns, within
 from endmark.verify.join import join
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names
@@ -15,8 +15,8 @@ _JUDGED = """
 CREATE TABLE $judged AS
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
-        WHEN p.since < r.$offset OR m.matched THEN 'closed' END AS violation,
-    p.since AS "#since", m.matched AS "#matched"
+        WHEN p.since < r.$offset OR m.matched OR w.matched THEN 'closed' END AS violation,
+    CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched"
 FROM (
     SELECT *, max($time) OVER (
         PARTITION BY $partition ORDER BY $offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -29,6 +29,10 @@ LEFT JOIN (
     SELECT DISTINCT r.$partition AS part, r.$offset AS off, true AS matched
     FROM $rows r JOIN $patterns q ON q."partition" = r.$partition AND q."offset" < r.$offset AND $within
 ) m ON m.part = r.$partition AND m.off = r.$offset
+LEFT JOIN (
+    SELECT DISTINCT r.$partition AS part, r.$offset AS off, true AS matched
+    FROM $rows r JOIN $wider q ON q."partition" = r.$partition AND q."offset" < r.$offset AND $within_wider
+) w ON w.part = r.$partition AND w.off = r.$offset
 """
 
 _VIOLATIONS = """
@@ -104,8 +108,12 @@ def expect(session: Session, pipeline: Pipeline) -> None:
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
     lateness = microseconds(declared.event_time.lateness)
-    keys = {column: f"r.{name(f'{stream}_{column}')}" for column in pipeline.join.on}
-    session.run(_JUDGED, [lateness], within=within(keys), **known)
+
+    def among(columns: tuple[str, ...]) -> str:
+        return within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
+
+    wider = wider_columns(declared, pipeline.join.on)
+    session.run(_JUDGED, [lateness], within=among(pipeline.join.on), within_wider=among(wider), **known)
     name_promises(session, pipeline, stream)
     session.run(_VIOLATIONS, [declared.topic], broken=name(f"broken_{stream}"), **known)
     session.run(_PROGRESS, [stream, lateness, declared.topic], **known)

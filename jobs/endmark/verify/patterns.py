@@ -41,8 +41,11 @@ class _UnsoundError(ValueError):
     """The record is no punctuation."""
 
 
-def read(value: bytes, declared: Mapping[str, ColumnType], key: tuple[str, ...]) -> dict[str, Bound] | None:
-    """What a punctuation says of the key columns it restricts; `None` for any other record."""
+def read(
+    value: bytes, declared: Mapping[str, ColumnType], punctuated_on: tuple[str, ...]
+) -> dict[str, Bound] | None:
+    """What a punctuation says of the columns it restricts, which are some of `punctuated_on`; `None` for any
+    other record."""
     try:
         record = json.loads(value.decode(), object_pairs_hook=_members, parse_constant=_refuse)
         patterns = record[MARK] if isinstance(record, dict) and list(record) == [MARK] else None
@@ -52,7 +55,7 @@ def read(value: bytes, declared: Mapping[str, ColumnType], key: tuple[str, ...])
     except (ValueError, RecursionError):
         return None
     restricted = {column: bound for column, bound in bounds.items() if bound is not None}
-    return restricted if restricted.keys() <= set(key) else None
+    return restricted if restricted.keys() <= set(punctuated_on) else None
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""Runs the engine over a history in several buckets, and takes down what it announces and when."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.announce import aligned
+from endmark.joins.presets import Policy
+from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
+from endmark.joins.stream_join import StreamJoin
+from endmark.punctuation.domain import Domain
+from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.punctuation.wire_json import pattern_from_json
+from endmark.spark.channels import Buckets
+from endmark.state.keys import KeySpec
+from endmark.state.store import SegmentStore
+from support.memory_store import MemoryBlobs
+from support.output_world import COLUMNS, NUMBERS, PARTITIONS, SIDES, Event, History, Place, Result, Side
+
+Placed = list[tuple[Event, Place]]
+_LONG = pa.int64()
+_KEY = KeySpec(("key",))
+
+
+@dataclass
+class Actual:
+    """What came, and `broken`: results that match an output punctuation of an earlier batch, which is
+    never."""
+
+    results: Counter[Result] = field(default_factory=Counter)
+    violations: set[tuple[Side, int, int]] = field(default_factory=set)
+    patterns: Counter[frozenset[tuple[str, frozenset[int]]]] = field(default_factory=Counter)
+    keys: Counter[int] = field(default_factory=Counter)
+    broken: list[dict[str, int | None]] = field(default_factory=list)
+
+
+def _schema(side: Side) -> pa.Schema:
+    numbers = [(f"{side}_{name}", _LONG) for name in (*COLUMNS, "partition", "offset")]
+    return pa.schema([*numbers, (f"{side}_time", pa.timestamp("us", "UTC"))])
+
+
+def _spec(history: History, side: Side) -> SideSpec:
+    return SideSpec(
+        name=side,
+        key=KeySpec((f"{side}_key",)),
+        time=f"{side}_time",
+        schema=_schema(side),
+        partition=f"{side}_partition",
+        offset=f"{side}_offset",
+        window=history.windows[side],
+        partitions=PARTITIONS,
+        punctuated_on=tuple(f"{side}_{name}" for name in (COLUMNS if history.keyed[side] else COLUMNS[1:])),
+    )
+
+
+class Driver:
+    """Every operator is restored from its snapshot before each batch."""
+
+    def __init__(self, history: History, buckets: int, directory: Path, purge_every: int) -> None:
+        self._history = history
+        self._policy = Policy(purge_every=purge_every)
+        self._buckets = Buckets(tuple(range(buckets)))
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._joins = [self._operator(None) for _ in range(buckets)]
+        self._actual = Actual()
+
+    def _operator(self, snapshot: bytes | None) -> StreamJoin:
+        left, right = (_spec(self._history, side) for side in SIDES)
+        return StreamJoin(
+            left, right, self._store, kind=self._history.kind, policy=self._policy, restored=snapshot
+        )
+
+    def run(self) -> Actual:
+        for batch in self._history.placed():
+            self._joins = [self._operator(join.snapshot()) for join in self._joins]
+            reports, announced = [], []
+            for number, join in enumerate(self._joins):
+                for results in join.process(*(self._input(side, batch, number) for side in SIDES)):
+                    self._collect(results)
+                reports.append(json.loads(json.dumps(vars(join.output.patterns))))
+                for violation in join.output.violations:
+                    self._refused(violation.side, violation.rows)
+                for keys in join.output.announced_by.values():
+                    announced += keys.column("key").to_pylist()
+            self._actual.keys.update(announced)
+            for text in aligned(reports):
+                patterns = json.loads(text).items()
+                sets = {name: pattern_from_json(each, Domain.LONG) for name, each in patterns}
+                found = {(name, frozenset(n for n in NUMBERS if p.matches(n))) for name, p in sets.items()}
+                self._actual.patterns[frozenset(found)] += 1
+        return self._actual
+
+    def _input(self, side: Side, batch: Placed, bucket: int) -> SideInput:
+        own = [(event, at) for event, at in batch if event.side == side]
+        rows: Placed = []
+        newest = {}
+        for partition in range(PARTITIONS):
+            mine = [(event, at) for event, at in own if at[0] == partition and event.time is not None]
+            if mine:
+                times = np.array([event.time for event, _ in mine], np.int64)
+                late, newest[partition] = late_rows(times, NEVER, 0)
+                rows += [one for one, is_late in zip(mine, late, strict=True) if not is_late]
+                broken = [at for (_, at), is_late in zip(mine, late, strict=True) if is_late]
+                self._actual.violations |= {(side, *at) for at in broken}
+        named = [(event, at) for event, at in own if event.time is None and not event.patterns]
+        patterns = [
+            Punctuation.of(side, {f"{side}_{name}": each for name, each in event.patterns}, Origin(*at))
+            for event, at in own
+            if event.patterns
+        ]
+        on_key = [
+            Punctuation.of(side, {"key": dict(event.patterns)["key"]}, Origin(*at))
+            for event, at in own
+            if [name for name, _ in event.patterns] == ["key"]
+        ]
+        here = [(event, at) for event, at in rows if self._bucket(event.key) == bucket]
+        closed = [(event, at) for event, at in named if self._bucket(event.key) == bucket]
+        return SideInput(
+            rows=self._rows(side, here) if here else None,
+            punctuations=_closed(closed) if closed else None,
+            promises=on_key,
+            patterns=patterns,
+            newest=newest,
+        )
+
+    def _bucket(self, key: int) -> int:
+        return int(self._buckets.of_keys(np.array([key], np.int64))[0])
+
+    def _rows(self, side: Side, placed: Placed) -> pa.RecordBatch:
+        rows = [(event.key, event.value, *at, event.time) for event, at in placed]
+        schema = _schema(side)
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+        return KeySpec((f"{side}_key",)).sorted(pa.record_batch(arrays, schema=schema))
+
+    def _refused(self, side: str, rows: pa.RecordBatch) -> None:
+        places = (rows.column(f"{side}_{name}").to_pylist() for name in ("partition", "offset"))
+        self._actual.violations |= {(SIDES[side == "right"], *at) for at in zip(*places, strict=True)}
+
+    def _collect(self, results: pa.RecordBatch) -> None:
+        for row in results.to_pylist():
+            places = [(row.get(f"{side}_partition"), row.get(f"{side}_offset")) for side in SIDES]
+            left, right = (None if at[0] is None else at for at in places)
+            self._actual.results[left, right] += 1
+            numbers = {name: row[name] for name in row if name.endswith(COLUMNS)}
+            keys = {number for name, number in numbers.items() if name.endswith("_key")}
+            if keys & self._actual.keys.keys() or any(
+                all(numbers[name] in allowed for name, allowed in pattern)
+                for pattern in self._actual.patterns
+            ):
+                self._actual.broken.append(numbers)
+
+
+def _closed(placed: Placed) -> pa.RecordBatch:
+    columns = [[event.key for event, _ in placed], *([at[i] for _, at in placed] for i in (0, 1))]
+    arrays = [pa.array(column, _LONG) for column in columns]
+    return _KEY.sorted(pa.record_batch(arrays, names=["key", "partition", "offset"]))
