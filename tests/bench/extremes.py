@@ -1,4 +1,4 @@
-"""The stream join where it could break: much state, a hot key, a million closings at once.
+"""The stream join where it could break: much state, a hot key, a million closings, too little memory.
 
 The operator alone, without Spark, on one core: each batch restores it from its snapshot, as a task does, and
 reads state from local copies. A scenario runs in a process of its own, so that its memory is its own.
@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
+from endmark.joins.presets import DEFAULT, Policy
 from endmark.joins.side import SideInput, SideSpec
 from endmark.joins.stream_join import StreamJoin
 from endmark.state.keys import KeySpec
@@ -51,8 +52,10 @@ def side(name: str) -> SideSpec:
 class Bench:
     """A join of left and right, batch by batch."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, policy: Policy = DEFAULT) -> None:
+        self._policy = policy
         self._store = SegmentStore(MemoryBlobs(), directory)
+        self.directory = directory
         self._specs = side("left"), side("right")
         self._snapshot: bytes | None = None
         self._second = 0
@@ -65,7 +68,7 @@ class Bench:
         self._second += 1
         inputs = self._input(0, left, closed), self._input(1, right, None)
         started = time.perf_counter()
-        join = StreamJoin(*self._specs, self._store, restored=self._snapshot)
+        join = StreamJoin(*self._specs, self._store, policy=self._policy, restored=self._snapshot)
         for result in join.process(*inputs):
             self.results += result.num_rows
         self._snapshot = join.snapshot()
@@ -138,8 +141,34 @@ def a_million_closings(bench: Bench) -> Iterator[dict[str, Any]]:
     }
 
 
+def more_than_memory(bench: Bench) -> Iterator[dict[str, Any]]:
+    """One segment of two million rows against a budget of 16 MB: it is spilled, and rows that come later meet
+    it when they are over the budget."""
+    budget = 16_000_000
+    small = Bench(bench.directory, Policy(memory=budget))
+    _, join = small.batch(np.array([-1]), np.arange(2_000_000))
+    spilled = sum(segment.memory for segment in join.deferral.spilled)
+    batches, most = [], 0
+    for _ in range(10):
+        keys = small.random.integers(0, 2_000_000, BATCH)
+        seconds, join = small.batch(keys, np.array([-2]))
+        batches.append(seconds)
+        most = max(most, sum(one.memory for one in join.left.rows.resident + join.right.rows.resident))
+    started = time.perf_counter()
+    small.results += sum(piece.num_rows for piece in join.drain())
+    yield {
+        "budget_bytes": budget,
+        "spilled_bytes": spilled,
+        "most_resident_bytes": most,
+        "batch_seconds": statistics.median(batches),
+        "longest_batch_seconds": max(batches),
+        "drain_seconds": time.perf_counter() - started,
+        "results": small.results,
+    }
+
+
 SCENARIOS: dict[str, Callable[[Bench], Iterator[dict[str, Any]]]] = {
-    scenario.__name__: scenario for scenario in (live_rows, hot_key, a_million_closings)
+    scenario.__name__: scenario for scenario in (live_rows, hot_key, a_million_closings, more_than_memory)
 }
 
 
