@@ -124,7 +124,7 @@ def expect(history: History, kind: KeyKind, rule: Propagation = Propagation.EARL
     rows: dict[SideName, list[tuple[int, int, Event]]] = {}
     closed: dict[SideName, set[int]] = {}
     for side in SIDES:
-        rows[side], closed[side] = _processed(history, kind, side, expected)
+        rows[side], closed[side] = processed(history, kind, side, expected)
     pairs = [
         ((p, o), (q, r))
         for p, o, left in rows["left"]
@@ -160,7 +160,7 @@ def expect(history: History, kind: KeyKind, rule: Propagation = Propagation.EARL
     return expected
 
 
-def _processed(
+def processed(
     history: History, kind: KeyKind, side: SideName, expected: Expected
 ) -> tuple[list[tuple[int, int, Event]], set[int]]:
     """Rows that enter the join, and the keys the side has closed: named, or by patterns of all partitions."""
@@ -242,11 +242,11 @@ def _stream(draw: st.DrawFn) -> list[list[Event]]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, kind: JoinType, *, windowed: bool = True) -> History:
+def histories(draw: st.DrawFn, kind: JoinType, *, windowed: bool = True, residual: bool = True) -> History:
     """Tiny domains: six keys, two partitions a side, a few time steps; collisions find join bugs."""
     return History(
         kind=kind,
-        residual=draw(st.booleans()),
+        residual=residual and draw(st.booleans()),
         streams={side: _stream(draw) for side in SIDES},
         windows={side: draw(st.sampled_from([None, 0, 1, 3, 6] if windowed else [None])) for side in SIDES},
         lateness={side: draw(st.integers(0, 2)) for side in SIDES},
