@@ -28,7 +28,7 @@ BUCKETS = Buckets((3, 5))
 # Topic, partition, offset and value.
 Located = tuple[str, int, int, bytes | None]
 Tables = dict[str, list[dict[str, Any]]]
-_KAFKA = pa.schema(
+KAFKA = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())]
 )
 
@@ -95,8 +95,8 @@ class BucketTasks:
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
         columns = list(zip(*records, strict=True)) or [(), (), (), ()]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, _KAFKA, strict=True)]
-        kafka = pa.record_batch(arrays, schema=_KAFKA)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, KAFKA, strict=True)]
+        kafka = pa.record_batch(arrays, schema=KAFKA)
         ingested = list(self._ingest(iter([kafka])))  # a shuffle has all of it before it gives any
         return [row for rows in self._lookup(iter(ingested)) for row in rows.to_pylist()]
 

@@ -1,13 +1,20 @@
-"""How hard the oracle tries: `make oracle` asks for more cases than `make test`."""
+"""How hard random tests try: `make oracle` and `make test-spark` ask for more cases than `make test`."""
 
 from __future__ import annotations
 
 import os
+import random
 from math import ceil
+from typing import TypeVar
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+T = TypeVar("T")
 
 CASES = "ENDMARK_ORACLE_CASES"
+SPARK_CASES = "ENDMARK_SPARK_CASES"
+SPARK_SEED = "ENDMARK_SPARK_SEED"
 IN_HASTE = "ENDMARK_ORACLE_IN_HASTE"  # a mutant's counterexample need not be small
 
 
@@ -22,3 +29,31 @@ def cases(usual: int, among: int = 1) -> settings:
     if IN_HASTE in os.environ:
         return settings(chosen, phases=[Phase.explicit, Phase.generate], database=None)
     return chosen
+
+
+def spark_cases(usual: int) -> int:
+    """How many cases of each kind a random test in Spark runs, which takes seconds for each."""
+    return int(os.environ.get(SPARK_CASES, usual))
+
+
+def drawn(strategy: st.SearchStrategy[T], count: int) -> tuple[list[T], int]:
+    """Some examples and the seed that gives them again, for a test that runs several at once and is too slow
+    to make a counterexample small."""
+    chosen = int(os.environ.get(SPARK_SEED, random.randrange(1 << 30)))
+    found: list[T] = []
+
+    # The first example is the least one, which says little.
+    @seed(chosen)
+    @settings(
+        max_examples=count + 1,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def keep(example: T) -> None:
+        found.append(example)
+
+    keep()
+    return found[1:], chosen

@@ -42,11 +42,11 @@ def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite
 
 
 @st.composite
-def histories(draw: st.DrawFn, keys: KeyKind) -> list[Record]:
+def histories(draw: st.DrawFn, keys: KeyKind, least: int = 0) -> list[Record]:
     """Records of five keys, in partitions by key; time moves on, else nearly every row would be late."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     records = []
-    for place in range(draw(st.integers(0, 40))):
+    for place in range(draw(st.integers(least, 40))):
         key, seller = draw(st.integers(0, 4)), draw(st.sampled_from([1, 1, 2, 3, 4]))
         now = place * pace + draw(st.integers(-2, 2))
         kind = draw(

@@ -1,0 +1,89 @@
+"""The plan of a job, in Spark, against the recomputation of `verify`: random pipelines, records and restarts.
+
+`make test` runs a few cases of each kind, `make test-spark` as many as it is told.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from endmark.pipeline import Pipeline
+from endmark.spark.session import start_session
+from endmark.types import JoinType
+from support.cases import drawn, spark_cases
+from support.spark_pipeline import End, SparkPipeline
+from support.verify_histories import histories, pipelines
+from support.verify_keys import KEY_KINDS
+from support.verify_recompute import SELLERS, recomputed, require_equal
+from support.verify_world import PARTITIONS, Record, locate, seed_sellers
+
+AT_ONCE = 2  # the start of a query mostly waits for one core
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pipeline, all records, and of each batch: how many of them it ends after, and how the query ends."""
+
+    pipeline: Pipeline
+    records: list[Record]
+    cuts: list[tuple[int, End]]
+    buckets: int
+
+
+@st.composite
+def cases(draw: st.DrawFn, kind: JoinType, url: str) -> Case:
+    keys = draw(st.sampled_from(list(KEY_KINDS.values())))
+    records = draw(histories(keys, least=20))
+    inner = draw(st.lists(st.integers(0, len(records)), min_size=1, max_size=3))
+    ends = [draw(st.sampled_from([End.STOP, End.STOP, End.FAIL, End.GO_ON])) for _ in inner]
+    cuts = [*zip(sorted(inner), ends, strict=True), (len(records), End.GO_ON)]
+    return Case(draw(pipelines(kind, keys, url)), records, cuts, draw(st.sampled_from([1, 2, 7])))
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path]) -> Iterator[SparkSession]:
+    session = start_session("pipelines", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def sellers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """URL of a database with the sellers."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('sellers') / 'relation.db'}"
+    seed_sellers(url, SELLERS)
+    return url
+
+
+def check(spark: SparkSession, case: Case) -> None:
+    located = locate(case.records)
+    starts = [0, *(cut for cut, _ in case.cuts)]
+    batches = [(located[start:stop], end) for start, (stop, end) in zip(starts, case.cuts, strict=False)]
+    directory = Path(tempfile.mkdtemp(prefix="endmark-case-"))
+    try:
+        found = SparkPipeline(spark, case.pipeline, PARTITIONS, case.buckets, directory).run(batches)
+    finally:
+        shutil.rmtree(directory)
+    with recomputed(case.pipeline, case.records) as session:
+        require_equal(session, found)
+
+
+@pytest.mark.parametrize("kind", JoinType)
+def test_tables_equal_their_recomputation(kind: JoinType, spark: SparkSession, sellers: str) -> None:
+    """Whatever the key, the join, the condition and the batches, however many buckets there are, and whether
+    the query goes on, is started anew or repeats a batch."""
+    found, seed = drawn(cases(kind, sellers), spark_cases(usual=1))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        checks = [(case, pool.submit(check, spark, case)) for case in found]
+        for case, checked in checks:
+            failure = checked.exception()
+            assert failure is None, f"seed {seed}: {failure!r} in {case}"
