@@ -34,6 +34,12 @@ oracle: $(READY) test-system ## Every operator on CASES random histories (2000),
 	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle --hypothesis-seed=$(SEED)
 	PYTHONPATH=tests $(BIN)/python -m support.mutation
 
+.PHONY: test-spark
+test-spark: CASES = 20
+test-spark: $(READY) ## CASES random pipelines of each preset (20) through Spark, restarted between batches
+	@echo "repeat with: make test-spark CASES=$(CASES) SEED=$(SEED)"
+	ENDMARK_SPARK_CASES=$(CASES) ENDMARK_SPARK_SEED=$(SEED) $(BIN)/pytest tests/stack/test_pipeline_spark.py
+
 .PHONY: test-system
 test-system: ## Debian packages the tests use: MariaDB, Chromium, docker-compose
 	infra/install-test-system.sh
@@ -59,6 +65,10 @@ bench: $(READY) ## Stream join against Spark's own and the plain prototype, as r
 .PHONY: bench-extremes
 bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; writes tests/bench/results
 	PYTHONPATH=tests $(BIN)/python tests/bench/extremes.py $(ARGS)
+
+.PHONY: bench-state
+bench-state: $(READY) ## Rows in state against what may be held, on the papers' workloads; writes docs/state.md
+	PYTHONPATH=tests $(BIN)/python tests/bench/state_bounds.py
 
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models

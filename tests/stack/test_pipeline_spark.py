@@ -1,6 +1,6 @@
 """The plan of a job, in Spark, against the recomputation of `verify`: random pipelines, records and restarts.
 
-`make test` runs a few cases of each kind, `make test-spark` as many as it is told.
+`make test` runs a few cases of each preset, `make test-spark` as many as it is told.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from endmark.joins.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.spark.session import start_session
 from endmark.types import JoinType
@@ -40,13 +41,13 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, kind: JoinType, url: str) -> Case:
-    keys = draw(st.sampled_from(list(KEY_KINDS.values())))
+def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
+    kind, keys = draw(st.sampled_from(JoinType)), draw(st.sampled_from(list(KEY_KINDS.values())))
     records = draw(histories(keys, least=20))
     inner = draw(st.lists(st.integers(0, len(records)), min_size=1, max_size=3))
     ends = [draw(st.sampled_from([End.STOP, End.STOP, End.FAIL, End.GO_ON])) for _ in inner]
     cuts = [*zip(sorted(inner), ends, strict=True), (len(records), End.GO_ON)]
-    return Case(draw(pipelines(kind, keys, url)), records, cuts, draw(st.sampled_from([1, 2, 7])))
+    return Case(draw(pipelines(kind, keys, url, preset)), records, cuts, draw(st.sampled_from([1, 2, 7])))
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +75,14 @@ def check(spark: SparkSession, case: Case) -> None:
     finally:
         shutil.rmtree(directory)
     with recomputed(case.pipeline, case.records) as session:
-        require_equal(session, found)
+        require_equal(session, case.pipeline, found)
 
 
-@pytest.mark.parametrize("kind", JoinType)
-def test_tables_equal_their_recomputation(kind: JoinType, spark: SparkSession, sellers: str) -> None:
+@pytest.mark.parametrize("preset", Preset)
+def test_tables_equal_their_recomputation(preset: Preset, spark: SparkSession, sellers: str) -> None:
     """Whatever the key, the join, the condition and the batches, however many buckets there are, and whether
     the query goes on, is started anew or repeats a batch."""
-    found, seed = drawn(cases(kind, sellers), spark_cases(usual=1))
+    found, seed = drawn(cases(preset, sellers), spark_cases(usual=2))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         checks = [(case, pool.submit(check, spark, case)) for case in found]
         for case, checked in checks:

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from endmark.pipeline import Pipeline
-from endmark.relation.contract import PageDirectory
 from endmark.relation.sql import SqlRelation
 from endmark.spark import channels, plan
 from endmark.spark.tables import targets
@@ -56,7 +55,7 @@ class SparkPipeline:
         self._pipeline = pipeline
         self._partitions = {stream.topic: partitions for stream in pipeline.streams.values()}
         relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
-        self._pages = PageDirectory(relation.directory(page_rows=1))
+        self._pages = relation.directory(page_rows=1)
         self._directory = directory
         self._channels = {table.channel for table in targets(pipeline, directory)}
         self._attempts: dict[int, list[Tables]] = {}

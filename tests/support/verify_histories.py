@@ -18,8 +18,11 @@ CONDITIONS = [
 
 
 @st.composite
-def pipelines(draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite://") -> Pipeline:
-    preset = draw(st.sampled_from(Preset))
+def pipelines(
+    draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite://", chosen: Preset | None = None
+) -> Pipeline:
+    """Of the preset that is chosen, or of any."""
+    preset = draw(st.sampled_from(Preset)) if chosen is None else chosen
     able = PRESETS[preset]
     bound = st.one_of(st.integers(0, 5), st.none()) if able.window else st.none()
     return make_pipeline(

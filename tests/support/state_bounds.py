@@ -1,0 +1,210 @@
+"""Rows in state on the papers' workloads: how many the join holds, and how many `endmark validate` lets it.
+
+The join runs without Spark, restored from its snapshot in every batch. What it may hold is recomputed by
+DuckDB from the input alone: rows that none of the bounds which `validate` names for their stream has ended.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from heapq import merge
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.presets import Preset
+from endmark.joins.side import SideInput, SideSpec
+from endmark.joins.stream_join import StreamJoin
+from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import State, states
+from endmark.punctuation.pattern import Anything
+from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.spark.streams import stream_plans
+from endmark.state.store import SegmentStore
+from endmark_feed.papers.event import Event, Workload
+from endmark_feed.papers.names import parse_workload
+from support.memory_store import MemoryBlobs
+from support.state_allowed import Element, recomputed
+
+SIDES = ("left", "right")
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Two streams of the papers and how they are joined; if `unique`, no key comes twice on the left, so that
+    each row closes its own."""
+
+    left: Workload
+    right: Workload
+    punctuated: bool = True
+    window: timedelta | None = None
+    unique: bool = False
+
+    def elements(self) -> list[Element]:
+        """What both streams send, in order of time."""
+        sides = (
+            _elements(number, stream, SEED if self.unique else SEED + number)
+            for number, stream in enumerate((self.left, self.right))
+        )
+        return list(merge(*sides, key=lambda element: element.microseconds))
+
+    def batches(self, size: int) -> list[list[Element]]:
+        """So many of them at a time, and what they imply."""
+        elements = self.elements()
+        batches = [elements[at : at + size] for at in range(0, len(elements), size)]
+        return [_closing_each(batch) for batch in batches] if self.unique else batches
+
+    def pipeline(self, preset: Preset = Preset.AUTO) -> Pipeline:
+        """What a file about them would say. The lookup, which every pipeline has, finds nothing to add."""
+        columns = {"key": "long", "serial": "long", "at": "timestamp"}
+        stream = {
+            "columns": columns,
+            "event_time": {"column": "at"},
+            "punctuated_on": ["key"] if self.punctuated else [],
+        }
+        relation = {"url": "sqlite://", "table": "serials", "key": "serial", "columns": {"serial": "long"}}
+        return Pipeline.model_validate(
+            {
+                "name": "bounds",
+                "streams": {side: stream | {"topic": side} for side in SIDES},
+                "relations": {"serials": relation},
+                "lookup": {"stream": "left", "relation": "serials", "key": "serial"},
+                "join": {
+                    "left": "left",
+                    "right": "right",
+                    "on": ["key"],
+                    "preset": preset,
+                    "window": dict.fromkeys(SIDES, self.window),
+                },
+                "unbounded_state": "allow",
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a join held after each batch, and what it may hold; after the last one everything is over.
+
+    Args:
+        bounds: what frees the rows of each stream, as `validate` says it.
+        arrived: rows so far, which is what a join that never purges holds.
+        inserted: rows of each stream that entered state, in all.
+    """
+
+    bounds: tuple[State, State]
+    arrived: list[int]
+    allowed: list[int]
+    held: list[int]
+    inserted: dict[str, int]
+
+
+def workloads(values: int) -> dict[str, Streams]:
+    """The four workloads, by name; `values` keys are closed of each, or a hundred times as many rows come."""
+
+    def of(name: str, count: int = values) -> Workload:
+        return parse_workload(name, count)
+
+    uniform = of("uniform-1000", 100 * values)
+    return {
+        "cluster-asc-30": Streams(of("cluster-asc-30"), of("cluster-asc-30")),
+        "punct-asc-100-40": Streams(of("punct-asc-100-40"), of("punct-asc-100-40")),
+        "uniform-1000": Streams(uniform, uniform, punctuated=False, window=timedelta(seconds=5)),
+        "news": Streams(of("news-articles-random-10"), of("news-accesses"), unique=True),
+    }
+
+
+def run(streams: Streams, batch: int, preset: Preset = Preset.AUTO) -> Course:
+    """Join the streams in batches of so many elements, and once more when both are over."""
+    batches = streams.batches(batch)
+    pipeline = streams.pipeline(preset)
+    left, right = (_rows_of(states(pipeline), side) for side in SIDES)
+    arrived, allowed = recomputed(batches, (left, right))
+    with tempfile.TemporaryDirectory() as directory:
+        bench = _Bench(pipeline, Path(directory))
+        held = [bench.join(*(bench.input(side, each) for side in (0, 1))) for each in batches]
+        held.append(bench.join(*(bench.end(side, batches[-1][-1].microseconds) for side in (0, 1))))
+    return Course((left, right), [*arrived, arrived[-1]], [*allowed, 0], held, bench.inserted)
+
+
+class _Bench:
+    def __init__(self, pipeline: Pipeline, directory: Path) -> None:
+        plans = stream_plans(pipeline, dict.fromkeys(SIDES, 1))
+        self._specs: tuple[SideSpec, SideSpec] = plans["left"].side, plans["right"].side
+        self._policy = pipeline.join.policy
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._snapshot: bytes | None = None
+        self._offset = 0
+        self.inserted = dict.fromkeys(SIDES, 0)
+
+    def join(self, left: SideInput, right: SideInput) -> int:
+        """Rows in state after one batch."""
+        join = StreamJoin(*self._specs, self._store, policy=self._policy, restored=self._snapshot)
+        for _ in join.process(left, right):
+            pass
+        self._snapshot = join.snapshot()
+        for side in SIDES:
+            self.inserted[side] += join.output.counts["join_inserted_rows_total", side]
+        return join.left.rows.rows + join.right.rows.rows
+
+    def input(self, number: int, batch: list[Element]) -> SideInput:
+        """A side's share of a batch; offsets are places in the whole input."""
+        spec = self._specs[number]
+        mine = [(self._offset + place, each) for place, each in enumerate(batch) if each.side == number]
+        self._offset += len(batch) * number  # the right side comes last
+        places, rows = _columns([(place, each) for place, each in mine if not each.closes])
+        zeros = np.zeros(len(places), np.int64)
+        columns = [rows[1], places, rows[0], zeros, places]  # key, serial, at and coordinates
+        arrays = [
+            pa.array(column).cast(kind) for column, kind in zip(columns, spec.schema.types, strict=True)
+        ]
+        arrived = spec.key.sorted(pa.record_batch(arrays, schema=spec.schema))
+        places, closings = _columns([(place, each) for place, each in mine if each.closes])
+        names = [*spec.key.shared.columns, "partition", "offset"]
+        closed = pa.record_batch([closings[1], np.zeros(len(places), np.int64), places], names=names)
+        return SideInput(
+            rows=arrived if arrived.num_rows else None,
+            punctuations=closed if closed.num_rows else None,
+            newest={0: int(rows[0].max())} if arrived.num_rows else {},
+        )
+
+    def end(self, number: int, last: int) -> SideInput:
+        """The stream is over: it closes every key, and its time leaves all windows."""
+        spec = self._specs[number]
+        everything = Punctuation.of(spec.name, {"key": Anything()}, Origin(0, self._offset))
+        return SideInput(
+            promises=[everything] if spec.window is None else [],
+            newest={} if spec.window is None else {0: last + spec.window + 1},
+        )
+
+
+def _elements(side: int, workload: Workload, seed: int) -> Iterator[Element]:
+    for event in workload.events(seed):
+        yield Element(_microseconds(event), side, event.key, event.closes)
+
+
+def _microseconds(event: Event) -> int:
+    return round(event.seconds * 1_000_000)
+
+
+def _closing_each(batch: list[Element]) -> list[Element]:
+    """A batch in which each left row is followed by the punctuation of its key."""
+    pairs = ((each, each._replace(closes=True)) if each.side == 0 else (each,) for each in batch)
+    return [each for pair in pairs for each in pair]
+
+
+def _columns(placed: list[tuple[int, Element]]) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Places, times and keys."""
+    table = np.array([(place, each.microseconds, each.key) for place, each in placed], np.int64).reshape(
+        -1, 3
+    )
+    return table[:, 0].copy(), (table[:, 1].copy(), table[:, 2].copy())
+
+
+def _rows_of(found: list[State], side: str) -> State:
+    (state,) = (state for state in found if (state.input, state.holds) == (side, "rows"))
+    return state
