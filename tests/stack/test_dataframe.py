@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from endmark.errors import ConfigError
@@ -50,10 +51,10 @@ def spark(jars: list[Path]) -> Iterator[SparkSession]:
     session.stop()
 
 
-def streamed(spark: SparkSession, directory: Path, batches: list[list[Row]]) -> DataFrame:
-    """A stream that reads one batch at a time."""
-    directory.mkdir()
-    for number, rows in enumerate(batches):
+def streamed(spark: SparkSession, directory: Path, batches: list[list[Row]], first: int) -> DataFrame:
+    """A stream that reads one batch at a time; `first` numbers them."""
+    directory.mkdir(exist_ok=True)
+    for number, rows in enumerate(batches, start=first):
         values = [
             (
                 shop,
@@ -74,17 +75,20 @@ def streamed(spark: SparkSession, directory: Path, batches: list[list[Row]]) -> 
     return reader.option("maxFilesPerTrigger", 1).parquet(str(directory))
 
 
-def results(spark: SparkSession, directory: Path, **join: Any) -> list[tuple[Any, ...]]:
-    left, right = streamed(spark, directory / "left", LEFT), streamed(spark, directory / "right", RIGHT)
-    joined = stream_join(
-        left,
-        right,
-        on=["shop", "day"],
-        time="at",
-        window=WINDOW,
-        cache_name=f"endmark-segments-test-{directory.name}",
-        **join,
+def results(
+    spark: SparkSession, directory: Path, batches: slice = slice(None), **join: Any
+) -> list[tuple[Any, ...]]:
+    left, right = (
+        streamed(spark, directory / side, rows[batches], batches.start or 0)
+        for side, rows in (("left", LEFT), ("right", RIGHT))
     )
+    usual: dict[str, Any] = {
+        "on": ["shop", "day"],
+        "time": "at",
+        "window": WINDOW,
+        "cache_name": f"endmark-segments-test-{directory.name}",
+    }
+    joined = stream_join(left, right, **(usual | join))
     found: list[tuple[Any, ...]] = []
 
     def collect(batch: DataFrame, _: int) -> None:
@@ -122,6 +126,26 @@ def test_full_join_with_a_condition(spark: SparkSession, tmp_path: Path) -> None
 def test_semi_join_shows_the_left_side(spark: SparkSession, tmp_path: Path) -> None:
     """Each left row with a partner once."""
     assert results(spark, tmp_path, how="semi") == [("north", Decimal("2.00")), ("south", Decimal("5.00"))]
+
+
+def test_another_join_on_the_same_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Before it touches the state, with what differs; the one that made the checkpoint goes on."""
+    assert results(spark, tmp_path, slice(1), how="semi") == [("north", Decimal("2.00"))]
+    rest = slice(1, None)
+
+    with pytest.raises(StreamingQueryException, match="preset was auto, is wjoin; go back to them, or start"):
+        results(spark, tmp_path, rest, how="semi", preset="wjoin")
+    with pytest.raises(StreamingQueryException, match=r"on was shop string, day .*, is shop string; go back"):
+        results(spark, tmp_path, rest, how="semi", on="shop")
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        with pytest.raises(
+            StreamingQueryException, match=r"spark.sql.shuffle.partitions was 2, is 3; go back"
+        ):
+            results(spark, tmp_path, rest, how="semi")
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert results(spark, tmp_path, rest, how="semi") == [("south", Decimal("5.00"))]
 
 
 @pytest.mark.parametrize(

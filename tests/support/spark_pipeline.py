@@ -25,7 +25,7 @@ from support.bucket_tasks import KAFKA, Located, Tables, total
 
 _DDL = "topic string, partition int, offset long, value binary"
 _GONE = "the sink is gone"
-_TOO_BUSY = "Timed out while waiting for the Python worker to connect back"
+_TOO_BUSY = "Python worker failed to connect back"
 
 
 class End(StrEnum):

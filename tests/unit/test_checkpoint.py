@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
+from endmark.joins.presets import Preset
 from endmark.pipeline_file import load
 from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.tables import prepare, targets
-from endmark.types import JoinType
+from endmark.types import ColumnType, JoinType
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 
@@ -31,13 +33,43 @@ def test_app_id_is_minted_with_its_checkpoint(tmp_path: Path) -> None:
         assert one != other
 
 
-def test_changed_settings_are_named(tmp_path: Path) -> None:
-    """State built with other settings is not gone on with; the message says which differ."""
+KEY_TYPE = {
+    name: stream.model_copy(update={"columns": stream.columns | {"item_id": ColumnType.STRING}})
+    for name, stream in SPEC.streams.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "buckets", "said"),
+    [
+        ({}, 3, "buckets was 2, is 3"),
+        (
+            {"join": SPEC.join.model_copy(update={"preset": Preset.PJOIN})},
+            2,
+            'join.preset was left out, is "pjoin"',
+        ),
+        (
+            {"streams": KEY_TYPE},
+            2,
+            ", ".join(
+                f'streams.{name}.columns.item_id was "long", is "string"' for name in ("bids", "items")
+            ),
+        ),
+    ],
+)
+def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buckets: int, said: str) -> None:
+    """State built with other settings is not gone on with; the message says which differ, and what to do."""
+    changed = SPEC.model_copy(update=change)
     with claimed(tmp_path):
-        pin(tmp_path, {"buckets": 2, "join": {"on": "item_id"}})
-        pin(tmp_path, {"buckets": 2, "join": {"on": "item_id"}})
-        with pytest.raises(ConfigError, match="made with another buckets; go back"):
-            pin(tmp_path, {"buckets": 3, "join": {"on": "item_id"}})
+        pin(tmp_path, settings(SPEC, buckets=2))
+        pin(tmp_path, settings(SPEC, buckets=2))
+        with pytest.raises(ConfigError) as refused:
+            pin(tmp_path, settings(changed, buckets=buckets))
+
+    assert str(refused.value) == (
+        f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or start with a new "
+        "checkpoint and an empty warehouse"
+    )
 
 
 def test_settings_of_the_first_version_are_understood() -> None:

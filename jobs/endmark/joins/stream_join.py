@@ -131,8 +131,8 @@ class StreamJoin:
         self.notes: dict[str, Any] = {}
         if restored is not None:
             notes = manifest.load(restored, self._lists())
-            self.notes = notes.get("caller", {})
-            self._deferral.batch_number = notes.get("batch_number", 0)
+            self.notes = notes.get("$caller", {})
+            self._deferral.batch_number = notes.get("$batch_number", 0)
             for side in self._sides:
                 side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
                 side.promises.restore(notes.get(f"{side.spec.name}.promises", {}))
@@ -146,7 +146,7 @@ class StreamJoin:
         newest = {side.spec.name: side.newest for side in self._sides}
         promises = {f"{side.spec.name}.promises": side.promises.snapshot() for side in self._sides}
         unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
-        numbered = {"batch_number": self._deferral.batch_number, "caller": self.notes}
+        numbered = {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
         promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
         return manifest.save(self._lists(), newest | promises | unpurged | numbered | promised)
 

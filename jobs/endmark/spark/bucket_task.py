@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,13 +15,14 @@ from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
 from endmark.spark import channels
+from endmark.spark.made import require_same
 from endmark.spark.progress import progress_samples
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from endmark.joins.presets import Policy
     from endmark.joins.residual import Residual
@@ -42,6 +43,9 @@ class BucketPlan:
     A batch of fewer records than `full_batch` is taken for a pause, in which the join catches up with what it
     has spilled; `None` takes each batch for one. It counts from the batch after, since a batch that is
     replayed with another value must give what it gave before.
+
+    Args:
+        made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
     """
 
     left: StreamPlan
@@ -51,6 +55,7 @@ class BucketPlan:
     policy: Policy
     group: GroupPlan | None
     full_batch: int | None = None
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class BucketTask:
             policy=plan.policy,
             restored=restored.join if restored is not None else None,
         )
+        require_same(self._join.notes.get("made_with", {}), plan.made_with)
+        self._join.notes["made_with"] = dict(plan.made_with)
         self._groups: ClosingAggregate | None = None
         if plan.group is not None:
             self._groups = ClosingAggregate(

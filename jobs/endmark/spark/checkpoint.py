@@ -74,7 +74,7 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
     """Keep what state was built with; refuse to go on with anything else.
 
     Raises:
-        ConfigError: naming the settings that differ.
+        ConfigError: naming what differs, and both values of it.
     """
     file = checkpoint / "endmark" / "settings.json"
     if not file.exists():
@@ -82,9 +82,27 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
         partial.write_text(json.dumps(settings, indent=2, sort_keys=True))
         partial.rename(file)
     pinned = json.loads(file.read_text())
-    changed = [name for name, value in settings.items() if pinned.get(name) != value]
-    if changed:
+    changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
+    if changes:
         raise ConfigError(
-            f"checkpoint {checkpoint} was made with another {', '.join(changed)}; "
-            "go back to it, or start with a new checkpoint and an empty warehouse"
+            f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
+            "go back to them, or start with a new checkpoint and an empty warehouse"
         )
+
+
+def _changes(name: str, was: Any, now: Any) -> list[str]:
+    """What differs, by the names of the pipeline file."""
+    if was == now:
+        return []
+    if isinstance(was, dict) and isinstance(now, dict):
+        fields = sorted(was.keys() | now.keys())
+        return [
+            change
+            for field in fields
+            for change in _changes(f"{name}.{field}", was.get(field), now.get(field))
+        ]
+    return [f"{name.removeprefix('pipeline.')} was {_shown(was)}, is {_shown(now)}"]
+
+
+def _shown(value: Any) -> str:
+    return "left out" if value is None else json.dumps(value)

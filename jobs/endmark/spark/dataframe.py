@@ -94,13 +94,13 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     rules = policy(
         _one_of(Preset, preset, "preset"), windowed=window is not None, purge_every=purge_every, memory=share
     )
-    plan = BucketPlan(plans["left"], plans["right"], kind, _residual(schemas, where), rules, None)
-    joined = (
-        packed[0]
-        .union(packed[1])
-        .groupBy("bucket")
-        .transformWithState(BucketProcessor(plan, cache_name), channels.UNPACKED_DDL, "append", "none")
+    said: dict[str, object] = {"how": how, "where": where, "time": time, "window": window, "preset": preset}
+    said["purge_every"] = purge_every
+    made_with = _made_with(schemas, columns, buckets, said)
+    plan = BucketPlan(
+        plans["left"], plans["right"], kind, _residual(schemas, where), rules, None, made_with=made_with
     )
+    joined = _joined(packed, BucketProcessor(plan, cache_name))
     results = joined.where(F.col("channel") == channels.RESULTS).select("blob")
     return results.mapInArrow(channels.unpack, _result_schema(shown, kind))
 
@@ -108,6 +108,21 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
 def _result_schema(shown: dict[str, StructType], kind: JoinType) -> StructType:
     sides = ["left"] if kind is JoinType.SEMI else ["left", "right"]
     return StructType([field for side in sides for field in shown[side]])
+
+
+def _joined(packed: list[DataFrame], processor: BucketProcessor) -> DataFrame:
+    grouped = packed[0].union(packed[1]).groupBy("bucket")
+    return grouped.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
+
+
+def _made_with(
+    schemas: dict[str, pa.Schema], on: tuple[str, ...], buckets: Buckets, said: dict[str, object]
+) -> dict[str, str]:
+    """What may not change while there is state, as text."""
+    keys = ", ".join(f"{name} {schemas['left'].field(f'left_{name}').type}" for name in on)
+    made = {"spark.sql.shuffle.partitions": str(len(buckets)), "on": keys}
+    made |= {name: str(value) for name, value in said.items()}
+    return made | {f"{side} columns": ", ".join(map(str, schema)) for side, schema in schemas.items()}
 
 
 def _residual(schemas: dict[str, pa.Schema], where: str | None) -> Residual | None:
