@@ -32,22 +32,27 @@ AT_ONCE = 2  # the start of a query mostly waits for one core
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline, all records, and of each batch: how many of them it ends after, and how the query ends."""
+    """A pipeline, all records, and of each batch: how many of them it ends after, and how the query ends.
+
+    The last batch is one record, so that it is a pause, in which a join that has spilled catches up.
+    """
 
     pipeline: Pipeline
     records: list[Record]
     cuts: list[tuple[int, End]]
     buckets: int
+    full_batch: int | None
 
 
 @st.composite
 def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
     kind, keys = draw(st.sampled_from(JoinType)), draw(st.sampled_from(list(KEY_KINDS.values())))
     records = draw(histories(keys, least=20))
-    inner = draw(st.lists(st.integers(0, len(records)), min_size=1, max_size=3))
+    inner = [*draw(st.lists(st.integers(0, len(records) - 1), min_size=1, max_size=2)), len(records) - 1]
     ends = [draw(st.sampled_from([End.STOP, End.STOP, End.FAIL, End.GO_ON])) for _ in inner]
     cuts = [*zip(sorted(inner), ends, strict=True), (len(records), End.GO_ON)]
-    return Case(draw(pipelines(kind, keys, url, preset)), records, cuts, draw(st.sampled_from([1, 2, 7])))
+    pipeline = draw(pipelines(kind, keys, url, preset))
+    return Case(pipeline, records, cuts, draw(st.sampled_from([1, 2, 7])), draw(st.sampled_from([None, 2])))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +76,8 @@ def check(spark: SparkSession, case: Case) -> None:
     batches = [(located[start:stop], end) for start, (stop, end) in zip(starts, case.cuts, strict=False)]
     directory = Path(tempfile.mkdtemp(prefix="endmark-case-"))
     try:
-        found = SparkPipeline(spark, case.pipeline, PARTITIONS, case.buckets, directory).run(batches)
+        query = SparkPipeline(spark, case.pipeline, PARTITIONS, case.buckets, case.full_batch, directory)
+        found = query.run(batches)
     finally:
         shutil.rmtree(directory)
     with recomputed(case.pipeline, case.records) as session:

@@ -44,11 +44,18 @@ class SparkPipeline:
         pipeline: whose relation is in a database that tasks can reach.
         partitions: of each topic.
         buckets: fixed for the life of the directory.
+        full_batch: as in `BucketPlan`.
         directory: of input files, checkpoint and local copies of segments.
     """
 
     def __init__(
-        self, spark: SparkSession, pipeline: Pipeline, partitions: int, buckets: int, directory: Path
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        partitions: int,
+        buckets: int,
+        full_batch: int | None,
+        directory: Path,
     ) -> None:
         self._spark = spark.newSession()
         self._spark.conf.set("spark.sql.shuffle.partitions", str(buckets))
@@ -56,6 +63,7 @@ class SparkPipeline:
         self._partitions = {stream.topic: partitions for stream in pipeline.streams.values()}
         relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
         self._pages = relation.directory(page_rows=1)
+        self._full_batch = full_batch
         self._directory = directory
         self._channels = {table.channel for table in targets(pipeline, directory)}
         self._attempts: dict[int, list[Tables]] = {}
@@ -116,7 +124,9 @@ class SparkPipeline:
         )
         records = reader.parquet(str(self._directory / "records"))
         cache = f"endmark-segments-{os.getpid()}-{self._directory.name}"
-        frame = plan.build(self._spark, self._pipeline, records, self._partitions, self._pages, cache)
+        frame = plan.build(
+            self._spark, self._pipeline, records, self._partitions, self._pages, cache, self._full_batch
+        )
         return (
             frame.writeStream.foreachBatch(collect)
             .option("checkpointLocation", str(self._directory / "checkpoint"))

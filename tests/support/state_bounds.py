@@ -135,7 +135,7 @@ class _Bench:
     def __init__(self, pipeline: Pipeline, directory: Path) -> None:
         plans = stream_plans(pipeline, dict.fromkeys(SIDES, 1))
         self._specs: tuple[SideSpec, SideSpec] = plans["left"].side, plans["right"].side
-        self._policy = pipeline.join.policy
+        self._policy = pipeline.join.policy(buckets=1)
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshot: bytes | None = None
         self._offset = 0
