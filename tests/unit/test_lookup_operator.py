@@ -138,6 +138,12 @@ def test_draining_ignores_the_budget(tmp_path: Path) -> None:
     assert output.pending_rows == 0
 
 
+def test_neighbouring_pages_are_one_range(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.join().process(_rows([5, 15, 45, 55, 95]), now=0)
+    assert bench.relation.ranges == [(None, (21,)), ((41,), (61,)), ((91,), None)]
+
+
 def test_mesh_goes_on_where_it_was_after_a_restart(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "mesh")
     with patch.object(strategies, "SEGMENT_PAGES", 4):

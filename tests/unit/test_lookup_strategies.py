@@ -17,6 +17,7 @@ from endmark.joins.lookup.strategies import (
     ReadAll,
     ReadKeys,
     ReadPages,
+    SingleKeys,
 )
 from endmark.joins.lookup.waiting import SERIAL, Waiting
 from endmark.state.keys import KeySpec
@@ -70,6 +71,12 @@ def test_lists_hold_distinct_keys_of_the_oldest_rows() -> None:
     rows = waiting.of_keys(read.groups)
     assert sorted(waiting.take(rows).column("k").to_pylist()) == [12, 12, 55, 55]
     assert waiting.distinct_keys(rows).column("k").to_pylist() == [12, 55]
+
+
+def test_inlj_reads_one_key_at_a_time() -> None:
+    read = SingleKeys().plan(_waiting([55, 12, 55]), 64)
+    assert isinstance(read, ReadKeys)
+    assert len(read.groups) == 1
 
 
 @pytest.mark.parametrize(

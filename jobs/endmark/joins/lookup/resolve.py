@@ -163,10 +163,9 @@ class Resolver:
         return seconds
 
     def _ranges(self, read: ReadPages) -> list[KeyRange]:
-        numbers = read.numbers.tolist()
-        if read.together:
-            return [(self.directory.range_of(numbers[0])[0], self.directory.range_of(numbers[-1])[1])]
-        return [self.directory.range_of(number) for number in numbers]
+        breaks = np.flatnonzero(np.diff(read.numbers) > 1) + 1
+        runs = [run.tolist() for run in np.split(read.numbers, breaks)]
+        return [(self.directory.range_of(run[0])[0], self.directory.range_of(run[-1])[1]) for run in runs]
 
     def _answer(self, waiting: Waiting, rows: Ints, block: pa.RecordBatch, *, proven: bool = True) -> Answer:
         """What a block of R says of waiting rows; unless it is all R has for them, the others wait on."""

@@ -38,10 +38,9 @@ Name = Literal["hybrid", "best_page", "mesh", "inlj", "batched", "scan", "auto"]
 
 @dataclass(frozen=True)
 class ReadPages:
-    """Pages by ascending number; `together` when they are neighbours and are read as one range."""
+    """Pages by ascending number; neighbours are read as one range."""
 
     numbers: Ints
-    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,14 @@ class Mesh:
         first = self.position
         stop = min(first + self._segment_pages, self._pages)
         self.position = stop % self._pages
-        return ReadPages(np.arange(first, stop), together=True)
+        return ReadPages(np.arange(first, stop))
+
+
+class SingleKeys(_WithoutPosition):
+    """The oldest waiting row's key."""
+
+    def plan(self, waiting: Waiting, limit: int) -> Read:
+        return ReadKeys(waiting.keys.first(1))
 
 
 class KeyLists(_WithoutPosition):
@@ -185,7 +191,7 @@ def make(name: Name, directory_pages: int, costs: ReadCosts, position: int = 0) 
         "hybrid": Hybrid,
         "best_page": lambda: BestPage(OVERDUE_ROWS),
         "mesh": lambda: Mesh(directory_pages, SEGMENT_PAGES, position),
-        "inlj": lambda: KeyLists(1),
+        "inlj": SingleKeys,
         "batched": lambda: KeyLists(LIST_KEYS),
         "scan": Scan,
         "auto": lambda: Auto(costs, OVERDUE_ROWS),
