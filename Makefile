@@ -70,6 +70,10 @@ bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; w
 bench-state: $(READY) ## Rows in state against what may be held, on the papers' workloads; writes docs/state.md
 	PYTHONPATH=tests $(BIN)/python tests/bench/state_bounds.py
 
+.PHONY: bench-relation
+bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes tests/bench/results
+	PYTHONPATH=tests $(BIN)/python tests/bench/relation.py $(ARGS)
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json

@@ -66,6 +66,17 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("join.window", {"left": "60 parsecs"}, "join.window.left: '60 parsecs' is not a duration"),
         ("lookup.relation", "buyers", "lookup.relation: 'buyers' is not one of relations: sellers"),
         ("lookup.key", "price", "lookup.key: column 'price' is double, but must be long"),
+        (
+            "lookup.key",
+            ["seller_id", "item_id"],
+            "lookup.key: 'seller_id', 'item_id' must have a column for each",
+        ),
+        (
+            "relations.sellers.key",
+            "rating",
+            "relations.sellers: key: column 'rating' is double, and equal doub",
+        ),
+        ("relations.sellers.key", "name", "lookup.key: column 'seller_id' is long, but must be string"),
         ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
         (
             "relations.sellers.table",
@@ -112,6 +123,16 @@ def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
     assert pipeline.join.on == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
     assert str(pipeline.group_columns()["item_id"]) == kind.replace(" ", "")
     assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == kind.replace(" ", "")
+
+
+def test_a_lookup_key_may_be_of_many_columns(tmp_path: Path) -> None:
+    """The stream's columns are paired with R's by their places; R's are not in the results again."""
+    pipeline = load(changed(tmp_path, "relations.sellers.key", ["seller_id"]), {"ENDMARK_RELATION_URL": "x"})
+    sellers = pipeline.relations["sellers"].model_copy(update={"key": ("name", "seller_id")})
+    several = pipeline.model_copy(update={"relations": {"sellers": sellers}})
+
+    assert pipeline == load(changed(tmp_path, "lookup.key", "seller_id"), {"ENDMARK_RELATION_URL": "x"})
+    assert {"sellers_name", "sellers_seller_id"}.isdisjoint(several.side_columns("bids"))
 
 
 def test_a_double_is_no_key(tmp_path: Path) -> None:

@@ -149,3 +149,46 @@ def test_a_repeated_key_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"seller_id=1 occurs 2 times in table 'sellers'"):
         load(url)
     assert load(url, [2]) == [(2, "Cy", 3.0)]
+
+
+def test_a_key_of_several_columns(url: str) -> None:
+    """Rows are kept whose whole key is asked for, columns paired by their places; no whole key may repeat."""
+    execute(
+        url,
+        "CREATE TABLE sellers (name TEXT, town TEXT, seller_id INTEGER)",
+        "INSERT INTO sellers VALUES ('Ann', 'x', 1), ('bid \u00fc 0', 'y', 1)",
+        "INSERT INTO sellers VALUES ('bid \u00fc 0', 'z', 2), ('bid \u00fc 1', 'u', 1)",
+    )
+    plain = make_pipeline(url)
+    columns = {"name": ColumnType.STRING, "town": ColumnType.STRING, "seller_id": ColumnType.LONG}
+    relation = Relation(url=url, table="sellers", key=("seller_id", "name"), columns=columns)
+    lookup = plain.lookup.model_copy(update={"key": ("seller_id", "note")})
+    pipeline = plain.model_copy(update={"relations": {"sellers": relation}, "lookup": lookup})
+
+    def found() -> list[tuple[Any, ...]]:
+        with Session() as session:
+            load_records(session, *to_kafka([bid(1, 0, seller=1), bid(1, 2, seller=2)]))
+            classify(session, pipeline)
+            load_relation(session, pipeline)
+            return [tuple(row.values()) for row in session.run("SELECT * FROM relation")]
+
+    assert found() == [("bid \u00fc 0", "y", 1)]
+    execute(url, "INSERT INTO sellers VALUES ('bid \u00fc 0', 'w', 1)")
+    with pytest.raises(ConfigError, match="key seller_id=1, name=bid \u00fc 0 occurs 2 times"):
+        found()
+
+
+def test_times_are_utc_wherever_the_server_is(mariadb: MariaDb) -> None:
+    """A server gives a TIMESTAMP in its session's zone, which is told to be UTC."""
+    execute(
+        mariadb.url,
+        "CREATE TABLE sellers (seller_id BIGINT PRIMARY KEY, since TIMESTAMP(6) NOT NULL)",
+        "SET time_zone = '+00:00'",
+        "INSERT INTO sellers VALUES (1, '2026-01-01 00:00:01')",
+    )
+    kinds = {"seller_id": ColumnType.LONG, "since": ColumnType.TIMESTAMP}
+    elsewhere = f"{mariadb.url}?init_command=SET time_zone = '%2B05:00'"
+    try:
+        assert load(elsewhere, columns=kinds) == [(1, datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))]
+    finally:
+        execute(mariadb.url, "DROP TABLE sellers")

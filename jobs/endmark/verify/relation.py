@@ -79,6 +79,8 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
     engine = sa.create_engine(relation.url)
     try:
         with engine.connect().execution_options(stream_results=True) as connection:
+            if engine.dialect.name != "sqlite":
+                connection.execute(sa.text("SET time_zone = '+00:00'"))
             result = connection.execute(sa.select(*wanted).select_from(sa.table(relation.table)))
             for rows in result.partitions(CHUNK_ROWS):
                 yield _to_arrow(list(zip(*rows, strict=True)), relation, prefix)
