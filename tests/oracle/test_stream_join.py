@@ -47,7 +47,7 @@ def policies(preset: Preset) -> st.SearchStrategy[Policy]:
     able = PRESETS[preset]
     counts = st.sampled_from([1, 2, 3, 100] if able.batch else [1])
     # In bytes: no room for any row, for about one, or for several.
-    budgets = st.sampled_from([None, 1, 60, 200, 600] if able.spill else [None])
+    budgets = st.sampled_from([None, None, None, 1, 60, 200, 600] if able.spill else [None])
     return st.builds(partial(policy, preset, windowed=able.window), purge_every=counts, memory=budgets)
 
 
