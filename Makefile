@@ -44,6 +44,11 @@ test-spark: $(READY) ## CASES random pipelines of each preset (20) through Spark
 test-system: ## Debian packages the tests use: MariaDB, Chromium, docker-compose
 	infra/install-test-system.sh
 
+.PHONY: test-compose
+test-compose: $(READY) ## docker-compose.yml in real containers, every part killed (ARGS=--quick: none), as root
+	infra/install-test-system.sh containers
+	PYTHONPATH=tests $(BIN)/python -m containers.run $(ARGS)
+
 .PHONY: lint
 lint: $(READY) ## Style, import rules and formatting
 	$(BIN)/ruff check .

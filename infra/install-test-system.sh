@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Debian packages that the tests use. Does nothing where they are installed.
+# Debian packages that the tests use; with `containers`, those of tests/containers. Does nothing where they are.
 set -euo pipefail
 
 wanted=()
+if [ "${1:-}" = containers ]; then
+  command -v dockerd >/dev/null || wanted+=(docker.io iptables)
+  command -v debootstrap >/dev/null || wanted+=(debootstrap)
+fi
 command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || wanted+=(mariadb-server)
 command -v chromium >/dev/null || wanted+=(chromium)
 command -v docker-compose >/dev/null || wanted+=(docker-compose)

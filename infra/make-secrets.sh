@@ -6,6 +6,6 @@ cd "$(dirname "$0")/secrets"
 # read by that container's own user.
 chmod 700 .
 umask 022
-for name in mysql_root mysql_job mysql_loader; do
+for name in mysql_root mysql_job mysql_loader spark grafana_admin; do
     [ -s "$name.txt" ] || od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > "$name.txt"
 done

@@ -172,6 +172,9 @@ def ops(
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    known_as: Annotated[
+        list[str] | None, typer.Option(help="Host name to answer to, besides localhost; repeat for more.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve health, metrics and the dashboard."""
@@ -185,7 +188,7 @@ def ops(
         else:
             output.say(f"dashboard at {url}")
 
-    serve(ops_url, pipeline, port, host=host, on_ready=ready)
+    serve(ops_url, pipeline, port, host=host, known_as=known_as or (), on_ready=ready)
 
 
 @app.command()

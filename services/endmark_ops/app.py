@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -19,13 +19,16 @@ from endmark_ops.source import OpsSource, UnreadableError
 STATIC = Path(__file__).parent / "static"
 
 
-def create_app(ops_url: str, pipeline: str, stale_seconds: float = 30) -> FastAPI:
+def create_app(
+    ops_url: str, pipeline: str, stale_seconds: float = 30, known_as: Sequence[str] = ()
+) -> FastAPI:
     """Build the application over the ops database at an SQLAlchemy URL.
 
     The database need not be reachable yet; until it is, everything but `/healthz` answers 503.
 
     Args:
         stale_seconds: age of the last batch above which a running job counts as stale.
+        known_as: host names that requests may be addressed to, besides those of loopback.
 
     Raises:
         ConfigError: `ops_url` is no database URL.
@@ -45,7 +48,7 @@ def create_app(ops_url: str, pipeline: str, stale_seconds: float = 30) -> FastAP
     app.state.stale_seconds = stale_seconds
     app.add_exception_handler(UnreadableError, _unreadable)
     app.add_exception_handler(Exception, _crashed)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=TRUSTED_HOSTS)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)
     for route in (healthz, readyz, metrics, status, batches, dashboard):
         app.include_router(route.router)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import uvicorn
 
@@ -13,6 +13,8 @@ from endmark.errors import MissingPartError
 from endmark_ops.app import create_app
 
 _SHUTDOWN_SECONDS = 5
+_LOOPBACK = "127.0.0.1"
+_EVERYWHERE = "0.0.0.0"  # noqa: S104
 
 
 def serve(
@@ -22,6 +24,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     stale_seconds: float = 30,
+    known_as: Sequence[str] = (),
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests and return. Call it on the main thread.
@@ -29,15 +32,18 @@ def serve(
     Args:
         port: TCP port; 0 picks a free one.
         host: IPv4 address to listen on; anything but loopback belongs in a container only.
-        on_ready: is called with the URL once requests are answered.
+        known_as: host names that requests may be addressed to, besides those of loopback.
+        on_ready: is called with the URL on this machine once requests are answered.
 
     Raises:
         ConfigError: `ops_url` is no database URL.
         MissingPartError: the port cannot be opened.
     """
-    app = create_app(ops_url, pipeline, stale_seconds)
+    app = create_app(ops_url, pipeline, stale_seconds, known_as)
     with _listen(host, port) as listener:
-        url = "http://{}:{}/".format(*listener.getsockname())
+        address, port = listener.getsockname()
+        # A browser finds a server that listens everywhere on loopback too, and is trusted there only.
+        url = f"http://{_LOOPBACK if address == _EVERYWHERE else address}:{port}/"
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -1,31 +1,27 @@
-"""No container engine is needed: the file's rules are checked, and what runs inside is run without one."""
+"""The rules of docker-compose.yml, which need no container engine.
+
+The stack in real containers is tests/containers."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import shutil
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import typer
 import yaml
-from sqlalchemy import create_engine, inspect, make_url, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import make_url
 
 from endmark.cli import app
-from endmark.parts.mariadb import MariaDb
-from endmark.parts.ports import free_port as find_free_port
-from endmark.parts.ports import listens
-from endmark.parts.process import ManagedProcess
-from endmark_feed.relation import sellers_table
+from endmark.metrics import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
+GRAFANA = ROOT / "infra/grafana"
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 BUILT = sorted({service["build"]["dockerfile"] for service in SERVICES.values() if "build" in service})
@@ -43,7 +39,17 @@ def test_compose_accepts_the_file() -> None:
 
 
 def test_services() -> None:
-    assert set(SERVICES) == {"broker", "mysql", "spark-master", "spark-worker", "job", "feed", "ops"}
+    always = {"broker", "mysql", "spark-master", "spark-worker", "job", "ops"}
+    on_demand = {"demo": {"feed"}, "verify": {"verify"}, "monitoring": {"prometheus", "grafana"}}
+    assert set(SERVICES) == always.union(*on_demand.values())
+    for profile, names in on_demand.items():
+        assert {name for name in SERVICES if SERVICES[name].get("profiles") == [profile]} == names
+    assert "COMPOSE_PROFILES=demo\n" in (ROOT / ".env").read_text()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_takes_all_of_the_machine(name: str) -> None:
+    assert {"mem_limit", "pids_limit"} <= set(SERVICES[name])
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -73,7 +79,7 @@ def test_whoever_is_waited_for_says_when_it_is_ready(name: str) -> None:
             assert SERVICES[target]["healthcheck"]["test"][0] == "CMD"
 
 
-@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"feed"}))
+@pytest.mark.parametrize("name", sorted(set(SERVICES) - {"feed", "verify"}))
 def test_what_runs_for_good_is_checked_and_restarted(name: str) -> None:
     assert "healthcheck" in SERVICES[name]
     assert SERVICES[name]["restart"] == "unless-stopped"
@@ -95,7 +101,7 @@ def test_the_three_volumes_of_the_job() -> None:
     assert named == set(COMPOSE["volumes"])
 
 
-@pytest.mark.parametrize("name", ["job", "feed", "ops"])
+@pytest.mark.parametrize("name", ["job", "feed", "ops", "verify"])
 def test_commands_are_spelled_as_the_command_line_knows_them(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,85 +178,20 @@ def test_secrets_are_never_committed(name: str) -> None:
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-@pytest.mark.parametrize("name", ["job", "feed"])
-def test_the_entrypoint_completes_the_relations_url(name: str, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("abc123\n")
-    environment = SERVICES[name]["environment"] | {"ENDMARK_RELATION_PASSWORD_FILE": str(tmp_path / "secret")}
-    command = [str(ROOT / "infra/images/entrypoint.sh"), "printenv", "ENDMARK_RELATION_URL"]
-    shown = subprocess.run(
-        command, env={**os.environ, **environment}, check=True, capture_output=True, text=True
-    ).stdout.strip()
-    user, _, rest = SERVICES[name]["environment"]["ENDMARK_RELATION_URL"].partition("@")
-    assert shown == f"{user}:abc123@{rest}"
+def test_prometheus_asks_the_sidecar_by_a_name_it_answers_to() -> None:
+    config = yaml.safe_load((ROOT / "infra/prometheus.yml").read_text())
+    [asked] = config["scrape_configs"][0]["static_configs"][0]["targets"]
+    name, _, port = asked.partition(":")
+    assert f"--port {port} --known-as {name}" in SERVICES[name]["command"]
 
 
-def test_the_entrypoint_leaves_other_commands_alone() -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ENDMARK")}
-    command = [str(ROOT / "infra/images/entrypoint.sh"), "sh", "-c", "exit 7"]
-    assert subprocess.run(command, env=environment, check=False).returncode == 7
-
-
-def test_the_database_starts_with_the_feeds_table_and_two_limited_users(tmp_path: Path) -> None:
-    with MariaDb(tmp_path / "db") as database:
-        socket = tmp_path / "db" / "tables" / "server.sock"
-        (tmp_path / "pw").write_text("abc123")
-        files = {f"MYSQL_{who}_PASSWORD_FILE": str(tmp_path / "pw") for who in ("JOB", "LOADER")}
-        # Stands in for the function of that name in the image's entrypoint.
-        client = f"docker_process_sql() {{ mariadb --no-defaults --socket={socket} warehouse; }}"
-        scripts = f"{client}\ndocker_process_sql < init.sql\n. ./users.sh"
-        subprocess.run(
-            ["bash", "-euc", scripts], cwd=ROOT / "infra/mysql", env={**os.environ, **files}, check=True
-        )
-
-        def execute(user: str, statement: str) -> int | None:
-            url = make_url(database.url).set(username=user, password="abc123")  # noqa: S106
-            engine = create_engine(url)
-            with engine.begin() as connection:
-                done = connection.execute(text(statement))
-            engine.dispose()
-            return done.rowcount
-
-        insert = "INSERT INTO sellers VALUES (1, 'Björn', 'NO', 4.5)"
-        assert execute("endmark_loader", insert) == 1
-        assert execute("endmark_job", "SELECT * FROM sellers") == 1
-        with pytest.raises(OperationalError, match="denied"):
-            execute("endmark_job", insert)
-        with pytest.raises(OperationalError, match="denied"):
-            execute("endmark_loader", "DROP TABLE sellers")
-
-        engine = create_engine(database.url)
-        found = {c["name"]: str(c["type"].as_generic()) for c in inspect(engine).get_columns("sellers")}
-        engine.dispose()
-        assert found == {c.name: str(c.type.as_generic()) for c in sellers_table.columns}
-
-
-def test_the_spark_cluster_starts_without_doors(tmp_path: Path) -> None:
-    ports = {port: find_free_port() for port in ("7077", "7078", "8080", "8081")}
-
-    def started(name: str) -> ManagedProcess:
-        command = SERVICES[name]["command"].replace("/tmp/spark-work", str(tmp_path / "work"))  # noqa: S108
-        for host in ("spark-master", "spark-worker"):
-            command = re.sub(rf"(?<=[ /]){host}\b", "127.0.0.1", command)
-        for port, free in ports.items():
-            command = re.sub(rf"\b{port}\b", str(free), command)
-        words = [str(Path(sys.executable).parent / "spark-class"), *command.split()[1:]]
-        environment = [
-            f"SPARK_CONF_DIR={ROOT / 'infra/images'}",
-            f"PYSPARK_PYTHON={sys.executable}",
-            "SPARK_LOCAL_IP=127.0.0.1",
-        ]
-        return ManagedProcess(name, ["env", *environment, *words], tmp_path / f"{name}.log")
-
-    def state(port: int) -> dict[str, Any]:
-        # The web server listens before its pages are there; until then it answers 404.
-        answer = httpx.get(f"http://127.0.0.1:{port}/json/", timeout=30)
-        return dict(answer.json()) if answer.status_code == httpx.codes.OK else {}
-
-    with started("spark-master") as master:
-        master.wait_ready(lambda: listens(ports["8080"]) and listens(ports["7077"]), 60)
-        with started("spark-worker") as worker:
-            worker.wait_ready(lambda: state(ports["8080"]).get("aliveworkers") == 1, 60)
-            assert listens(ports["7078"])
-            assert state(ports["8080"])["cores"] == 2
-        assert httpx.post(f"http://127.0.0.1:{ports['8080']}/app/kill/").status_code == 405
-        assert "StandaloneRestServer" not in master.log.read_text()
+def test_grafana_shows_metrics_that_there_are() -> None:
+    [source] = yaml.safe_load((GRAFANA / "provisioning/datasources/prometheus.yml").read_text())[
+        "datasources"
+    ]
+    assert source["url"] == f"http://prometheus:{SERVICES['prometheus']['ports'][0].rpartition(':')[2]}"
+    panels = json.loads((GRAFANA / "dashboards/endmark.json").read_text())["panels"]
+    assert {panel["datasource"]["uid"] for panel in panels} == {source["uid"]}
+    asked = " ".join(target["expr"] for panel in panels for target in panel["targets"])
+    names = set(re.findall(r"\bendmark_(\w+)", asked))
+    assert names - {"last_batch_age_seconds", "run_up"} <= set(CATALOGUE)

@@ -42,6 +42,16 @@ def test_every_answer_has_security_headers(tmp_path: Path, path: str, host: str,
     assert "ZeroDivisionError" not in answer.text
 
 
+def test_further_host_names_are_answered_to_on_request(tmp_path: Path) -> None:
+    """In a container network the sidecar has a name of its own; nobody is trusted with any other."""
+    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", "auction", known_as=["ops"])
+    with TestClient(app) as client:
+        answers = [
+            client.get("/healthz", headers={"Host": host}) for host in ("ops:8080", "localhost", "evil")
+        ]
+    assert [answer.status_code for answer in answers] == [200, 200, 400]
+
+
 def test_view_has_nothing_inline_and_nothing_from_elsewhere() -> None:
     """Our own view and scripts keep to the content policy and never write markup."""
     view = (STATIC / "index.html").read_text()

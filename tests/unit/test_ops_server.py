@@ -77,6 +77,21 @@ def test_answers_are_not_held_back(process: subprocess.Popen[str]) -> None:
     assert statistics.median(seconds) < 0.03
 
 
+def test_address_of_a_server_that_listens_everywhere_is_one_it_answers_to(tmp_path: Path) -> None:
+    """In a container it listens on all addresses, and the machine publishes loopback."""
+    code = SERVE.replace("on_ready", 'host="0.0.0.0", on_ready')
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, f"sqlite:///{tmp_path / 'ops.db'}"], stdout=subprocess.PIPE, text=True
+    )
+    connection = http.client.HTTPConnection(*address(child), timeout=5)
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().status == 200
+    assert connection.host == "127.0.0.1"
+    connection.close()
+    child.kill()
+    child.communicate()
+
+
 def test_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
     """A taken port is told with what to do about it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

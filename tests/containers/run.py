@@ -1,0 +1,118 @@
+"""The stack of docker-compose.yml in real containers: `make test-compose`, as root.
+
+Builds a base image and ours, brings the stack up, takes the job away while records come, and brings the
+stack down and up again: the job must go on from its checkpoint, and all tables must be right. Without
+--quick it then does so with every part killed in turn. It starts an engine of its own and removes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from containers.base_image import make_base_image
+from containers.engine import engine
+from containers.stack import ROOT, Stack
+
+# Generous, for machines of two cores that do something else beside.
+_UP_SECONDS = 400.0
+_BATCH_SECONDS = 300.0
+_DONE_SECONDS = 600.0
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    print(f"{name} ...", flush=True)
+    started = time.monotonic()
+    yield
+    print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+
+
+@contextmanager
+def up(stack: Stack, minutes: float) -> Iterator[None]:
+    """A stack with new volumes and a feed of that length; all of it is removed afterwards."""
+    os.environ["FEED_MINUTES"] = str(minutes)
+    try:
+        with step("up"):
+            stack.compose("up", "--detach")
+            stack.wait("rows in the tables", lambda: stack.total("join_results_total") > 0, _UP_SECONDS)
+        yield
+    finally:
+        stack.compose("down", "--volumes")
+
+
+def moves_on(stack: Stack) -> None:
+    """The job commits batches that began after this call."""
+    before = stack.batch()
+    stack.wait("two more batches", lambda: stack.batch() >= before + 2, _BATCH_SECONDS)
+
+
+def all_done(stack: Stack) -> None:
+    stack.wait("the feed's end", lambda: stack.exit_code("feed") is not None, _DONE_SECONDS)
+    stack.wait("all records read", lambda: stack.total("records_total") == stack.records() > 0, _DONE_SECONDS)
+    assert stack.total("groups_closed_total") > 0
+
+
+def verified(stack: Stack) -> None:
+    """The tables hold what a recomputation says, to the last row; `run` fails otherwise."""
+    stack.compose("stop", "job")
+    stack.compose("run", "--rm", "verify")
+
+
+def test_down_and_up(stack: Stack) -> None:
+    """What came while the job was away is read from the checkpoint on when the stack is up again."""
+    with up(stack, minutes=1):
+        with step("down and up"):
+            stack.compose("stop", "job")
+            stack.wait("the feed's end", lambda: stack.exit_code("feed") is not None, _DONE_SECONDS)
+            assert stack.exit_code("feed") == 0
+            before, read = stack.batch(), stack.total("records_total")
+            assert read < stack.records()
+            stack.compose("down")
+            stack.compose("up", "--detach")
+            all_done(stack)
+            assert stack.batch() > before
+            # A job that had begun anew would have written the batches of these numbers again.
+            assert stack.total("records_total") > read
+        with step("verify"):
+            verified(stack)
+
+
+def test_every_part_killed(stack: Stack) -> None:
+    """The engine restarts what dies, and no record is lost or doubled. The broker is last: the feed may not
+    outlast it."""
+    with up(stack, minutes=6):
+        for service in ("job", "spark-worker", "mysql"):
+            with step(f"kill {service}"):
+                stack.crash(service)
+                moves_on(stack)
+        with step("kill broker"):
+            stack.crash("broker")
+            all_done(stack)
+        with step("verify"):
+            verified(stack)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="kill nothing")
+    quick = parser.parse_args().quick
+    subprocess.run([ROOT / "infra/make-secrets.sh"], check=True)
+    stack = Stack()
+    with engine() as directory:
+        with step("base image"):
+            make_base_image(directory)
+        with step("images"):
+            stack.build()
+        test_down_and_up(stack)
+        if not quick:
+            test_every_part_killed(stack)
+    print("the stack is as it should be")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The stack of docker-compose.yml as the container test sees it: from outside, as its users do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import OffsetSpec
+
+ROOT = Path(__file__).parents[2]
+_OPS = "http://127.0.0.1:8080"
+_BROKER = "127.0.0.1:9092"
+_TOPICS = ("items", "bids")
+_FILES = ("docker-compose.yml", "tests/containers/compose.yml")
+_COMPOSE = ["docker-compose", "--project-name=endmark-test", *(f"--file={ROOT / name}" for name in _FILES)]
+
+
+class Stack:
+    """Commands to the stack, and what it says of itself."""
+
+    def compose(self, *words: str) -> None:
+        subprocess.run([*_COMPOSE, *words], cwd=ROOT, check=True)
+
+    def build(self) -> None:
+        # The broker's stand-in is made of the job's image.
+        self.compose("build", "--quiet", "job", "ops", "mysql")
+        self.compose("build", "--quiet", "broker")
+
+    def containers(self, service: str) -> list[dict[str, Any]]:
+        """What the engine knows of a service's containers, ended ones included."""
+        done = subprocess.run(
+            [*_COMPOSE, "ps", "--all", "--quiet", service],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        found = done.stdout.split()
+        if not found:
+            return []
+        inspected = subprocess.run(["docker", "inspect", *found], check=True, capture_output=True, text=True)
+        return list(json.loads(inspected.stdout))
+
+    def crash(self, service: str) -> None:
+        """Kill a container's first process, as the kernel would, without a word to the engine."""
+        os.kill(self.containers(service)[0]["State"]["Pid"], signal.SIGKILL)
+
+    def exit_code(self, service: str) -> int | None:
+        """The code a service ended with, or None while it runs."""
+        [container] = self.containers(service)
+        state = container["State"]
+        return None if state["Running"] else int(state["ExitCode"])
+
+    def status(self) -> dict[str, Any]:
+        """What the sidecar answers; empty while it does not."""
+        try:
+            answer = httpx.get(f"{_OPS}/api/status", timeout=10)
+        except httpx.TransportError:
+            return {}
+        return dict(answer.json()) if answer.status_code == httpx.codes.OK else {}
+
+    def batch(self) -> int:
+        """The batch committed last, or -1."""
+        last = self.status().get("last_batch")
+        return int(last["batch_id"]) if last else -1
+
+    def total(self, name: str) -> float:
+        """A metric's total over all its series."""
+        totals = self.status().get("totals", [])
+        return sum(
+            float(sample["value"]) for total in totals if total["name"] == name for sample in total["samples"]
+        )
+
+    def records(self) -> int:
+        """Records that the broker holds in the topics of both streams."""
+        with closing(KafkaAdminClient(bootstrap_servers=_BROKER)) as admin:
+            latest = {
+                TopicPartition(topic["name"], partition["partition_index"]): OffsetSpec.LATEST
+                for topic in admin.describe_topics(list(_TOPICS))
+                for partition in topic["partitions"]
+            }
+            return sum(end.offset for end in admin.list_partition_offsets(latest).values())
+
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float) -> None:
+        """Return once `condition` holds; else show what the containers said and raise."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                self.compose("ps")
+                self.compose("logs", "--tail=40")
+                raise AssertionError(f"{what}: not after {seconds:.0f} s")
+            time.sleep(1)

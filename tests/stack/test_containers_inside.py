@@ -1,0 +1,141 @@
+"""What runs inside the containers of docker-compose.yml, run without a container engine."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy.exc import OperationalError
+
+from endmark.parts.mariadb import MariaDb
+from endmark.parts.ports import free_port as find_free_port
+from endmark.parts.ports import listens
+from endmark.parts.process import ManagedProcess
+from endmark_feed.relation import sellers_table
+
+ROOT = Path(__file__).parents[2]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+
+
+def inside(name: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of a service, with every secret at home in `tmp_path`."""
+    (tmp_path / "secret").write_text("abc123\n")
+    environment = dict(SERVICES[name]["environment"])
+    environment |= dict.fromkeys(
+        (variable for variable in environment if variable.endswith("_FILE")), str(tmp_path / "secret")
+    )
+    conf = str(ROOT / "infra/images")
+    return {**os.environ, **environment, "HOME": str(tmp_path), "SPARK_CONF_DIR": conf}
+
+
+def told(name: str, tmp_path: Path, variable: str) -> str:
+    """What the entrypoint makes of an environment variable of a service."""
+    command = [str(ROOT / "infra/images/entrypoint.sh"), "printenv", variable]
+    environment = inside(name, tmp_path)
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["job", "feed", "verify"])
+def test_the_entrypoint_completes_the_relations_url(name: str, tmp_path: Path) -> None:
+    shown = told(name, tmp_path, "ENDMARK_RELATION_URL")
+    user, _, rest = SERVICES[name]["environment"]["ENDMARK_RELATION_URL"].partition("@")
+    assert shown == f"{user}:abc123@{rest}"
+
+
+@pytest.mark.parametrize("name", ["spark-master", "spark-worker", "job"])
+def test_the_cluster_shares_a_secret_that_its_user_alone_can_read(name: str, tmp_path: Path) -> None:
+    settings = Path(told(name, tmp_path, "SPARK_CONF_DIR"), "spark-defaults.conf")
+    written = dict(line.split(maxsplit=1) for line in settings.read_text().splitlines() if line[:1] != "#")
+    assert written["spark.authenticate"] == "true"
+    assert written["spark.authenticate.secret"] == "abc123"
+    assert written["spark.master.rest.enabled"] == "false"
+    assert stat.S_IMODE(settings.parent.stat().st_mode) == 0o700
+
+
+def test_the_entrypoint_leaves_other_commands_alone() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ENDMARK")}
+    command = [str(ROOT / "infra/images/entrypoint.sh"), "sh", "-c", "exit 7"]
+    assert subprocess.run(command, env=environment, check=False).returncode == 7
+
+
+def test_the_database_starts_with_the_feeds_table_and_two_limited_users(tmp_path: Path) -> None:
+    with MariaDb(tmp_path / "db") as database:
+        socket = tmp_path / "db" / "tables" / "server.sock"
+        (tmp_path / "pw").write_text("abc123")
+        files = {f"MYSQL_{who}_PASSWORD_FILE": str(tmp_path / "pw") for who in ("JOB", "LOADER")}
+        # Stands in for the function of that name in the image's entrypoint.
+        client = f"docker_process_sql() {{ mariadb --no-defaults --socket={socket} warehouse; }}"
+        scripts = f"{client}\ndocker_process_sql < init.sql\n. ./users.sh"
+        subprocess.run(
+            ["bash", "-euc", scripts], cwd=ROOT / "infra/mysql", env={**os.environ, **files}, check=True
+        )
+
+        def execute(user: str, statement: str) -> int | None:
+            url = make_url(database.url).set(username=user, password="abc123")  # noqa: S106
+            engine = create_engine(url)
+            with engine.begin() as connection:
+                done = connection.execute(text(statement))
+            engine.dispose()
+            return done.rowcount
+
+        insert = "INSERT INTO sellers VALUES (1, 'Björn', 'NO', 4.5)"
+        assert execute("endmark_loader", insert) == 1
+        assert execute("endmark_job", "SELECT * FROM sellers") == 1
+        with pytest.raises(OperationalError, match="denied"):
+            execute("endmark_job", insert)
+        with pytest.raises(OperationalError, match="denied"):
+            execute("endmark_loader", "DROP TABLE sellers")
+
+        engine = create_engine(database.url)
+        found = {c["name"]: str(c["type"].as_generic()) for c in inspect(engine).get_columns("sellers")}
+        engine.dispose()
+        assert found == {c.name: str(c.type.as_generic()) for c in sellers_table.columns}
+
+
+def test_the_spark_cluster_starts_without_doors(tmp_path: Path) -> None:
+    ports = {port: find_free_port() for port in ("7077", "7078", "8080", "8081")}
+
+    for secret in ("ours", "another"):
+        (tmp_path / secret).write_text(secret)
+
+    def started(name: str, knows: str = "ours") -> ManagedProcess:
+        command = SERVICES[name]["command"].replace("/tmp/spark-work", str(tmp_path / "work"))  # noqa: S108
+        command = re.sub(r"(?<=[ /])spark-master\b", "127.0.0.1", command)
+        for port, free in ports.items():
+            command = re.sub(rf"\b{port}\b", str(free), command)
+        words = [str(Path(sys.executable).parent / "spark-class"), *command.split()[1:]]
+        environment = [
+            f"HOME={tmp_path}",
+            f"SPARK_AUTHENTICATE_SECRET_FILE={tmp_path / knows}",
+            f"SPARK_CONF_DIR={ROOT / 'infra/images'}",
+            f"PYSPARK_PYTHON={sys.executable}",
+            "SPARK_LOCAL_IP=127.0.0.1",
+            str(ROOT / "infra/images/entrypoint.sh"),
+        ]
+        return ManagedProcess(name, ["env", *environment, *words], tmp_path / f"{name}.log")
+
+    def state(port: int) -> dict[str, Any]:
+        # The web server listens before its pages are there; until then it answers 404.
+        answer = httpx.get(f"http://127.0.0.1:{port}/json/", timeout=30)
+        return dict(answer.json()) if answer.status_code == httpx.codes.OK else {}
+
+    with started("spark-master") as master:
+        master.wait_ready(lambda: listens(ports["8080"]) and listens(ports["7077"]), 60)
+        with started("spark-worker", "another") as stranger:
+            stranger.wait_ready(lambda: "Failed to connect to master" in stranger.log.read_text(), 60)
+            assert state(ports["8080"])["workers"] == []
+        with started("spark-worker") as worker:
+            worker.wait_ready(lambda: state(ports["8080"]).get("aliveworkers") == 1, 60)
+            assert listens(ports["7078"])
+            assert state(ports["8080"])["cores"] == 1
+        assert httpx.post(f"http://127.0.0.1:{ports['8080']}/app/kill/").status_code == 405
+        assert "StandaloneRestServer" not in master.log.read_text()
