@@ -24,6 +24,8 @@ ENV PATH=/opt/endmark/bin:$PATH \
     PYTHONUNBUFFERED=1
 # Jars belong to the image: a start must not wait for the network.
 RUN python -c "from endmark.parts.jars import spark_jars; spark_jars(print)"
+COPY infra/images/sbom.py /usr/local/lib/sbom.py
+RUN python /usr/local/lib/sbom.py /opt/endmark > /opt/endmark/sbom.json
 COPY infra/images/spark-defaults.conf /etc/spark/spark-defaults.conf
 COPY infra/images/entrypoint.sh /usr/local/bin/entrypoint.sh
 USER endmark

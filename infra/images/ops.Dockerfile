@@ -18,6 +18,8 @@ RUN useradd --uid 10001 --create-home endmark \
 COPY --from=build /opt/endmark /opt/endmark
 ENV PATH=/opt/endmark/bin:$PATH \
     PYTHONUNBUFFERED=1
+COPY infra/images/sbom.py /usr/local/lib/sbom.py
+RUN python /usr/local/lib/sbom.py > /opt/endmark/sbom.json
 USER endmark
 WORKDIR /home/endmark
 ENTRYPOINT ["endmark"]

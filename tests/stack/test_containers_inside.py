@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import stat
 import subprocess
 import sys
+import zipfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +63,32 @@ def test_the_cluster_shares_a_secret_that_its_user_alone_can_read(name: str, tmp
     assert written["spark.authenticate.secret"] == "abc123"
     assert written["spark.master.rest.enabled"] == "false"
     assert stat.S_IMODE(settings.parent.stat().st_mode) == 0o700
+
+
+def test_an_image_lists_its_python_packages_and_jars(tmp_path: Path) -> None:
+    for name, properties in {
+        "called-1.0": ["called", "packed-in"],
+        "by-file_2.13-2.8.0": [],
+        "unversioned": [],
+    }.items():
+        with zipfile.ZipFile(tmp_path / f"{name}.jar", "w") as jar:
+            for artifact in properties:
+                text = f"#Maven\nversion=1.0\ngroupId=org.example\nartifactId={artifact}\n"
+                jar.writestr(f"META-INF/maven/org.example/{artifact}/pom.properties", text)
+    command = [sys.executable, str(ROOT / "infra/images/sbom.py"), str(tmp_path)]
+    bill = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+
+    components = bill["components"]
+    jars = {component["name"]: component for component in components if "hashes" in component}
+    digest = hashlib.sha256((tmp_path / "called-1.0.jar").read_bytes()).hexdigest()
+    assert jars["called"]["purl"] == "pkg:maven/org.example/called@1.0"
+    assert jars["called"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+    assert jars["by-file_2.13"]["version"] == "2.8.0"
+    assert set(jars) == {"called", "by-file_2.13", "unversioned"}
+    spark = f"pkg:pypi/pyspark@{version('pyspark')}"
+    assert spark in {component.get("purl") for component in components}
+    assert len({component["bom-ref"] for component in components}) == len(components)
 
 
 def test_the_entrypoint_leaves_other_commands_alone() -> None:
