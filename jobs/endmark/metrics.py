@@ -39,6 +39,7 @@ CATALOGUE: dict[str, str] = {
     "pending_punctuations": "Punctuations not announced yet: they wait for the `window` of their last rows, "
     "or for a `closing` by the other stream.",
     "closed_keys": "Keys remembered as closed.",
+    "promised_keys": "Names of keys that not every partition has promised yet, where that closes them.",
     "progress_event_time_seconds": "Event time that no row to come is older than, in Unix seconds.",
     "progress_behind_seconds": "How far that is behind the newest row of the stream, lateness included.",
     "partition_behind_seconds": "How far a partition's newest row is behind that of its stream.",

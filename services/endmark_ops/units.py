@@ -30,6 +30,7 @@ UNITS: dict[str, str] = {
     "state_segments": "segments",
     "pending_punctuations": "punctuations",
     "closed_keys": "keys",
+    "promised_keys": "keys",
     "progress_event_time_seconds": "seconds",
     "progress_behind_seconds": "seconds",
     "partition_behind_seconds": "seconds",

@@ -65,6 +65,7 @@ def spec(history: History, key: KeyKind, side: SideName) -> SideSpec:
         window=history.windows[side],
         lateness=history.lateness[side],
         partitions=PARTITIONS,
+        keyed=history.keyed[side],
     )
 
 

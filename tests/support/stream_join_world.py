@@ -20,7 +20,7 @@ KEYS = range(6)
 
 @dataclass(frozen=True)
 class Event:
-    """A row, or with `time` None a punctuation. A key lives in partition `key % PARTITIONS`.
+    """A row, or with `time` None a punctuation. Of a keyed stream, it is in partition `key % PARTITIONS`.
 
     `key` is a number; `stream_join_keys` says what the engine sees of it. A punctuation that has patterns,
     one for each key column there may be, is about these and not about the one key.
@@ -82,6 +82,7 @@ class History:
     streams: dict[SideName, list[list[Event]]]
     windows: dict[SideName, int | None]
     lateness: dict[SideName, int]
+    keyed: dict[SideName, bool]
     cuts: list[dict[SideName, list[int]]]
 
     def batches(self) -> list[dict[SideName, list[tuple[int, int, Event]]]]:
@@ -184,7 +185,7 @@ def processed(
                 rows.append((partition, offset, event))
             newest = event.time if newest is None else max(newest, event.time)
         everywhere &= matched
-    return rows, named | everywhere
+    return rows, (named if history.keyed[side] else set()) | everywhere
 
 
 def _joins(history: History, left: Event, right: Event) -> bool:
@@ -209,20 +210,21 @@ def _left_window(history: History, side: SideName, other: SideName, last: int) -
 
 
 @st.composite
-def _patterns(draw: st.DrawFn, partition: int) -> Pattern:
-    own = st.sampled_from([number for number in KEYS if number % PARTITIONS == partition])
+def _patterns(draw: st.DrawFn, living: list[int]) -> Pattern:
+    own = st.sampled_from(living)
     if draw(st.integers(0, 2)) == 0:
         return Pattern(among=frozenset(draw(st.sets(own, min_size=1, max_size=2))))
     end = st.one_of(st.none(), st.sampled_from(KEYS))
     return Pattern(None, draw(end), draw(end), draw(st.booleans()), draw(st.booleans()))
 
 
-def _events(draw: st.DrawFn, partition: int) -> list[Event]:
+def _events(draw: st.DrawFn, partition: int, *, keyed: bool) -> list[Event]:
+    living = [number for number in KEYS if not keyed or number % PARTITIONS == partition]
     events, time = [], 0
     for _ in range(draw(st.integers(0, 12))):
-        key = draw(st.integers(0, 2)) * PARTITIONS + partition
+        key = draw(st.sampled_from(living))
         if draw(st.integers(0, 3)) == 0:
-            patterns = st.tuples(_patterns(partition), _patterns(partition), _patterns(partition))
+            patterns = st.tuples(_patterns(living), _patterns(living), _patterns(living))
             events.append(Event(key, None, patterns=draw(st.one_of(st.just(()), patterns))))
         else:
             time = max(0, time + draw(st.integers(-2, 4)))
@@ -230,9 +232,9 @@ def _events(draw: st.DrawFn, partition: int) -> list[Event]:
     return events
 
 
-def _stream(draw: st.DrawFn) -> list[list[Event]]:
+def _stream(draw: st.DrawFn, *, keyed: bool) -> list[list[Event]]:
     """Partitions, half of the time with a pattern that all of them promise, so that it closes keys."""
-    partitions = [_events(draw, partition) for partition in range(PARTITIONS)]
+    partitions = [_events(draw, partition, keyed=keyed) for partition in range(PARTITIONS)]
     if draw(st.booleans()):
         end = st.sampled_from(KEYS)
         patterns = (Pattern(low=draw(end)), Pattern(high=draw(end)), Pattern(high=draw(end)))
@@ -244,10 +246,12 @@ def _stream(draw: st.DrawFn) -> list[list[Event]]:
 @st.composite
 def histories(draw: st.DrawFn, kind: JoinType, *, windowed: bool = True, residual: bool = True) -> History:
     """Tiny domains: six keys, two partitions a side, a few time steps; collisions find join bugs."""
+    keyed = {side: draw(st.integers(0, 2)) > 0 for side in SIDES}
     return History(
         kind=kind,
         residual=residual and draw(st.booleans()),
-        streams={side: _stream(draw) for side in SIDES},
+        keyed=keyed,
+        streams={side: _stream(draw, keyed=keyed[side]) for side in SIDES},
         windows={side: draw(st.sampled_from([None, 0, 1, 3, 6] if windowed else [None])) for side in SIDES},
         lateness={side: draw(st.integers(0, 2)) for side in SIDES},
         cuts=[

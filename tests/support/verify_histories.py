@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from hypothesis import strategies as st
 
 from endmark.joins.presets import PRESETS, Preset, Propagation
@@ -15,6 +17,8 @@ CONDITIONS = [
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
     "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment",
 ]
+STREAM_OF = {"item": "items", "bid": "bids"}
+SCOPES = st.sampled_from(["partition", "partition", "topic"])
 
 
 @st.composite
@@ -31,6 +35,7 @@ def pipelines(
         lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
         lookup=draw(st.sampled_from(["items", "bids"])),
         punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
+        scopes=draw(st.tuples(SCOPES, SCOPES)),
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),
@@ -45,8 +50,11 @@ def pipelines(
 
 
 @st.composite
-def histories(draw: st.DrawFn, keys: KeyKind, least: int = 0) -> list[Record]:
-    """Records of five keys, in partitions by key; time moves on, else nearly every row would be late."""
+def histories(
+    draw: st.DrawFn, keys: KeyKind, scattered: Container[str] = (), least: int = 0
+) -> list[Record]:
+    """Records of five keys, in partitions by key except in `scattered` streams; time moves on, else nearly
+    every row would be late."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     records = []
     for place in range(draw(st.integers(least, 40))):
@@ -60,10 +68,11 @@ def histories(draw: st.DrawFn, keys: KeyKind, least: int = 0) -> list[Record]:
                 + ["items!", "bids!", "items*", "bids*", "bad"]
             )
         )
+        home = draw(st.integers(0, 1)) if STREAM_OF.get(kind, kind) in scattered else None
         if kind == "item":
-            records.append(item(key, now, seller, keys=keys))
+            records.append(item(key, now, seller, home, keys))
         elif kind == "bid":
-            records.append(bid(key, now, seller, [0.1, 2.0, -3.5][seller % 3], keys=keys))
+            records.append(bid(key, now, seller, [0.1, 2.0, -3.5][seller % 3], home, keys))
         elif kind == "bad":
             records.append(raw("bids", b"{"))
         elif kind.endswith("*"):
@@ -71,5 +80,5 @@ def histories(draw: st.DrawFn, keys: KeyKind, least: int = 0) -> list[Record]:
         elif kind.endswith("!"):
             records += draw(promises(kind[:-1], keys))
         else:
-            records.append(close(kind, key, keys=keys))
+            records.append(close(kind, key, home, keys))
     return records

@@ -103,7 +103,8 @@ class _World:
         """Whether a stream has closed a key: by its name, or by patterns in every partition."""
         on = self.pipeline.join.on
         by = [line for line in self.lines[side] if not line.columns and self._matches(line, key)]
-        if any(line.promise is None or key in line.promise.named(on) for line in by):
+        names = any(line.promise is None or key in line.promise.named(on) for line in by)
+        if names and self.streams[side].punctuation_scope == "partition":
             return True
         return len({line.partition for line in by}) == PARTITIONS
 

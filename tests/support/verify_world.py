@@ -41,6 +41,7 @@ def make_pipeline(
     lateness: tuple[int, int] = (0, 0),
     lookup: str = "bids",
     punctuated: tuple[bool, bool] = (True, True),
+    scopes: tuple[str, str] = ("partition", "partition"),
     keys: KeyKind = LONG,
     kind: JoinType = JoinType.INNER,
     where: str | None = None,
@@ -50,33 +51,13 @@ def make_pipeline(
 ) -> Pipeline:
     """Auctions with few columns; windows and lateness in seconds, for items and bids; `join` has
     further fields of the join, `wider` columns beside the key that both are punctuated on."""
-    own = {
-        "items": {"listed_at": "timestamp"},
-        "bids": {
-            "price": "double",
-            "urgent": "boolean",
-            "note": "string",
-            "due": "date",
-            "tip": "decimal(6,2)",
-            "bid_at": "timestamp",
-        },
-    }
-    streams = {
-        stream: {
-            "topic": f"all.{stream}",
-            "columns": keys.types | {"seller_id": "long"} | columns,
-            "event_time": {"column": list(columns)[-1], "lateness": timedelta(seconds=allowed)},
-            "punctuated_on": [*(keys.types if promises else ()), *wider],
-        }
-        for (stream, columns), allowed, promises in zip(own.items(), lateness, punctuated, strict=True)
-    }
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     on = list(keys.types)
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": streams,
+            "streams": _streams(keys, lateness, punctuated, scopes, wider),
             "relations": {
                 "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": sellers}
             },
@@ -93,6 +74,38 @@ def make_pipeline(
             "aggregate": {"by": on[::-1], "measures": _measures(lookup, kind)} if aggregated else None,
         }
     )
+
+
+def _streams(
+    keys: KeyKind,
+    lateness: tuple[int, int],
+    punctuated: tuple[bool, bool],
+    scopes: tuple[str, str],
+    wider: tuple[str, ...],
+) -> dict[str, Any]:
+    own = {
+        "items": {"listed_at": "timestamp"},
+        "bids": {
+            "price": "double",
+            "urgent": "boolean",
+            "note": "string",
+            "due": "date",
+            "tip": "decimal(6,2)",
+            "bid_at": "timestamp",
+        },
+    }
+    return {
+        stream: {
+            "topic": f"all.{stream}",
+            "columns": keys.types | {"seller_id": "long"} | columns,
+            "event_time": {"column": list(columns)[-1], "lateness": timedelta(seconds=allowed)},
+            "punctuated_on": [*(keys.types if promises else ()), *wider],
+            "punctuation_scope": scope,
+        }
+        for (stream, columns), allowed, promises, scope in zip(
+            own.items(), lateness, punctuated, scopes, strict=True
+        )
+    }
 
 
 def _measures(lookup: str, kind: JoinType) -> dict[str, Any]:

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.propagate import newly_closed
 from endmark.joins.side import NEVER, SideInput, SideSpec, SideState
+from endmark.punctuation.pattern import Between
+from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, Gone
 from endmark.state.store import SegmentStore
@@ -55,3 +58,44 @@ def test_traces_of_rows_that_went(tmp_path: Path) -> None:
     assert newest == {"key": [1, 2, 3, 5], "time": [FANOUT - 1, FANOUT - 1, FANOUT - 1, 30]}
     wanted = KeySpec(("key",)).keys(columns(key=[4, 5]))
     assert side.last_times(wanted).tolist() == [NEVER, 30]
+
+
+def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Path) -> None:
+    """By its name or by a pattern; its names stay known, and who broke which is by partition."""
+    schema = pa.schema([("key", pa.int64())])
+    spec = SideSpec(
+        "s", KeySpec(("key",)), "time", schema, "partition", "offset", window=None, partitions=2, keyed=False
+    )
+    side = SideState(spec, SegmentStore(MemoryBlobs(), tmp_path))
+    up_to_six = Punctuation.of("s", {"key": Between(high=6)}, Origin(1, 5))
+
+    def names(**values: list[int]) -> SideInput:
+        return SideInput(punctuations=columns(**values))
+
+    batches = [
+        names(key=[5, 7, 5, 8], partition=[0, 0, 0, 1], offset=[1, 2, 3, 1]),
+        names(key=[7, 5], partition=[0, 0], offset=[4, 5]),
+        SideInput(promises=[up_to_six]),
+        names(key=[8, 4, 3], partition=[0, 0, 1], offset=[6, 7, 6]),
+    ]
+    closed = []
+    for given in batches:
+        closing = newly_closed(side, given)
+        side.named.close()
+        closed.append([] if closing is None else closing.column("key").to_pylist())
+
+    assert closed == [[], [], [5], [4, 8]]
+    assert (side.named.closed.rows, side.named.promised.rows) == (4, 2)
+    rows = columns(key=[5, 5, 7, 7, 8], time=[0] * 5, partition=[0, 1, 0, 1, 1], offset=[9] * 5)
+    _, bad = side.violations(rows, SideInput())
+    assert bad.tolist() == [True, True, True, False, True]
+    broken = side.broken(rows.filter(pa.array(bad)), SideInput())
+    assert [promise and promise.origin for promise in broken] == [
+        Origin(0, 1),
+        Origin(1, 5),
+        Origin(0, 2),
+        Origin(1, 1),
+    ]
+    newly_closed(side, SideInput(promises=[Punctuation.of("s", {"key": Between(high=7)}, Origin(0, 9))]))
+    side.named.forget()
+    assert (side.named.closed.rows, side.named.promised.rows) == (2, 1)

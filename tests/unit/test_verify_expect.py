@@ -279,3 +279,18 @@ def test_a_closed_row_names_what_it_broke() -> None:
         (2, '{"item_id": {"between": {"from": 0, "to": 1}}, "lot": {"equals": "a"}}', 1),
         (3, '{"lot": {"one_of": ["a", "b"]}}', 0),
     ]
+
+
+def test_a_scattered_key_is_closed_once_every_partition_promised_it() -> None:
+    """By its name or by a pattern, and not by one of them twice."""
+    pipeline = make_pipeline(windows=(None, None), punctuated=(False, True), scopes=("partition", "topic"))
+    low = promise("bids", {"item_id": {"between": {"to": 1}}}, 1)
+    once = [item(1, 0), close("bids", 1, 0), close("bids", 2, 0), close("bids", 1, 0), low, low]
+
+    def closed(records: list[Record]) -> list[int]:
+        with recomputed(pipeline, records) as session:
+            return sorted(row["#item_id"] for row in session.run('FROM "closed_bids"'))
+
+    assert closed(once[:4]) == []
+    assert closed(once) == [1]
+    assert closed([*once, close("bids", 2, 1)]) == [1, 2]

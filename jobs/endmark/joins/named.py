@@ -1,4 +1,8 @@
-"""The keys a side has closed by their names, each with the promises that name it."""
+"""The keys that a side's punctuations name, each with the promises that name it.
+
+Where a key lives in one partition, a promise that names it closes it. Elsewhere it is closed once every
+partition has promised it, by its name or by a pattern.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import pyarrow as pa
 
 from endmark.joins.promises import UNKNOWN
 from endmark.state import codec
+from endmark.state.keys import Keys
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from endmark.joins.promises import Promises
-    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.keys import KeySpec
     from endmark.state.search import Ints
     from endmark.state.store import SegmentStore
 
@@ -27,31 +32,40 @@ LATER = 1 << 62
 class NamedKeys:
     """One entry for each key and partition that names it, with the offset of the first promise there.
 
-    `closed` has no keys that `promises` match in every partition.
+    `closed` has the entries of closed keys, `promised` those of others; neither has keys that patterns close.
 
     Args:
         key: by the names that both sides share.
         promises: the patterns of the same side.
+        needed: how many partitions must have promised a key that is named.
     """
 
-    def __init__(self, store: SegmentStore, key: KeySpec, promises: Promises) -> None:
+    def __init__(self, store: SegmentStore, key: KeySpec, promises: Promises, needed: int) -> None:
         self._key = key
         self._promises = promises
+        self._needed = needed
         self.closed = SegmentList(store, key, lacking={"partition": UNKNOWN, "offset": UNKNOWN})
+        self.promised = SegmentList(store, key)
         self._closing: pa.RecordBatch | None = None
 
-    def take(self, punctuations: pa.RecordBatch) -> pa.RecordBatch | None:
+    def take(self, punctuations: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
         """Remember keys that are named, with their `partition` and `offset`; returns those closed for the
-        first time, once each in order of code. They count as closed after `close`."""
-        entries = self._unknown(self._firsts(punctuations))
-        if entries.num_rows == 0:
+        first time, once each in order of code. They count as closed after `close`.
+
+        Args:
+            widened: patterns came, which may complete keys that were named before.
+        """
+        entries = None if punctuations is None else self._unknown(self._firsts(punctuations))
+        asked = [segment.live_batch() for segment in self.promised.segments if widened]
+        asked += [] if entries is None else [entries]
+        if not any(batch.num_rows for batch in asked):
             return None
-        keys = self._key.distinct(entries)
-        over = self.closed.contains(self._key.keys(keys))
-        closing = keys.filter(pa.array(~over))
-        waiting = self._key.keys(entries).among(self._key.keys(closing))
-        self.closed.append(entries.filter(pa.array(~waiting)))
-        self._closing = entries.filter(pa.array(waiting))
+        keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in asked]))
+        found = self._key.keys(keys)
+        over = self.closed.contains(found) | self._promises.contain(found)
+        complete = self._count(found, entries) >= self._needed
+        closing = keys.filter(pa.array(complete & ~over))
+        self._keep(entries, keys.filter(pa.array(over)), closing)
         return closing if closing.num_rows else None
 
     def close(self) -> None:
@@ -59,35 +73,63 @@ class NamedKeys:
             self.closed.append(self._closing)
             self._closing = None
 
+    def forget(self) -> None:
+        """Let go of the keys that patterns close."""
+        for entries in (self.closed, self.promised):
+            entries.remove_where(self._promises.positions)
+
     def named_at(self, keys: Keys, partitions: Ints, given: pa.RecordBatch | None) -> Ints:
         """The offset of the first promise, by now or among `given`, of each row's own partition that names
         its key; `LATER` without one."""
         first = np.full(len(keys), LATER)
-        for entries, i, j in self._find(keys, given):
+        for entries, i, j in self._find(keys, given, self.closed, self.promised):
             partition, offset = (int64(entries.column(name))[j] for name in ("partition", "offset"))
             own = (partition == partitions[i]) | (partition == UNKNOWN)
             np.minimum.at(first, i[own], offset[own])
         return first
 
     def _find(
-        self, keys: Keys, given: pa.RecordBatch | None = None
+        self, keys: Keys, given: pa.RecordBatch | None, *lists: SegmentList
     ) -> Iterator[tuple[pa.RecordBatch, Ints, Ints]]:
-        for segment, i, j in self.closed.find(keys):
-            if len(i):
-                yield segment.batch, i, j
+        """Entries of some keys, in lists and among those `given`."""
+        for entries in lists:
+            for segment, i, j in entries.find(keys):
+                if len(i):
+                    yield segment.batch, i, j
         if given is not None:
-            entries = self._key.sorted(given)
-            for i, j in keys.pairs(self._key.keys(entries)):
-                yield entries, i, j
+            batch = self._key.sorted(given)
+            for i, j in keys.pairs(self._key.keys(batch)):
+                yield batch, i, j
+
+    def _count(self, keys: Keys, entries: pa.RecordBatch | None) -> Ints:
+        """How many partitions have promised each key, in any way."""
+        promised = self._promises.count(keys)
+        for batch, i, j in self._find(keys, entries, self.promised):
+            named = Keys(keys.codes[i], tuple(column.take(pa.array(i)) for column in keys.columns))
+            partitions = int64(batch.column("partition"))[j]
+            np.add.at(promised, i, ~self._promises.closed_by(named, partitions))
+        return promised
+
+    def _keep(self, entries: pa.RecordBatch | None, over: pa.RecordBatch, closing: pa.RecordBatch) -> None:
+        """Put entries where they belong; those of keys that are being closed wait for `close`."""
+        ending = self._key.keys(closing)
+        waiting = [gone.batch for gone in self.promised.remove(ending) if len(gone)]
+        if entries is not None:
+            keys = self._key.keys(entries)
+            closed, now = keys.among(self._key.keys(over)), keys.among(ending)
+            self.closed.append(entries.filter(pa.array(closed)))
+            self.promised.append(entries.filter(pa.array(~closed & ~now)))
+            waiting.append(entries.filter(pa.array(now)))
+        if closing.num_rows:
+            self._closing = self._key.sorted(codec.concat(waiting))
 
     def _firsts(self, punctuations: pa.RecordBatch) -> pa.RecordBatch:
         """The first promise of each partition for each key."""
         table = pa.Table.from_batches([punctuations])
         firsts = table.group_by([*self._key.stored, "partition"], use_threads=False)
         found = firsts.aggregate([("offset", "min")])
-        return self._key.sorted(
-            codec.concat(found.rename_columns([*found.column_names[:-1], "offset"]).to_batches())
-        )
+        named = found.rename_columns([*found.column_names[:-1], "offset"])
+        return self._key.sorted(codec.concat(named.to_batches()))
 
     def _unknown(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """Entries that add something to what is known."""

@@ -230,8 +230,15 @@ class Promises:
             return np.zeros(len(keys), bool)
         if self._everywhere is not None:
             return self._everywhere.contain(keys.codes)
-        inside: Bools = np.logical_and.reduce([closed.match(keys) for closed in self._closed.values()])
-        return inside
+        everywhere: Bools = self.count(keys) == len(self._closed)
+        return everywhere
+
+    def count(self, keys: Keys) -> Ints:
+        """How many partitions have closed each key."""
+        found = np.zeros(len(keys), np.int64)
+        for closed in self._closed.values():
+            found += closed.match(keys)
+        return found
 
     def positions(self, segment: Segment) -> Ints:
         """Rows of a segment, dead ones among them, whose key every partition has closed."""

@@ -19,7 +19,7 @@ from endmark.joins.presets import Propagation
 from endmark.joins.side import NEVER
 
 if TYPE_CHECKING:
-    from endmark.joins.side import SideState
+    from endmark.joins.side import SideInput, SideState
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
     from endmark.state.segment import Segment
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 _FOR_EVER = 1 << 62
 
 
-def newly_closed(side: SideState, punctuations: pa.RecordBatch | None) -> pa.RecordBatch | None:
-    """Keys that this batch closes for the first time, in order of code."""
-    return None if punctuations is None else side.named.take(punctuations)
+def newly_closed(side: SideState, given: SideInput) -> pa.RecordBatch | None:
+    """Keys that this batch closes for the first time by naming them, in order of code."""
+    side.promises.add(given.promises)
+    return side.named.take(given.punctuations, widened=bool(given.promises))
 
 
 def is_closed(side: SideState, closing: pa.RecordBatch | None, keys: Keys) -> Bools:
@@ -87,7 +88,7 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
 
     Nothing is final before the other side has closed it too, if that is preserved, so then none are kept.
     """
-    side.named.closed.remove_where(side.promises.positions)
+    side.named.forget()
     opposite.pending.remove_where(side.promises.positions)  # final now: closed by both
     if opposite.preserved or rule is not Propagation.EARLY:
         return

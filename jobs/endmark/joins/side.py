@@ -53,6 +53,8 @@ class SideSpec:
         lateness: microseconds a row may be older than the newest of its partition.
         partitions: how many partitions must have shown rows before time makes progress.
         punctuated_on: columns that its punctuations may restrict.
+        keyed: a key lives in one partition, so that a promise which names it closes it; else every partition
+            must have promised it.
     """
 
     name: str
@@ -65,6 +67,7 @@ class SideSpec:
     lateness: int = 0
     partitions: int = 1
     punctuated_on: tuple[str, ...] = ()
+    keyed: bool = True
 
 
 @dataclass
@@ -109,7 +112,7 @@ class SideState:
         self.rows = SegmentList(store, spec.key, spec.time)
         types = [spec.schema.field(name).type for name in spec.key.columns]
         self.promises = Promises(spec.name, self.key, types, spec.partitions)
-        self.named = NamedKeys(store, self.key, self.promises)
+        self.named = NamedKeys(store, self.key, self.promises, 1 if spec.keyed else spec.partitions)
         restricted = pa.schema([spec.schema.field(name) for name in spec.punctuated_on])
         self.promised = Promised(spec.name, restricted, spec.key.columns, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
@@ -122,6 +125,7 @@ class SideState:
         lists = {
             "rows": self.rows,
             "closed": self.named.closed,
+            "named": self.named.promised,
             "pending": self.pending,
             "spent": self.spent,
             "unpurged": self.unpurged,

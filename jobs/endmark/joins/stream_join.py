@@ -184,9 +184,7 @@ class StreamJoin:
         self._deferral.begin(*arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
-        closing = newly_closed(self.left, left.punctuations), newly_closed(self.right, right.punctuations)
-        self.left.promises.add(left.promises)
-        self.right.promises.add(right.promises)
+        closing = newly_closed(self.left, left), newly_closed(self.right, right)
         news = (
             _News(self.left, arrived[0], self.right, closing[1], len(right.promises)),
             _News(self.right, arrived[1], self.left, closing[0], len(left.promises)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,12 +34,15 @@ class Stream(Model):
 
     Its punctuations restrict columns of `punctuated_on`, any of its own; without such columns it has none.
     They close keys if the whole join key is among these.
+    One that names a key closes it, since the topic is partitioned by the key; where it is not,
+    `punctuation_scope: topic` closes a key once every partition has promised it.
     """
 
     topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
     columns: Columns
     event_time: EventTime
     punctuated_on: AnyNames = ()
+    punctuation_scope: Literal["partition", "topic"] = "partition"
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:

@@ -203,6 +203,7 @@ class BucketTask:
             deferred = sum(one.live for one in self._join.deferral.owed(side))
             samples[sample("join_deferred_rows", stream=stream)] += deferred
             samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
+            samples[sample("promised_keys", stream=side.spec.name)] += side.named.promised.rows
             samples[
                 sample("pending_punctuations", stream=side.spec.name, waits_for=self._join.waits_for(side))
             ] += side.pending.rows

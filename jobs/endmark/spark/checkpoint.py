@@ -53,6 +53,9 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     spec = _one_by_itself(pipeline.model_dump(mode="json"))
     unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1, "memory": None}
     spec["join"] = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
+    for stream in spec["streams"].values():
+        if stream["punctuation_scope"] == "partition":
+            del stream["punctuation_scope"]
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
     settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}

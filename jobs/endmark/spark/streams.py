@@ -72,6 +72,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             lateness=microseconds(stream.event_time.lateness) or 0,
             partitions=partitions[stream.topic],
             punctuated_on=tuple(f"{name}_{column}" for column in stream.punctuated_on),
+            keyed=stream.punctuation_scope == "partition",
         )
         looked_up = name == pipeline.lookup.stream
         plans[name] = StreamPlan(

@@ -28,6 +28,18 @@ SELECT $key FROM (
 GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
 
+# Where a key may live in any partition, one that names it speaks for its own as a pattern does.
+_CLOSED_BY_ALL = """
+CREATE TABLE $closed AS
+SELECT $key FROM (
+    SELECT $key, "partition" FROM $promises UNION
+    SELECT $key, q."partition" FROM (
+        SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
+            UNION SELECT $key FROM $promises
+    ) k JOIN $patterns q ON $within
+) GROUP BY ALL HAVING count(DISTINCT "partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
+"""
+
 _WITHIN = """coalesce(list_contains(q.$among, $key), true)
     AND CASE WHEN q.$low_open THEN $key > q.$low ELSE coalesce($key >= q.$low, true) END
     AND CASE WHEN q.$high_open THEN $key < q.$high ELSE coalesce($key <= q.$high, true) END"""
@@ -83,9 +95,10 @@ def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `closed_<stream>`: of the keys that are named or that rows have, those the stream has closed."""
     left, right = (stream_names(pipeline, side) for side in pipeline.sides)
     keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
+    declared = pipeline.streams[stream]
     session.run(
-        _CLOSED,
-        [pipeline.streams[stream].topic],
+        _CLOSED if declared.punctuation_scope == "partition" else _CLOSED_BY_ALL,
+        [declared.topic],
         closed=name(f"closed_{stream}"),
         promises=name(f"promises_{stream}"),
         patterns=name(f"patterns_{stream}"),
