@@ -50,9 +50,7 @@ def pipelines(
 
 
 @st.composite
-def histories(
-    draw: st.DrawFn, keys: KeyKind, scattered: Container[str] = (), least: int = 0
-) -> list[Record]:
+def histories(draw: st.DrawFn, keys: KeyKind, scattered: Container[str] = (), least: int = 0) -> list[Record]:
     """Records of five keys, in partitions by key except in `scattered` streams; time moves on, else nearly
     every row would be late."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))

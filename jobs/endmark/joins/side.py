@@ -248,7 +248,7 @@ class SideState:
     def maintain(self, barriers: Sequence[int]) -> None:
         """Tidy up; rows of batches up to a barrier stay apart from later ones."""
         self.rows.maintain(barriers)
-        for segments in (self.named.closed, self.pending, self.spent, self.unpurged):
+        for segments in (self.named.closed, self.named.promised, self.pending, self.spent, self.unpurged):
             segments.maintain()
 
 
