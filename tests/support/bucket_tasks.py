@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from endmark.joins.announce import aligned
 from endmark.joins.lookup_join import LookupJoin
 from endmark.pipeline import Pipeline
 from endmark.relation.contract import KeyRange, PageDirectory
@@ -104,6 +105,7 @@ class BucketTasks:
         """The rows that one batch of records adds to each table, by channel."""
         packed = self.pack(records)
         self.reports = []
+        reports: list[dict[str, Any]] = []
         found: Tables = {channel: [] for channel in self._schemas}
         for label, task in self._tasks.items():
             self._tasks[label] = BucketTask(self._plan, self._store, task.snapshot())
@@ -112,9 +114,15 @@ class BucketTasks:
                 if channel == channels.METRICS:
                     self.reports.append(json.loads(blob))
                     continue
+                if channel == channels.PATTERNS:
+                    reports.append(json.loads(blob))
+                    continue
                 rows = codec.decode(blob)
                 assert rows.schema == self._schemas[channel]
                 found[channel] += rows.to_pylist()
+        found[channels.ANNOUNCED] += [
+            {"punctuation": text, "completed_by": by} for text, by in aligned(reports).items()
+        ]
         self.reports.append({"samples": self._store.profile.take()})
         return found
 

@@ -32,12 +32,15 @@ class Line:
 
 @dataclass
 class Expected:
-    """The rows of the four tables, in column order; free texts are made up."""
+    """The rows of the five tables, in column order; free texts are made up."""
 
     results: list[Row] = field(default_factory=list)
     groups: list[Row] = field(default_factory=list)
     dead_letters: list[Row] = field(default_factory=list)
     violations: list[Row] = field(default_factory=list)
+    punctuations: list[Row] = field(
+        default_factory=list
+    )  # of keys that are named, where no pattern closes any
 
 
 def recompute(
@@ -52,7 +55,12 @@ def recompute(
     pairs = [pair for pair in world.pairs() if condition(world.shown(*pair))]
     expected.results += [tuple(row.values()) for row in world.results(pairs)]
     expected.groups += world.groups(world.results(pairs))
+    expected.punctuations += world.announced()
     return expected
+
+
+def _equals(stream: str, on: tuple[str, ...], key: Key) -> dict[str, Any]:
+    return {f"{stream}_{name}": {"equals": value} for name, value in zip(on, key, strict=True)}
 
 
 class _World:
@@ -224,6 +232,18 @@ class _World:
             if self._closed(side, key) and over and early and not self.kept[1 - side]:
                 return True
         return False
+
+    def announced(self) -> list[Row]:
+        """By the columns of each side that results show."""
+        lines = [line for side in self.lines for line in side]
+        named = {line.key for line in lines if not line.columns and line.promise is None}
+        shown = self.pipeline.sides[:1] if self.pipeline.join.type is JoinType.SEMI else self.pipeline.sides
+        return [
+            (json.dumps(_equals(stream, self.pipeline.join.on, key), default=str), "closed")
+            for key in sorted(named)
+            if self._is_final(key)
+            for stream in shown
+        ]
 
     def groups(self, results: list[dict[str, Any]]) -> list[Row]:
         by_key: dict[Key, list[dict[str, Any]]] = {}

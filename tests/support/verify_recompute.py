@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
+from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.expect import expect
 from endmark.verify.run import load_records
@@ -63,6 +64,15 @@ def require_equal(session: Session, pipeline: Pipeline, found: Mapping[str, list
         actual = Counter(tuple(row.values())[known] for row in rows)
         expected = Counter(row[known] for row in rows_of(session, table).elements())
         assert actual == expected, table
+    announced = [row["punctuation"] for row in found.get("announced", [])]
+    session.run("CREATE TABLE actual_punctuations (punctuation VARCHAR)")
+    arriving = pa.table({"punctuation": pa.array(announced, pa.string())})
+    session.run_on(arriving, "INSERT INTO actual_punctuations SELECT punctuation FROM arriving")
+    expect_punctuations(session, pipeline)
+    plain = session.run("FROM actual_punctuations")
+    assert Counter(row["punctuation"] for row in plain) == Counter(
+        row[0] for row in rows_of(session, "punctuations").elements()
+    )
 
 
 def known_rows(rows: Counter[Row], table: str) -> Counter[Row]:

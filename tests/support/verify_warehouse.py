@@ -22,7 +22,7 @@ from support.verify_world import (
     write_table,
 )
 
-TABLES = ("results", "groups", "dead_letters", "violations")
+TABLES = ("results", "groups", "dead_letters", "violations", "punctuations")
 SELLERS: Sellers = {1: ("Ann", 4.5), 2: ("Bo", None), 3: (None, -0.5)}
 RECORDS: list[Record] = [
     *[item(key, 1) for key in range(4)],

@@ -272,6 +272,7 @@ def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
         "groups": arrow_schema(pipeline.group_columns()),
         "dead_letters": pa.schema(COORDINATES + TEXTS),
         "violations": pa.schema(COORDINATES + JUDGEMENT),
+        "punctuations": pa.schema([("punctuation", pa.string()), ("completed_by", pa.string())]),
     }[table]
 
 

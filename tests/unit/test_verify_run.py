@@ -32,6 +32,7 @@ CHANGES = {
     "groups": (2, 99.5),
     "dead_letters": (5, b"other bytes"),
     "violations": (3, "no reason"),
+    "punctuations": (0, '{"items_item_id": {"equals": 99}}'),
 }
 
 
@@ -84,6 +85,7 @@ def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
         "groups": (3, 3),
         "dead_letters": (4, 4),
         "violations": (4, 4),
+        "punctuations": (10, 10),
     }
 
 
@@ -165,7 +167,8 @@ def test_free_texts_do_not_count(warehouse: Warehouse) -> None:
 def test_missing_tables_have_no_rows(warehouse: Warehouse) -> None:
     """Nothing written yet is a difference where rows are due, never an error."""
     report = warehouse.check()
-    assert [(table.actual, table.missing) for table in report.tables] == [(0, 12), (0, 3), (0, 4), (0, 4)]
+    missing = [(0, 12), (0, 3), (0, 4), (0, 4), (0, 10)]
+    assert [(table.actual, table.missing) for table in report.tables] == missing
     assert [breach.times for breach in report.breaches] == [1, 1]
 
 

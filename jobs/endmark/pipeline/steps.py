@@ -101,3 +101,13 @@ class Tables(Model):
     groups: Name = "groups"
     dead_letters: Name = "dead_letters"
     violations: Name = "violations"
+    punctuations: Name = "punctuations"
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        tables = self.model_dump()
+        if twice := next(
+            (name for name, table in tables.items() if list(tables.values()).count(table) > 1), None
+        ):
+            raise ValueError(f"{twice}: {tables[twice]!r} is another table's name too; rename one")
+        return self

@@ -15,6 +15,7 @@ from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
 from endmark.spark import channels
+from endmark.spark.announced import announced
 from endmark.spark.made import require_same
 from endmark.spark.progress import progress_samples
 from endmark.spark.violations import violation_rows
@@ -118,6 +119,7 @@ class BucketTask:
                 with self._profile.phase("aggregate"):
                     measured.append(self._groups.inputs(result))
         yield from self._violations()
+        yield from announced(self._join, self._plan.kind)
         closed_groups = 0
         if self._groups is not None and self._plan.group is not None:
             with self._profile.phase("aggregate"):

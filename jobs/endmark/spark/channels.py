@@ -33,9 +33,11 @@ RESULTS = "results"
 GROUPS = "groups"
 DEAD_LETTERS = "dead_letters"
 VIOLATIONS = "violations"
+ANNOUNCED = "announced"  # output punctuations
+PATTERNS = "patterns"  # what each bucket says of those that all buckets announce together
 METRICS = "metrics"
 
-TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, METRICS})
+TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, METRICS})
 
 DEAD_LETTER_SCHEMA = pa.schema(
     [
@@ -61,6 +63,7 @@ VIOLATION_SCHEMA = pa.schema(
         ("promise_offset", pa.int64()),
     ]
 )
+PUNCTUATION_SCHEMA = pa.schema([("punctuation", pa.string()), ("completed_by", pa.string())])
 
 
 @dataclass(frozen=True)

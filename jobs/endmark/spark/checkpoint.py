@@ -48,7 +48,8 @@ def claimed(checkpoint: Path) -> Iterator[str]:
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     """Whatever rows in state and tables depend on. A relation may move, and pages may change their size.
 
-    Spelled as the first version did, which knew inner joins on one column, so that its checkpoints go on.
+    Spelled as the first version did, which knew inner joins on one column and no output
+    punctuations, so that its checkpoints go on.
     """
     spec = _one_by_itself(pipeline.model_dump(mode="json"))
     unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1, "memory": None}
@@ -56,6 +57,8 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     for stream in spec["streams"].values():
         if stream["punctuation_scope"] == "partition":
             del stream["punctuation_scope"]
+    if spec["tables"]["punctuations"] == "punctuations":
+        del spec["tables"]["punctuations"]
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
     settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}

@@ -41,7 +41,7 @@ class Target:
 
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
-    """The four tables of a pipeline, three without an aggregate."""
+    """The five tables of a pipeline, four without an aggregate."""
     names = pipeline.tables
     results, groups = arrow_schema(pipeline.result_columns()), arrow_schema(pipeline.group_columns())
     aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups, "groups_closed_total")]
@@ -56,6 +56,12 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
         ),
         Target(
             channels.VIOLATIONS, warehouse / names.violations, channels.VIOLATION_SCHEMA, "violations_total"
+        ),
+        Target(
+            channels.ANNOUNCED,
+            warehouse / names.punctuations,
+            channels.PUNCTUATION_SCHEMA,
+            "propagated_punctuations_total",
         ),
     ]
 

@@ -15,6 +15,7 @@ _COORDINATES = {"topic": "string", "partition": "integer", "offset": "long"}
 DEAD_LETTERS = _COORDINATES | {"reason": "string", "error": "string", "value": "binary"}
 PROMISE = {"promise": "string", "promise_partition": "integer", "promise_offset": "long"}
 VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"} | PROMISE
+PUNCTUATIONS = {"punctuation": "string", "completed_by": "string"}
 
 _FILL = """
 UPDATE actual_violations a
@@ -27,7 +28,8 @@ WHERE a.topic = e.topic AND a."partition" = e."partition" AND a."offset" = e."of
 
 
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
-    """Make `actual_results`, `actual_groups`, `actual_dead_letters` and `actual_violations`.
+    """Make `actual_results`, `actual_groups`, `actual_dead_letters`, `actual_violations` and
+    `actual_punctuations`.
 
     A table that does not exist has no rows. Returns, per table, what is wrong with its columns, or None; a
     table with other columns than it should have is not read. Where an earlier version has written violations,
@@ -40,6 +42,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
         **({"groups": groups} if groups else {}),
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
+        "punctuations": PUNCTUATIONS,
     }
     paths = {table: warehouse / path for table, path in pipeline.tables.model_dump().items()}
     problems = {

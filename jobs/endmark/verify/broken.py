@@ -83,7 +83,7 @@ def _interval(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -
     ((column, kind),) = kinds.items()
     union: list[tuple[Span, int]] = []
     for pattern in patterns:
-        for span in spans_of(_bound(pattern, column) or Bound(), kind):
+        for span in spans_of(bound_of(pattern, column) or Bound(), kind):
             union = _widened(union, span, pattern["offset"])
     at = cut_below(row[key_column(column)], kind)
     ((span, offset),) = [(span, offset) for span, offset in union if span[0] <= at < span[1]]
@@ -104,7 +104,7 @@ def _widened(union: Iterable[tuple[Span, int]], span: Span, offset: int) -> list
 
 def _newest(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> tuple[int, Row]:
     for pattern in reversed(patterns):
-        bounds = {column: _bound(pattern, column) for column in kinds}
+        bounds = {column: bound_of(pattern, column) for column in kinds}
         spans = {
             column: spans_of(bound, kinds[column]) for column, bound in bounds.items() if bound is not None
         }
@@ -114,7 +114,7 @@ def _newest(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> 
     raise AssertionError(f"SQL found a pattern that matches {row}, and this did not")
 
 
-def _bound(pattern: Row, column: str) -> Bound | None:
+def bound_of(pattern: Row, column: str) -> Bound | None:
     """What a pattern says of a column; `None` when it does not speak of it."""
     parts = {part: pattern[f"{key_column(column)}_{part}"] for part in _PARTS}
     if parts["low_open"] is None:

@@ -117,6 +117,7 @@ def compare_tables(
         "groups": list(pipeline.group_columns()),
         "dead_letters": ["topic", "partition", "offset", "value"],
         "violations": ["topic", "partition", "offset", "reason", "event_time", *PROMISE],
+        "punctuations": ["punctuation"],
     }
     return [_compare(session, table, compared[table], problem) for table, problem in problems.items()]
 

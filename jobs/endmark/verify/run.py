@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline
 from endmark.verify.actual import load_tables
+from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
@@ -47,6 +48,7 @@ def verify_records(
         load_relation(session, pipeline)
         expect(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
+        expect_punctuations(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,
             topics=count_topics(session, pipeline),

@@ -1,0 +1,36 @@
+"""What a bucket announces: keys as rows of the punctuations table, patterns as reports for the sink."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from endmark.punctuation.spelled import named
+from endmark.spark import channels
+from endmark.state import codec
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.joins.stream_join import StreamJoin
+
+
+def announced(join: StreamJoin, kind: JoinType) -> Iterator[tuple[str, bytes]]:
+    """Channels and blobs, after a batch.
+
+    A key is said of the key columns of each side that results show, each by itself, since a row beside nulls has
+    only one of them.
+    """
+    shown = (join.left,) if kind is JoinType.SEMI else (join.left, join.right)
+    for by, keys in join.output.announced_by.items():
+        values = [keys.column(name) for name in join.left.key.columns]
+        for side in shown:
+            texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
+            reasons = pa.repeat(pa.scalar(by), len(texts))
+            rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)
+            yield channels.ANNOUNCED, codec.encode(rows)
+    if join.output.patterns:
+        yield channels.PATTERNS, json.dumps(vars(join.output.patterns)).encode()

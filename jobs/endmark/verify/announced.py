@@ -1,0 +1,212 @@
+"""The output punctuations that must be there, and those that may.
+
+Exact are the patterns: each is announced once, as it was written, when every partition of its stream has
+promised it and no live row of the stream matches it. Of the final keys, those must be there that a
+punctuation names and no pattern closes; a key that a pattern closes too may be announced by itself, which
+depends on how the two streams were interleaved. Texts are compared as DuckDB writes JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from endmark.pipeline import Pipeline
+from endmark.types import ColumnType, JoinType, Kind
+from endmark.verify.broken import bound_of
+from endmark.verify.closed import wider_columns, within
+from endmark.verify.session import Session, fill, name, names, text
+from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
+from endmark.verify.spans import Span, spans_of, written
+
+_NEVER = ("shj", "xjoin", "wjoin")
+_BY_BOTH_ALONE = ("pjoin", "mjoin")
+Promise = dict[str, tuple[Span, ...]]
+
+_LIVE = """
+CREATE TABLE $live AS SELECT r.* FROM $side r
+WHERE NOT EXISTS (FROM $other_closed p WHERE $promised) AND NOT $spent
+    AND NOT coalesce(epoch_us(r.$time) + ? < (SELECT reached FROM progress WHERE stream = ?), false)
+"""
+
+_MATCHED = """
+SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $within
+"""
+
+# Keys that a pattern closes, which are not announced for their names.
+_PATTERN_KEYS = """
+INSERT INTO pattern_keys
+SELECT $key FROM (SELECT DISTINCT $key FROM final) k JOIN $patterns q ON $within
+GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
+"""
+
+_KEYS = """
+INSERT INTO announced_keys
+SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
+    SELECT f.*, n.named IS NOT NULL AS named, p.patterned IS NOT NULL AS patterned
+    FROM (SELECT DISTINCT $key FROM final) f
+    LEFT JOIN (
+        SELECT $key, true AS named FROM $left_promises UNION SELECT $key, true FROM $right_promises
+    ) n USING ($key)
+    LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
+) k
+"""
+
+# A key and a pattern may have one text.
+_EXPECTED = """
+CREATE TABLE expected_punctuations AS
+SELECT punctuation FROM announced_patterns
+UNION ALL SELECT punctuation FROM announced_keys k WHERE required
+    OR (SELECT count(*) FROM actual_punctuations a WHERE a.punctuation = k.punctuation)
+        > (SELECT count(*) FROM announced_patterns p WHERE p.punctuation = k.punctuation)
+"""
+
+_PLAIN = """
+UPDATE actual_punctuations
+SET punctuation = CASE WHEN json_valid(punctuation) THEN json(punctuation)::VARCHAR ELSE punctuation END
+"""
+
+
+def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
+    """From the tables of `expect` and `actual_punctuations`, make `expected_punctuations`."""
+    session.run(_PLAIN)
+    kinds = {column: pipeline.streams[pipeline.join.left].columns[column] for column in pipeline.join.on}
+    session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
+    session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
+    session.run("CREATE TABLE announced_patterns (punctuation VARCHAR)")
+    if pipeline.join.preset not in _NEVER:
+        _add_keys(session, pipeline, kinds)
+        if pipeline.join.preset not in _BY_BOTH_ALONE:
+            for side in both_sides(pipeline):
+                _add_patterns(session, pipeline, side)
+    session.run(_EXPECTED)
+
+
+def _shown(pipeline: Pipeline) -> tuple[str, ...]:
+    return pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
+
+
+def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnType]) -> None:
+    key = names([key_column(column) for column in kinds])
+    for stream in pipeline.sides:
+        session.run(
+            _PATTERN_KEYS,
+            [pipeline.streams[stream].topic],
+            key=key,
+            patterns=name(f"patterns_{stream}"),
+            within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
+        )
+    for stream in _shown(pipeline):
+        scalars = {
+            f"{stream}_{column}": _scalar(f"k.{name(key_column(column))}", kinds[column])
+            for column in sorted(kinds)
+        }
+        members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
+        left, right = (name(f"promises_{side}") for side in pipeline.sides)
+        session.run(_KEYS, key=key, written=f"{{{members}}}", left_promises=left, right_promises=right)
+
+
+def _scalar(value: str, kind: ColumnType) -> str:
+    """A value as what JSON spells it with: text, for all that it has no values for."""
+    match kind.kind:
+        case Kind.TIMESTAMP:
+            return f"strftime(make_timestamp(epoch_us({value})), '%Y-%m-%dT%H:%M:%S.%fZ')"
+        case Kind.DATE:
+            return f"strftime({value}, '%Y-%m-%d')"
+        case Kind.DECIMAL:
+            return rf"regexp_replace({value}::VARCHAR, '\.0*$$|(\.[0-9]*[1-9])0*$$', '\1')"
+    return value
+
+
+def _add_patterns(session: Session, pipeline: Pipeline, side: Side) -> None:
+    declared, key = pipeline.streams[side.stream], pipeline.join.on
+    kinds = {column: declared.columns[column] for column in wider_columns(declared, key)}
+    promised: dict[int, list[Promise]] = {}
+    news: list[Promise] = []
+    kept = {}
+    for table, columns in (("patterns", key), ("wider", tuple(kinds))):
+        for row in session.run("FROM $promises", promises=name(f"{table}_{side.stream}")):
+            bounds = {column: bound_of(row, column) for column in columns}
+            kept[row["partition"], row["offset"]] = {
+                column: tuple(spans_of(bound, kinds[column]))
+                for column, bound in bounds.items()
+                if bound is not None
+            }
+    for (partition, _), promise in sorted(kept.items(), key=lambda one: one[0]):
+        before = promised.setdefault(partition, [])
+        if all(promise.values()):
+            if not _includes(before, promise) and promise not in news:
+                news.append(promise)
+            before.append(promise)
+    partitions = session.run("SELECT count(*) AS n FROM ranges WHERE topic = ?", [declared.topic])[0]["n"]
+    if len(promised) < partitions:
+        return
+    matched = [kept[place] for place in _matched(session, pipeline, side, kinds)]
+    for promise in news:
+        if promise not in matched and all(_includes(others, promise) for others in promised.values()):
+            for found in _texts(pipeline, side, promise, kinds):
+                session.run("INSERT INTO announced_patterns VALUES (json(?)::VARCHAR)", [found])
+
+
+def _matched(
+    session: Session, pipeline: Pipeline, side: Side, kinds: Mapping[str, ColumnType]
+) -> list[tuple[int, int]]:
+    """Where the promises stand that live rows match."""
+    live, stream = name(f"live_{side.stream}"), side.stream
+    semi = pipeline.join.type is JoinType.SEMI and stream == pipeline.join.left
+    known = stream_names(pipeline, stream)
+    spent = fill(
+        "EXISTS (FROM expected_results e WHERE e.$partition = r.$partition AND e.$offset = r.$offset)",
+        **known,
+    )
+    session.run(
+        _LIVE,
+        [microseconds(side.window), side.other],
+        live=live,
+        other_closed=name(f"closed_{side.other}"),
+        spent=spent if semi else "false",
+        **known,
+    )
+    found = []
+    for table, columns in (("patterns", pipeline.join.on), ("wider", tuple(kinds))):
+        matching = within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
+        found += session.run(_MATCHED, promises=name(f"{table}_{stream}"), live=live, within=matching)
+    return [(row["partition"], row["offset"]) for row in found]
+
+
+def _includes(promises: Sequence[Promise], one: Promise) -> bool:
+    """Whether the union of those on one column includes it, or one of those on several."""
+    for column, spans in one.items():
+        union = [span for each in promises if each.keys() == {column} for span in each[column]]
+        if _covers(union, spans):
+            return True
+    return any(
+        all(column in one and _covers(spans, one[column]) for column, spans in each.items())
+        for each in promises
+        if len(each) != 1
+    )
+
+
+def _covers(spans: Sequence[Span], others: Sequence[Span]) -> bool:
+    joined: list[list[Any]] = []
+    for low, high in sorted(spans):
+        if joined and low <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], high)
+        else:
+            joined.append([low, high])
+    return all(any(known[0] <= low and high <= known[1] for known in joined) for low, high in others)
+
+
+def _texts(pipeline: Pipeline, side: Side, promise: Promise, kinds: Mapping[str, ColumnType]) -> list[str]:
+    key, shown = pipeline.join.on, _shown(pipeline)
+    patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
+    patterns = patterns or {key[0]: {"between": {}}}
+    spoken = [side.stream]
+    if patterns.keys() <= set(key) and not (side.other_preserved or pipeline.closes_keys(side.other)):
+        spoken.append(side.other)
+    return [
+        json.dumps({f"{stream}_{column}": pattern for column, pattern in patterns.items()})
+        for stream in spoken
+        if stream in shown
+    ]
