@@ -120,11 +120,14 @@ class BucketTasks:
                 rows = codec.decode(blob)
                 assert rows.schema == self._schemas[channel]
                 found[channel] += rows.to_pylist()
-        found[channels.ANNOUNCED] += [
-            {"punctuation": text, "completed_by": by} for text, by in aligned(reports).items()
-        ]
+        found[channels.ANNOUNCED] += announced_together(reports)
         self.reports.append({"samples": self._store.profile.take()})
         return found
+
+
+def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the punctuations table: what the reports of all buckets of a batch say of patterns."""
+    return [{"punctuation": text, "completed_by": by} for text, by in aligned(reports).items()]
 
 
 def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:

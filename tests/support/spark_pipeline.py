@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from endmark.relation.sql import SqlRelation
 from endmark.spark import channels, plan
 from endmark.spark.tables import targets
 from endmark.state import codec
-from support.bucket_tasks import KAFKA, Located, Tables, total
+from support.bucket_tasks import KAFKA, Located, Tables, announced_together, total
 
 _DDL = "topic string, partition int, offset long, value binary"
 _GONE = "the sink is gone"
@@ -113,8 +114,13 @@ class SparkPipeline:
 
         def collect(packed: DataFrame, number: int) -> None:
             found: Tables = {channel: [] for channel in self._channels}
+            reports = []
             for row in packed.where(packed.channel != channels.METRICS).collect():
-                found[row.channel] += codec.decode(bytes(row.blob)).to_pylist()
+                if row.channel == channels.PATTERNS:
+                    reports.append(json.loads(bytes(row.blob)))
+                else:
+                    found[row.channel] += codec.decode(bytes(row.blob)).to_pylist()
+            found[channels.ANNOUNCED] += announced_together(reports)
             self._attempts.setdefault(number, []).append(found)
             if number == failing:
                 raise ConnectionError(_GONE)

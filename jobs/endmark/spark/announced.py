@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def announced(join: StreamJoin, kind: JoinType) -> Iterator[tuple[str, bytes]]:
     """Channels and blobs, after a batch.
 
-    A key is said of the key columns of each side that results show, each by itself, since a row beside nulls has
-    only one of them.
+    A key is said of the key columns of each side that results show, each by itself, since a row beside nulls
+    has only one of them.
     """
     shown = (join.left,) if kind is JoinType.SEMI else (join.left, join.right)
     for by, keys in join.output.announced_by.items():
