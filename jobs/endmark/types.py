@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,6 +98,9 @@ ColumnType.STRING = ColumnType(Kind.STRING)
 ColumnType.BOOLEAN = ColumnType(Kind.BOOLEAN)
 ColumnType.DATE = ColumnType(Kind.DATE)
 ColumnType.TIMESTAMP = ColumnType(Kind.TIMESTAMP)
+
+
+Direction = Literal["ascending", "descending"]
 
 
 class JoinType(StrEnum):

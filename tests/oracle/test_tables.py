@@ -27,8 +27,7 @@ from support.verify_world import PARTITIONS, locate
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition and the batches."""
     pipeline = data.draw(pipelines(kind, keys))
-    scattered = [name for name, of in pipeline.streams.items() if of.punctuation_scope == "topic"]
-    records = data.draw(histories(keys, scattered))
+    records = data.draw(histories(keys, pipeline.streams))
     size = data.draw(st.integers(1, 20))
     with tempfile.TemporaryDirectory() as directory:
         tasks = BucketTasks(

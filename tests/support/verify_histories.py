@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from hypothesis import strategies as st
 
 from endmark.joins.presets import PRESETS, Preset, Propagation
-from endmark.pipeline import Pipeline
+from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.verify_keys import KeyKind
 from support.verify_world import Record, bid, close, item, make_pipeline, promises, raw, wider_promises
@@ -18,7 +20,19 @@ CONDITIONS = [
     "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment",
 ]
 STREAM_OF = {"item": "items", "bid": "bids"}
-SCOPES = st.sampled_from(["partition", "partition", "topic"])
+NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
+
+
+@st.composite
+def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
+    """What a stream says of itself."""
+    declared: dict[str, Any] = {
+        "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"]))
+    }
+    direction = draw(st.sampled_from([None, None, "ascending", "descending"]))
+    if direction is not None and len(keys.types) == 1:
+        declared["ordered"] = dict.fromkeys(keys.types, direction)
+    return declared
 
 
 @st.composite
@@ -35,7 +49,7 @@ def pipelines(
         lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
         lookup=draw(st.sampled_from(["items", "bids"])),
         punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
-        scopes=draw(st.tuples(SCOPES, SCOPES)),
+        declared=(draw(declarations(keys)), draw(declarations(keys))),
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),
@@ -50,13 +64,16 @@ def pipelines(
 
 
 @st.composite
-def histories(draw: st.DrawFn, keys: KeyKind, scattered: Container[str] = (), least: int = 0) -> list[Record]:
-    """Records of five keys, in partitions by key except in `scattered` streams; time moves on, else nearly
-    every row would be late."""
+def histories(
+    draw: st.DrawFn, keys: KeyKind, streams: Mapping[str, Stream] = NO_STREAMS, least: int = 0
+) -> list[Record]:
+    """Records of five keys, which mostly keep what `streams` declare, in partitions by key unless they say
+    otherwise; time moves on, else nearly every row would be late."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     records = []
-    for place in range(draw(st.integers(least, 40))):
-        key, seller = draw(st.integers(0, 4)), draw(st.sampled_from([1, 1, 2, 3, 4]))
+    size = draw(st.integers(least, 40))
+    for place in range(size):
+        seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
         now = place * pace + draw(st.integers(-2, 2))
         kind = draw(
             st.sampled_from(
@@ -66,7 +83,10 @@ def histories(draw: st.DrawFn, keys: KeyKind, scattered: Container[str] = (), le
                 + ["items!", "bids!", "items*", "bids*", "bad"]
             )
         )
-        home = draw(st.integers(0, 1)) if STREAM_OF.get(kind, kind) in scattered else None
+        declared = streams.get(STREAM_OF.get(kind, kind))
+        key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
+        scattered = declared is not None and declared.punctuation_scope == "topic"
+        home = draw(st.integers(0, 1)) if scattered else None
         if kind == "item":
             records.append(item(key, now, seller, home, keys))
         elif kind == "bid":
@@ -80,3 +100,12 @@ def histories(draw: st.DrawFn, keys: KeyKind, scattered: Container[str] = (), le
         else:
             records.append(close(kind, key, home, keys))
     return records
+
+
+def _numbers(declared: Stream | None, up: int) -> st.SearchStrategy[int]:
+    """Keys; of an ordered stream, most of the time those that it has come to."""
+    anywhere = st.integers(0, 4)
+    if declared is None or not declared.ordered:
+        return anywhere
+    now = up if "ascending" in declared.ordered.values() else 4 - up
+    return st.one_of(st.just(now), st.just(now), anywhere)

@@ -108,13 +108,20 @@ class _World:
         return line.key == row.key if line.promise is None else line.promise.matches(row.columns)
 
     def _closed(self, side: int, key: Key) -> bool:
-        """Whether a stream has closed a key: by its name, or by patterns in every partition."""
+        """Whether a stream has closed a key: by its name, or in every partition by patterns or order."""
         on = self.pipeline.join.on
         by = [line for line in self.lines[side] if not line.columns and self._matches(line, key)]
         names = any(line.promise is None or key in line.promise.named(on) for line in by)
         if names and self.streams[side].punctuation_scope == "partition":
             return True
-        return len({line.partition for line in by}) == PARTITIONS
+        passed = [line for line in self.lines[side] if line.columns and self._precedes(side, key, line.key)]
+        return len({line.partition for line in by + passed}) == PARTITIONS
+
+    def _precedes(self, side: int, key: Key, other: Key) -> bool:
+        """Whether a key should not come after another, by the order of its stream."""
+        for direction in self.streams[side].ordered.values():
+            return key < other if direction == "ascending" else key > other
+        return False
 
     def _key(self, columns: dict[str, Any]) -> Key:
         return tuple(columns[name] for name in self.pipeline.join.on)
@@ -138,6 +145,8 @@ class _World:
             moment = self._time(side, line)
             if any(other - moment > stream.event_time.lateness for other in times):
                 reason = "late"
+            elif any(self._precedes(side, line.key, other.key) for other in before if other.columns):
+                reason = "unordered"
             elif any(self._rules_out(other, line) for other in before if not other.columns):
                 reason = "closed"
             else:

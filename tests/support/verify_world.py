@@ -41,7 +41,7 @@ def make_pipeline(
     lateness: tuple[int, int] = (0, 0),
     lookup: str = "bids",
     punctuated: tuple[bool, bool] = (True, True),
-    scopes: tuple[str, str] = ("partition", "partition"),
+    declared: tuple[Mapping[str, Any], Mapping[str, Any]] = (MappingProxyType({}), MappingProxyType({})),
     keys: KeyKind = LONG,
     kind: JoinType = JoinType.INNER,
     where: str | None = None,
@@ -50,14 +50,15 @@ def make_pipeline(
     wider: tuple[str, ...] = (),
 ) -> Pipeline:
     """Auctions with few columns; windows and lateness in seconds, for items and bids; `join` has
-    further fields of the join, `wider` columns beside the key that both are punctuated on."""
+    further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
+    punctuated on."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     on = list(keys.types)
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": _streams(keys, lateness, punctuated, scopes, wider),
+            "streams": _streams(keys, lateness, punctuated, declared, wider),
             "relations": {
                 "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": sellers}
             },
@@ -80,7 +81,7 @@ def _streams(
     keys: KeyKind,
     lateness: tuple[int, int],
     punctuated: tuple[bool, bool],
-    scopes: tuple[str, str],
+    declared: tuple[Mapping[str, Any], Mapping[str, Any]],
     wider: tuple[str, ...],
 ) -> dict[str, Any]:
     own = {
@@ -100,10 +101,10 @@ def _streams(
             "columns": keys.types | {"seller_id": "long"} | columns,
             "event_time": {"column": list(columns)[-1], "lateness": timedelta(seconds=allowed)},
             "punctuated_on": [*(keys.types if promises else ()), *wider],
-            "punctuation_scope": scope,
+            **fields,
         }
-        for (stream, columns), allowed, promises, scope in zip(
-            own.items(), lateness, punctuated, scopes, strict=True
+        for (stream, columns), allowed, promises, fields in zip(
+            own.items(), lateness, punctuated, declared, strict=True
         )
     }
 

@@ -9,18 +9,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from endmark.cli import AUCTION, app
 from endmark.errors import ConfigError
+from endmark.joins.order import Mark, batch_of
 from endmark.joins.side import SideInput, SideSpec
 from endmark.joins.stream_join import StreamJoin
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states
 from endmark.pipeline_file import load
 from endmark.spark.streams import stream_plans
+from endmark.state.keys import Keys
 from endmark.state.store import SegmentStore
 from endmark.types import JoinType
 from support.memory_store import MemoryBlobs
@@ -49,6 +52,13 @@ class History:
         closed = pa.record_batch({"key": keys, "partition": pa.array([0] * 4), "offset": pa.array([99] * 4)})
         given = [SideInput(punctuations=closed) if name in streams else EMPTY for name in ("items", "bids")]
         self._process(*given)
+
+    def pass_by(self, key: int) -> None:
+        """The items, which are ordered, have come to a key."""
+        self._process(SideInput(marks=batch_of([(0, Mark(key, 9))], pa.int64())), EMPTY)
+
+    def final(self, keys: list[int]) -> list[bool]:
+        return list(map(bool, self.join.final(Keys(np.array(keys)))))
 
     def progress(self, streams: frozenset[str]) -> None:
         """Time of these streams leaves every window."""
@@ -113,6 +123,28 @@ def test_each_bound_frees_state_and_nothing_else_does(
             }, (punctuated, closing, moving, time_first)
             if history.freed["groups"]:
                 assert history.join.left.pending.rows == history.join.right.pending.rows == 0
+
+
+def test_a_declared_order_bounds_as_punctuations_do(tmp_path: Path) -> None:
+    """Rows of keys that an ordered stream has passed are freed, and their groups final once it has none."""
+    order: tuple[dict[str, Any], dict[str, Any]] = ({"ordered": {"item_id": "ascending"}}, {})
+    pipeline = make_pipeline(windows=(None, None), punctuated=(False, True), declared=order)
+    assert list(map(str, states(pipeline)))[:3] == [
+        "items rows: bounded by bids' punctuations on item_id",
+        "bids rows: bounded by items' order on item_id",
+        "groups: bounded by items' order and bids' punctuations on item_id",
+    ]
+    history = History(pipeline, tmp_path)
+    rows = history.join.left.rows, history.join.right.rows
+
+    history.pass_by(2)
+    assert [held.rows for held in rows] == [3, 1]
+    history.close(frozenset({"bids"}))
+    assert [held.rows for held in rows] == [0, 1]
+    assert history.final([0, 1, 2, 3]) == [True, True, True, False]
+    history.pass_by(4)
+    assert [held.rows for held in rows] == [0, 0]
+    assert history.final([0, 1, 2, 3]) == [True] * 4
 
 
 @pytest.mark.parametrize("punctuated", [(True, False), (False, True)])
@@ -248,8 +280,14 @@ def test_validate_tells_programs_the_same(tmp_path: Path) -> None:
     """One JSON object; a bound says which streams close the key, and whose progress leaves which window."""
     file = file_of(tmp_path, unbounded_state="allow")
     printed = CliRunner().invoke(app, ["validate", str(file), "--json"], env=ENVIRONMENT).stdout
-    by_time = {"closed_by": [], "on": [], "window_seconds": 1.5, "progress_of": "items"}
-    by_key = {"closed_by": ["items"], "on": ["item_id"], "window_seconds": None, "progress_of": None}
+    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": "items"}
+    by_key = {
+        "closed_by": ["items"],
+        "means": ["punctuations"],
+        "on": ["item_id"],
+        "window_seconds": None,
+        "progress_of": None,
+    }
     why = "since join.window.left is not set and bids has no punctuations"
 
     told = json.loads(printed)

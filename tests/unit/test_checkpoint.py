@@ -78,12 +78,12 @@ def test_settings_of_the_first_version_are_understood() -> None:
     kept = json.loads((Path(__file__).parent / "data" / "settings-v1.json").read_text())
     outer = SPEC.model_copy(update={"join": SPEC.join.model_copy(update={"type": JoinType.LEFT})})
 
-    bids = SPEC.streams["bids"].model_copy(update={"punctuation_scope": "topic"})
-    scattered = SPEC.model_copy(update={"streams": SPEC.streams | {"bids": bids}})
-
     assert settings(SPEC, buckets=2) == kept
     assert settings(outer, buckets=2) != kept
-    assert settings(scattered, buckets=2) != kept
+    for declared in ({"punctuation_scope": "topic"}, {"ordered": {"item_id": "ascending"}}):
+        bids = SPEC.streams["bids"].model_copy(update=declared)
+        told = SPEC.model_copy(update={"streams": SPEC.streams | {"bids": bids}})
+        assert settings(told, buckets=2) != kept
 
 
 def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:

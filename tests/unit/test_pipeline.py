@@ -62,6 +62,12 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ("streams.bids.columns.price", "decimal(2,3)", "no more than that after the point"),
         ("streams.bids.columns.price", "decimal(18", "between braces a decimal needs quotes"),
         ("streams.items.punctuated_on", "itm", "streams.items: punctuated_on: no column 'itm'"),
+        (
+            "streams.items.ordered",
+            {"seller_id": "ascending"},
+            "streams.items.ordered: 'seller_id' is not the join key 'item_id', so this order closes no key",
+        ),
+        ("streams.items.ordered", {"item_id": "up"}, "streams.items.ordered.item_id: Input should be 'asc"),
         ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
         ("join.window", {"left": "60 parsecs"}, "join.window.left: '60 parsecs' is not a duration"),
         ("lookup.relation", "buyers", "lookup.relation: 'buyers' is not one of relations: sellers"),

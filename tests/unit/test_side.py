@@ -30,10 +30,10 @@ def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
     rows = columns(key=[5, 5, 5, 6], time=[0, 0, 0, 0], partition=[0, 0, 1, 0], offset=[1, 3, 9, 9])
     punctuations = columns(key=[5, 4, 5], partition=[0, 0, 2], offset=[2, 0, 0])
 
-    late, closed = side.violations(rows, SideInput(punctuations=punctuations))
+    found = side.violations(rows, SideInput(punctuations=punctuations))
 
-    assert late.tolist() == [False, False, False, False]
-    assert closed.tolist() == [False, True, False, False]
+    assert found["late"].tolist() == [False, False, False, False]
+    assert found["closed"].tolist() == [False, True, False, False]
 
 
 def test_traces_of_rows_that_went(tmp_path: Path) -> None:
@@ -80,16 +80,16 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
     ]
     closed = []
     for given in batches:
-        closing = newly_closed(side, given)
+        closing, _ = newly_closed(side, given)
         side.named.close()
         closed.append([] if closing is None else closing.column("key").to_pylist())
 
     assert closed == [[], [], [5], [4, 8]]
     assert (side.named.closed.rows, side.named.promised.rows) == (4, 2)
     rows = columns(key=[5, 5, 7, 7, 8], time=[0] * 5, partition=[0, 1, 0, 1, 1], offset=[9] * 5)
-    _, bad = side.violations(rows, SideInput())
+    bad = side.violations(rows, SideInput())["closed"]
     assert bad.tolist() == [True, True, True, False, True]
-    broken = side.broken(rows.filter(pa.array(bad)), SideInput())
+    broken = side.broken(rows.filter(pa.array(bad)), SideInput(), "closed")
     assert [promise and promise.origin for promise in broken] == [
         Origin(0, 1),
         Origin(1, 5),

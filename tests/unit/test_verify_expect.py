@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from support.verify_histories import declarations
 from support.verify_keys import COMPOSITE, KEY_KINDS, KeyKind
 from support.verify_oracle import recompute
 from support.verify_recompute import COMPARED, SELLERS, groups, known_rows, oracle_rows, recomputed, rows_of
@@ -78,6 +79,7 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
         keys=keys,
         kind=draw(st.sampled_from(JoinType)),
         where=draw(st.sampled_from(list(CONDITIONS))),
+        declared=(draw(declarations(keys)), draw(declarations(keys))),
         wider=draw(st.sampled_from([(), ("seller_id",)])),
     )
     # Time moves on, since in a random order nearly every row would be late.
@@ -283,7 +285,9 @@ def test_a_closed_row_names_what_it_broke() -> None:
 
 def test_a_scattered_key_is_closed_once_every_partition_promised_it() -> None:
     """By its name or by a pattern, and not by one of them twice."""
-    pipeline = make_pipeline(windows=(None, None), punctuated=(False, True), scopes=("partition", "topic"))
+    pipeline = make_pipeline(
+        windows=(None, None), punctuated=(False, True), declared=({}, {"punctuation_scope": "topic"})
+    )
     low = promise("bids", {"item_id": {"between": {"to": 1}}}, 1)
     once = [item(1, 0), close("bids", 1, 0), close("bids", 2, 0), close("bids", 1, 0), low, low]
 

@@ -19,7 +19,10 @@ from endmark.joins.presets import Propagation
 from endmark.joins.side import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from endmark.joins.side import SideInput, SideState
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
     from endmark.state.segment import Segment
@@ -28,10 +31,11 @@ if TYPE_CHECKING:
 _FOR_EVER = 1 << 62
 
 
-def newly_closed(side: SideState, given: SideInput) -> pa.RecordBatch | None:
-    """Keys that this batch closes for the first time by naming them, in order of code."""
-    side.promises.add(given.promises)
-    return side.named.take(given.punctuations, widened=bool(given.promises))
+def newly_closed(side: SideState, given: SideInput) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
+    """Keys that this batch closes for the first time by naming them, in order of code, and what else it
+    promises of keys."""
+    promised = side.promise(given)
+    return side.named.take(given.punctuations, widened=bool(promised)), promised
 
 
 def is_closed(side: SideState, closing: pa.RecordBatch | None, keys: Keys) -> Bools:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.joins.named import LATER, NamedKeys
+from endmark.joins.order import Order
 from endmark.joins.promised import Promised
 from endmark.joins.promises import Promises
 from endmark.punctuation.punctuation import Origin, Punctuation
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.state.segment_list import Gone
     from endmark.state.store import SegmentStore
+    from endmark.types import Direction
 
 # Before any event time, with room to subtract a window or a lateness.
 NEVER = -(1 << 62)
@@ -55,6 +57,7 @@ class SideSpec:
         punctuated_on: columns that its punctuations may restrict.
         keyed: a key lives in one partition, so that a promise which names it closes it; else every partition
             must have promised it.
+        ordered: rows come in this order of the key's one column, in each partition.
     """
 
     name: str
@@ -68,6 +71,7 @@ class SideSpec:
     partitions: int = 1
     punctuated_on: tuple[str, ...] = ()
     keyed: bool = True
+    ordered: Direction | None = None
 
 
 @dataclass
@@ -82,6 +86,7 @@ class SideInput:
         promises: punctuations on the key, by the same names, that do not name one; each with its origin.
         patterns: the same by the names of the side's own columns, and those that restrict other columns.
         newest: newest event time in microseconds by partition, over all buckets.
+        marks: how far an ordered side has come, over all buckets, as `Order` takes it.
     """
 
     rows: pa.RecordBatch | None = None
@@ -90,6 +95,7 @@ class SideInput:
     promises: Sequence[Punctuation] = ()
     patterns: Sequence[Punctuation] = ()
     newest: Mapping[int, int] = field(default_factory=dict)
+    marks: pa.RecordBatch | None = None
 
 
 class SideState:
@@ -100,6 +106,7 @@ class SideState:
     and PROPAGATED (not). `spent` holds key and time of rows that a semi join has put out, since their
     punctuation still waits for the newest of them. `unpurged` holds closed keys, and
     `unpurged_promises` counts patterns, whose rows on the other side are still to be purged.
+    `promises` are the patterns that close keys: those in `said`, and those that a declared order implies.
 
     Args:
         preserved: whether its rows without a partner become results.
@@ -111,7 +118,12 @@ class SideState:
         self.key = spec.key.shared
         self.rows = SegmentList(store, spec.key, spec.time)
         types = [spec.schema.field(name).type for name in spec.key.columns]
-        self.promises = Promises(spec.name, self.key, types, spec.partitions)
+        self.said = self.promises = Promises(spec.name, self.key, types, spec.partitions)
+        self.order: Order | None = None
+        if spec.ordered is not None:
+            (name,), (kind,) = self.key.columns, types
+            self.order = Order(spec.name, name, kind, descending=spec.ordered == "descending")
+            self.promises = Promises(spec.name, self.key, types, spec.partitions)
         self.named = NamedKeys(store, self.key, self.promises, 1 if spec.keyed else spec.partitions)
         restricted = pa.schema([spec.schema.field(name) for name in spec.punctuated_on])
         self.promised = Promised(spec.name, restricted, spec.key.columns, spec.partitions)
@@ -139,7 +151,7 @@ class SideState:
             self.promised.restore(snapshot)
             return
         own = dict(zip(self.key.columns, self.spec.key.columns, strict=True))
-        for partition, promises in self.promises.snapshot().items():
+        for partition, promises in self.said.snapshot().items():
             for offset, written in promises:
                 named = {own[name]: pattern for name, pattern in written.items()}
                 self.promised.add([self.promised.read(named, Origin(int(partition), offset))])
@@ -164,6 +176,22 @@ class SideState:
         for partition, time in newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
 
+    def promise(self, given: SideInput) -> list[Punctuation]:
+        """Remember what a batch promises of the key beyond naming it; returns that."""
+        if self.order is None:
+            self.promises.add(given.promises)
+            return list(given.promises)
+        promised = [*given.promises, *self.order.take(given.marks)]
+        self.said.add(given.promises)
+        self.promises.add(promised)
+        return promised
+
+    def restore_order(self, snapshot: Mapping[str, Any]) -> None:
+        """Restore `order`; follows `said`."""
+        if self.order is not None:
+            self.promises.restore(self.said.snapshot())
+            self.promises.add(self.order.restore(snapshot))
+
     def horizon(self, opposite_progress: int) -> int:
         """Rows older than this can meet no future row of the other side."""
         if self.spec.window is None or opposite_progress == NEVER:
@@ -174,25 +202,39 @@ class SideState:
         """Which keys it has closed, one by one or by a pattern."""
         return self.named.closed.contains(keys) | self.promises.contain(keys)
 
-    def violations(self, rows: pa.RecordBatch, given: SideInput) -> tuple[Bools, Bools]:
-        """Which rows are late, and which others an earlier punctuation had closed."""
+    def violations(self, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
+        """The rows that may not come, by the first reason that holds for them."""
         keys = self.spec.key.keys(rows)
         partitions, offsets, given = self._places(rows, given)
         closed = self.named.named_at(keys, partitions, given.punctuations) < offsets
-        closed |= self.promises.closed_by(keys, partitions)
-        closed |= self.promises.closed_before(given.promises, keys, partitions, offsets)
+        closed |= self.said.closed_by(keys, partitions)
+        closed |= self.said.closed_before(given.promises, keys, partitions, offsets)
         closed |= self.promised.broken(rows, partitions)
         closed |= self.promised.broken_within(given.patterns, rows, partitions, offsets)
-        late = self._late(rows)
-        return late, closed & ~late
+        found = {"late": self._late(rows)}
+        if self.order is not None:
+            ordered = rows.column(self.spec.key.columns[0])
+            unordered = self.order.broken(ordered, partitions, offsets, given.marks)
+            found["unordered"] = unordered & ~found["late"]
+        found["closed"] = closed & ~np.logical_or.reduce(list(found.values()))
+        return found
 
-    def broken(self, rows: pa.RecordBatch, given: SideInput) -> list[Punctuation | None]:
-        """The promise that each of some `closed` rows breaks: the pattern of its partition by then, else the
-        first that names its key; `None` where only a wider promise matches it. Its origin is `None` where an
-        earlier version did not keep it."""
+    def broken(self, rows: pa.RecordBatch, given: SideInput, reason: str) -> list[Punctuation | None]:
+        """The promise that each of some rows breaks which are violations for this reason.
+
+        Of a `closed` row that is the pattern of its partition by then, else the first that names its key;
+        `None` where only a wider promise matches it. Its origin is `None` where an earlier version did not
+        keep it. Of `late` rows there is none.
+        """
+        if reason == "late":
+            return []
         keys = self.spec.key.keys(rows)
         partitions, offsets, given = self._places(rows, given)
-        patterns = self.promises.broken(given.promises, keys, partitions, offsets)
+        if self.order is not None and reason == "unordered":
+            return self.order.promises(
+                rows.column(self.spec.key.columns[0]), partitions, offsets, given.marks
+            )
+        patterns = self.said.broken(given.promises, keys, partitions, offsets)
         named = self.named.named_at(keys, partitions, given.punctuations)
         values = [rows.column(name).to_pylist() for name in self.spec.key.columns]
         return [

@@ -18,6 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from endmark.joins.announce import CLOSED, EXPIRED, PatternAnnouncer, Report
@@ -47,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Violation:
-    """Rows of one side that break a promise of their own stream; `reason` is `closed` or `late`.
+    """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered` or `closed`.
 
-    `promises` are those that `closed` rows break, one for each row, under the names that both sides share;
-    `None` stands for a wider one.
+    `promises` are those that they break unless they are late, one for each row, under the names that both
+    sides share; `None` stands for a wider one.
     """
 
     side: str
@@ -135,7 +136,8 @@ class StreamJoin:
             self._deferral.batch_number = notes.get("$batch_number", 0)
             for side in self._sides:
                 side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
-                side.promises.restore(notes.get(f"{side.spec.name}.promises", {}))
+                side.said.restore(notes.get(f"{side.spec.name}.promises", {}))
+                side.restore_order(notes.get(f"{side.spec.name}.order", {}))
                 side.unpurged_promises = notes.get(f"{side.spec.name}.unpurged_promises", 0)
                 side.restore_promised(notes.get(f"{side.spec.name}.promised"))
 
@@ -144,11 +146,12 @@ class StreamJoin:
 
     def snapshot(self) -> bytes:
         newest = {side.spec.name: side.newest for side in self._sides}
-        promises = {f"{side.spec.name}.promises": side.promises.snapshot() for side in self._sides}
+        promises = {f"{side.spec.name}.promises": side.said.snapshot() for side in self._sides}
+        orders = {f"{side.spec.name}.order": side.order.snapshot() for side in self._sides if side.order}
         unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
         numbered = {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
         promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
-        return manifest.save(self._lists(), newest | promises | unpurged | numbered | promised)
+        return manifest.save(self._lists(), newest | promises | orders | unpurged | numbered | promised)
 
     @property
     def deferral(self) -> Deferral:
@@ -184,10 +187,14 @@ class StreamJoin:
         self._deferral.begin(*arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
-        closing = newly_closed(self.left, left), newly_closed(self.right, right)
+        (left_named, of_left), (right_named, of_right) = (
+            newly_closed(self.left, left),
+            newly_closed(self.right, right),
+        )
+        closing = left_named, right_named
         news = (
-            _News(self.left, arrived[0], self.right, closing[1], len(right.promises)),
-            _News(self.right, arrived[1], self.left, closing[0], len(left.promises)),
+            _News(self.left, arrived[0], self.right, closing[1], len(of_right)),
+            _News(self.right, arrived[1], self.left, closing[0], len(of_left)),
         )
         pause = arrived[0] is None and arrived[1] is None
         yield from self._take_in(news, pause=pause)
@@ -201,13 +208,13 @@ class StreamJoin:
         self._output.patterns = self._patterns.report()
         self._spend(closing[1])
         self.left.spent.expire(horizons[0])
-        self._announce(closing, horizons, widened=bool(left.promises or right.promises))
+        self._announce(closing, horizons, widened=bool(of_left or of_right))
         rule = self._policy.propagate
-        if left.promises:
+        if of_left:
             hold_back(self.left, self.right, rule)
-        if right.promises:
+        if of_right:
             hold_back(self.right, self.left, rule)
-        self._output.widened = bool(left.promises or right.promises) and rule is not Propagation.NEVER
+        self._output.widened = bool(of_left or of_right) and rule is not Propagation.NEVER
         self._maintain()
         self._deferral.spill()
 
@@ -261,15 +268,14 @@ class StreamJoin:
         return Segment.arrived(rows, side.spec.key, side.spec.time) if rows.num_rows else None
 
     def _reject(self, side: SideState, rows: pa.RecordBatch, given: SideInput) -> Bools:
-        late, closed = side.violations(rows, given)
-        if late.any():
-            broken = rows.filter(pa.array(late))
-            self._output.violations.append(Violation(side.spec.name, "late", broken))
-        if closed.any():
-            broken = rows.filter(pa.array(closed))
-            violation = Violation(side.spec.name, "closed", broken, side.broken(broken, given))
-            self._output.violations.append(violation)
-        return late | closed
+        found = side.violations(rows, given)
+        for reason, bad in found.items():
+            if bad.any():
+                broken = rows.filter(pa.array(bad))
+                promises = side.broken(broken, given, reason)
+                self._output.violations.append(Violation(side.spec.name, reason, broken, promises))
+        anyhow: Bools = np.logical_or.reduce(list(found.values()))
+        return anyhow
 
     def _spend(self, closing: pa.RecordBatch | None) -> None:
         """Remember when the left rows were that a semi join has put out, while that can hold back a key."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
 
 _KEYS = "closed keys"
+_PUNCTUATIONS = "punctuations"
 _ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
 
 
@@ -31,12 +32,14 @@ class Bound:
 
     Args:
         closed_by: streams that close the key.
+        means: by what each of them does.
         on: the columns of the key.
         window_seconds: event time for which a row stays joinable; `None` if time does not matter.
         progress_of: the stream whose progress leaves that window.
     """
 
     closed_by: tuple[str, ...] = ()
+    means: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     window_seconds: float | None = None
     progress_of: str | None = None
@@ -44,8 +47,10 @@ class Bound:
     def __str__(self) -> str:
         parts = []
         if self.closed_by:
-            owners = " and ".join(map(_possessive, self.closed_by))
-            parts.append(f"{owners} punctuations on {', '.join(self.on)}")
+            *others, last = zip(map(_possessive, self.closed_by), self.means, strict=True)
+            # Streams that do it by the same means share the word for it.
+            closing = [owner if means == last[1] else f"{owner} {means}" for owner, means in others]
+            parts.append(f"{' and '.join([*closing, ' '.join(last)])} on {', '.join(self.on)}")
         if self.window_seconds is not None and self.progress_of is not None:
             seconds = f"{self.window_seconds:f}".rstrip("0").rstrip(".")
             parts.append(f"window {seconds} s after {_possessive(self.progress_of)} progress")
@@ -95,10 +100,14 @@ class _Input:
     name: str
     window: timedelta | None
     window_field: str
-    punctuated: bool  # on the key
+    closes: str | None  # by what it closes keys
     declared: tuple[str, ...]  # what it is punctuated on
     preserved: bool
     on: tuple[str, ...]
+
+    @property
+    def punctuated(self) -> bool:
+        return set(self.on) <= set(self.declared)
 
     @property
     def mend_window(self) -> str:
@@ -147,10 +156,10 @@ def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
     join = pipeline.join
 
     def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
-        declared = pipeline.streams[name].punctuated_on
-        return _Input(
-            name, window, f"join.window.{field}", pipeline.closes_keys(name), declared, preserved, join.on
-        )
+        stream = pipeline.streams[name]
+        closes = "order" if stream.ordered else _PUNCTUATIONS if pipeline.closes_keys(name) else None
+        declared = stream.punctuated_on
+        return _Input(name, window, f"join.window.{field}", closes, declared, preserved, join.on)
 
     return (
         side(join.left, join.window.left, "left", join.type.keeps_left),
@@ -162,8 +171,8 @@ def _rows(side: _Input, other: _Input, preset: Preset) -> State:
     able, bounds = PRESETS[preset], []
     if side.window is not None:
         bounds.append(Bound(window_seconds=side.window.total_seconds(), progress_of=other.name))
-    if other.punctuated and able.purge:
-        bounds.append(Bound((other.name,), other.on))
+    if other.closes and able.purge:
+        bounds.append(Bound((other.name,), (other.closes,), other.on))
     if bounds:
         return State(side.name, "rows", tuple(bounds))
     no_window = (
@@ -173,9 +182,9 @@ def _rows(side: _Input, other: _Input, preset: Preset) -> State:
     if able.window and not able.purge:
         no_purge = f"preset {preset} does not purge"
     mends = [side.mend_window] if able.window else []
-    if not other.punctuated and able.purge:
+    if not other.closes and able.purge:
         mends.append(other.mend_punctuations)
-    elif not able.purge and other.punctuated:
+    elif not able.purge and other.closes:
         mends.append(f"set join.preset: {Preset.AUTO}")
     return State(side.name, "rows", note=f"since {no_window} {no_purge}", mends=tuple(mends))
 
@@ -183,13 +192,13 @@ def _rows(side: _Input, other: _Input, preset: Preset) -> State:
 def _groups(left: _Input, right: _Input, preset: Preset) -> State:
     bounds, notes, mends = [], [], []
     early = PRESETS[preset].propagate is Propagation.EARLY
-    if left.punctuated and right.punctuated:
-        bounds.append(Bound((left.name, right.name), left.on))
+    if left.closes and right.closes:
+        bounds.append(Bound((left.name, right.name), (left.closes, right.closes), left.on))
     for side, other in ((left, right), (right, left)):
-        if not side.punctuated:
+        if not side.closes:
             mends.append(side.mend_punctuations)
         elif not early:
-            if not other.punctuated:
+            if not other.closes:
                 notes.append(
                     f"since preset {preset} announces what both close and {other.name} closes nothing"
                 )
@@ -201,7 +210,9 @@ def _groups(left: _Input, right: _Input, preset: Preset) -> State:
             notes.append(f"since {side.name} rows of closed keys stay for ever")
             mends.append(side.mend_window)
         else:
-            bounds.append(Bound((side.name,), side.on, side.window.total_seconds(), other.name))
+            bounds.append(
+                Bound((side.name,), (side.closes,), side.on, side.window.total_seconds(), other.name)
+            )
     if bounds:
         return State("groups", "groups", tuple(bounds))
     return State("groups", "groups", note=" and ".join(notes), mends=tuple(mends))

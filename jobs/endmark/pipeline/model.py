@@ -70,6 +70,12 @@ class Pipeline(Model):
                     f"streams.{side}.punctuated_on: {_listed(missing)} of the join key "
                     f"{_listed(self.join.on)} is missing; name all of the key, or none of it"
                 )
+            by = tuple(self.streams[side].ordered)
+            if by and by != self.join.on:
+                raise ValueError(
+                    f"streams.{side}.ordered: {_listed(by)} is not the join key {_listed(self.join.on)}, "
+                    "so this order closes no key; leave it out"
+                )
 
     def _check_key(self, name: str) -> None:
         for side in self.sides:
@@ -137,8 +143,9 @@ class Pipeline(Model):
         return self.join.left, self.join.right
 
     def closes_keys(self, stream: str) -> bool:
-        """Whether punctuations of a stream can close keys of the join."""
-        return set(self.join.on) <= set(self.streams[stream].punctuated_on)
+        """Whether a stream can close keys of the join, by punctuations or by its order."""
+        declared = self.streams[stream]
+        return bool(declared.ordered) or set(self.join.on) <= set(declared.punctuated_on)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,

@@ -17,7 +17,7 @@ from endmark.pipeline.fields import (
     require_column,
     require_key_column,
 )
-from endmark.types import ColumnType
+from endmark.types import ColumnType, Direction
 
 COORDINATES = ("kafka_partition", "kafka_offset")
 
@@ -36,6 +36,8 @@ class Stream(Model):
     They close keys if the whole join key is among these.
     One that names a key closes it, since the topic is partitioned by the key; where it is not,
     `punctuation_scope: topic` closes a key once every partition has promised it.
+    Where rows come in the order of the join key in each partition, `ordered` says so: each row closes the
+    keys before its own, as if a punctuation followed it.
     """
 
     topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
@@ -43,6 +45,7 @@ class Stream(Model):
     event_time: EventTime
     punctuated_on: AnyNames = ()
     punctuation_scope: Literal["partition", "topic"] = "partition"
+    ordered: Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:

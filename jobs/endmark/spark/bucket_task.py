@@ -179,6 +179,7 @@ class BucketTask:
             promises=side.on_key(patterns),
             patterns=patterns,
             newest=newest,
+            marks=batch(channels.MARKS),
         )
 
     def _progress(self) -> Samples:

@@ -26,6 +26,7 @@ ROWS = "rows"
 BYSTANDERS = "bystanders"
 PUNCTUATIONS = "punctuations"  # that name a key
 PROMISES = "promises"  # any others
+MARKS = "marks"  # how far an ordered stream has come
 PROGRESS = "progress"
 READ = "read"  # how many records a task has read; of no stream
 # Channels to the sink.
@@ -57,7 +58,7 @@ VIOLATION_SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("event_time", pa.timestamp("us", "UTC")),
         ("record", pa.string()),
-        # What a closed row broke; null for other reasons.
+        # What the row broke; null for a late one.
         ("promise", pa.string()),
         ("promise_partition", pa.int32()),
         ("promise_offset", pa.int64()),

@@ -55,8 +55,9 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1, "memory": None}
     spec["join"] = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
     for stream in spec["streams"].values():
-        if stream["punctuation_scope"] == "partition":
-            del stream["punctuation_scope"]
+        for field, usual in (("punctuation_scope", "partition"), ("ordered", {})):
+            if stream[field] == usual:
+                del stream[field]
     if spec["tables"]["punctuations"] == "punctuations":
         del spec["tables"]["punctuations"]
     settings: dict[str, Any] = {"buckets": buckets}

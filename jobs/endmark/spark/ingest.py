@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.formats.json_records import JsonParser, Parsed
+from endmark.joins.order import Mark, batch_of, marks
 from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
 from endmark.profile import Profile
@@ -62,6 +63,7 @@ class _Task:
         self._directory = directory
         self._parsers: dict[str, JsonParser] = {}
         self._newest: dict[tuple[str, int], int] = {}
+        self._marks: dict[tuple[str, int], Mark] = {}
         self._until: dict[str, dict[str, int]] = {}
         self._counts: Counter[str] = Counter()
         self.packer = Packer()
@@ -110,6 +112,7 @@ class _Task:
         rows = pa.record_batch(
             parsed.rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
         )
+        self._mark(stream, partition, rows)
         newest = self._newest.get((stream.name, partition), NEVER)
         late, newest = late_rows(int64(rows.column(stream.side.time)), newest, stream.side.lateness)
         self._newest[stream.name, partition] = newest
@@ -126,6 +129,25 @@ class _Task:
             shares = self._buckets.split(rows, self._buckets.of_pages(pages), order)
         for label, share in shares:
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
+
+    def _mark(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
+        """Note how far an ordered stream comes; tell every bucket at once what rows fall behind."""
+        if stream.side.ordered is None:
+            return
+        keys = rows.column(stream.side.key.columns[0])
+        broken, self._marks[stream.name, partition] = marks(
+            keys,
+            int64(rows.column(stream.side.offset)),
+            self._marks.get((stream.name, partition)),
+            descending=stream.side.ordered == "descending",
+        )
+        self._pack_marks(stream, [(partition, mark) for mark in broken])
+
+    def _pack_marks(self, stream: StreamPlan, found: list[tuple[int, Mark]]) -> None:
+        if found:
+            batch = batch_of(found, stream.columns[stream.on[0]].arrow)
+            for label in self._buckets.labels:
+                self.packer.add(label, stream_channel(channels.MARKS, stream.name), batch)
 
     def _pack_closed(
         self, stream: StreamPlan, partition: int, closed: pa.RecordBatch, offsets: np.ndarray
@@ -188,6 +210,8 @@ class _Task:
         for topic in self._until:
             stream = self._by_topic[topic].name
             newest = {str(partition): at for (name, partition), at in self._newest.items() if name == stream}
+            reached = [(partition, mark) for (name, partition), mark in self._marks.items() if name == stream]
+            self._pack_marks(self._by_topic[topic], reached)
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
         if self._until:

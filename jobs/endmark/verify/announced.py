@@ -34,7 +34,7 @@ _MATCHED = """
 SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $within
 """
 
-# Keys that a pattern closes, which are not announced for their names.
+# Keys that a pattern closes, or a declared order, which are not announced for their names.
 _PATTERN_KEYS = """
 INSERT INTO pattern_keys
 SELECT $key FROM (SELECT DISTINCT $key FROM final) k JOIN $patterns q ON $within
@@ -94,7 +94,7 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
             _PATTERN_KEYS,
             [pipeline.streams[stream].topic],
             key=key,
-            patterns=name(f"patterns_{stream}"),
+            patterns=name(f"closing_{stream}"),
             within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
         )
     for stream in _shown(pipeline):
@@ -203,7 +203,8 @@ def _texts(pipeline: Pipeline, side: Side, promise: Promise, kinds: Mapping[str,
     patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
     patterns = patterns or {key[0]: {"between": {}}}
     spoken = [side.stream]
-    if patterns.keys() <= set(key) and not (side.other_preserved or pipeline.closes_keys(side.other)):
+    itself = set(key) <= set(pipeline.streams[side.other].punctuated_on)
+    if patterns.keys() <= set(key) and not (side.other_preserved or itself):
         spoken.append(side.other)
     return [
         json.dumps({f"{stream}_{column}": pattern for column, pattern in patterns.items()})

@@ -1,9 +1,10 @@
-"""Which promise each closed row broke: the pattern of its partition by then, else the first that names it.
+"""Which promise each row broke: the pattern of its partition by then, else the first that names it.
 
 Of one column a pattern is an interval of the union of all patterns before the row, as of the pattern that
 last widened it; of several columns, the newest that matches. None is named where only a wider promise
-matches. Rows that break a promise are few, so they are taken one by one, and patterns are written in one
-normal form, since the same set has many spellings.
+matches. A row out of order broke what the farthest row by then had said. Rows that break a promise are few,
+so they are taken one by one, and patterns are written in one normal form, since the same set has many
+spellings.
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
+from endmark.verify.order import ordering
 from endmark.verify.patterns import Bound
 from endmark.verify.session import Session, name
 from endmark.verify.sides import key_column, stream_names
 from endmark.verify.spans import Span, cut_below, spans_of, written
 
 _CLOSED = """
-SELECT $partition AS "partition", $offset AS "offset", $named_key, "#since", "#matched"
-FROM $judged WHERE violation = 'closed' AND ("#since" IS NOT NULL OR "#matched")
+SELECT $partition AS "partition", $offset AS "offset", $named_key, "#since", "#matched", violation,
+    "#reached", "#first"
+FROM $judged
+LEFT JOIN (
+    SELECT $partition AS part, $ordered AS key, min($offset) AS "#first" FROM $rows GROUP BY ALL
+) ON part = $partition AND key = "#reached"
+WHERE violation = 'unordered' OR violation = 'closed' AND ("#since" IS NOT NULL OR "#matched")
 ORDER BY "partition", "offset"
 """
 
@@ -46,11 +53,12 @@ def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
     closed row, with the promise it broke."""
     known = stream_names(pipeline, stream)
     kinds = {column: pipeline.streams[stream].columns[column] for column in pipeline.join.on}
-    rows = session.run(_CLOSED, **known)
+    rows = session.run(_CLOSED, ordered=ordering(pipeline, stream)["ordered"], **known)
+    descending = "descending" in pipeline.streams[stream].ordered.values()
     patterns = session.run('FROM $patterns ORDER BY "partition", "offset"', **known)
     found = [
         {"partition": row["partition"], "offset": row["offset"]}
-        | _promise(row, kinds, [one for one in patterns if _is_before(one, row)])
+        | _promise(row, kinds, [one for one in patterns if _is_before(one, row)], descending=descending)
         for row in rows
     ]
     broken = name(f"broken_{stream}")
@@ -63,8 +71,14 @@ def _is_before(pattern: Row, row: Row) -> bool:
     return bool(pattern["partition"] == row["partition"] and pattern["offset"] < row["offset"])
 
 
-def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> Row:
-    if row["#matched"]:
+def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *, descending: bool) -> Row:
+    text: Row
+    if row["violation"] == "unordered":
+        ((column, kind),) = kinds.items()
+        reached, offset = row["#reached"], row["#first"]
+        ahead = Bound(low=reached, low_open=True) if descending else Bound(high=reached, high_open=True)
+        text = {column: written(spans_of(ahead, kind), kind)}
+    elif row["#matched"]:
         offset, text = (_interval if len(kinds) == 1 else _newest)(row, kinds, patterns)
     else:
         values = {column: Bound(among=frozenset([row[key_column(column)]])) for column in kinds}

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import ColumnType
+from endmark.verify.order import gather_patterns
 from endmark.verify.patterns import Bound, read
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.sides import key_column, stream_names
@@ -24,7 +25,7 @@ CREATE TABLE $closed AS
 SELECT $key FROM $promises UNION
 SELECT $key FROM (
     SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
-) k JOIN $patterns q ON $within
+) k JOIN $closing q ON $within
 GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
 
@@ -36,7 +37,7 @@ SELECT $key FROM (
     SELECT $key, q."partition" FROM (
         SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
             UNION SELECT $key FROM $promises
-    ) k JOIN $patterns q ON $within
+    ) k JOIN $closing q ON $within
 ) GROUP BY ALL HAVING count(DISTINCT "partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
 
@@ -96,12 +97,13 @@ def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
     left, right = (stream_names(pipeline, side) for side in pipeline.sides)
     keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
     declared = pipeline.streams[stream]
+    gather_patterns(session, pipeline, stream)
     session.run(
         _CLOSED if declared.punctuation_scope == "partition" else _CLOSED_BY_ALL,
         [declared.topic],
         closed=name(f"closed_{stream}"),
         promises=name(f"promises_{stream}"),
-        patterns=name(f"patterns_{stream}"),
+        closing=name(f"closing_{stream}"),
         key=names([key_column(column) for column in pipeline.join.on]),
         left_key=left["named_key"],
         left_rows=left["rows"],

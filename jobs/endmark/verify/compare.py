@@ -35,9 +35,12 @@ SELECT
     (SELECT count(*) FROM $judged) AS "rows",
     (SELECT count(*) FROM $punctuations) AS punctuations,
     (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters,
-    (SELECT count(*) FROM $judged WHERE violation = 'closed') AS closed,
-    (SELECT count(*) FROM $judged WHERE violation = 'late') AS late,
+    (SELECT count(*) FROM $judged WHERE violation IS NOT NULL) AS violated,
     (SELECT count(*) FROM $side) AS joined
+"""
+
+_REASONS = """
+SELECT violation, count(*) AS "rows" FROM $judged WHERE violation IS NOT NULL GROUP BY violation
 """
 
 _REJECTED = """(
@@ -95,14 +98,16 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
     topic = pipeline.streams[stream].topic
     fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "side")}
     (found,) = session.run(_COUNTS, [topic, topic], **fragments)
-    kept = found["rows"] - found["closed"] - found["late"]
+    kept = found["rows"] - found["violated"]
+    reasons = session.run(_REASONS, judged=fragments["judged"])
+    violations = {"closed": 0, "late": 0}
     return TopicCounts(
         topic=topic,
         records=found["records"],
         rows=found["rows"],
         punctuations=found["punctuations"],
         dead_letters=found["dead_letters"],
-        violations={"closed": found["closed"], "late": found["late"]},
+        violations=violations | {row["violation"]: row["rows"] for row in reasons},
         processed=kept + found["punctuations"],
         lookup_missed=kept - found["joined"],
     )

@@ -6,6 +6,7 @@ from endmark.pipeline import Aggregate, Measure, Pipeline
 from endmark.verify.broken import name_promises
 from endmark.verify.closed import close_keys, wider_columns, within
 from endmark.verify.join import join
+from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
@@ -15,12 +16,14 @@ _JUDGED = """
 CREATE TABLE $judged AS
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
+        WHEN r."#reached" $beyond r.$ordered THEN 'unordered'
         WHEN p.since < r.$offset OR m.matched OR w.matched THEN 'closed' END AS violation,
     CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched"
 FROM (
-    SELECT *, max($time) OVER (
+    SELECT *, max($time) OVER before AS newest, $reached AS "#reached" FROM $rows
+    WINDOW before AS (
         PARTITION BY $partition ORDER BY $offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ) AS newest FROM $rows
+    )
 ) r
 LEFT JOIN (
     SELECT "partition", $key, min("offset") AS since FROM $promises GROUP BY ALL
@@ -113,7 +116,14 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         return within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
 
     wider = wider_columns(declared, pipeline.join.on)
-    session.run(_JUDGED, [lateness], within=among(pipeline.join.on), within_wider=among(wider), **known)
+    session.run(
+        _JUDGED,
+        [lateness],
+        within=among(pipeline.join.on),
+        within_wider=among(wider),
+        **ordering(pipeline, stream),
+        **known,
+    )
     name_promises(session, pipeline, stream)
     session.run(_VIOLATIONS, [declared.topic], broken=name(f"broken_{stream}"), **known)
     session.run(_PROGRESS, [stream, lateness, declared.topic], **known)

@@ -103,19 +103,19 @@ def render(report: VerifyReport) -> Table:
 
 def _render_topics(topics: list[TopicCounts]) -> Table:
     table = _table("Records in Kafka", "topic")
+    reasons = dict.fromkeys(reason for topic in topics for reason in topic.violations)
     # In two lines where long, so that millions of each fit a terminal of 80 columns.
     for heading in (
         "records",
         "processed",
         "dead\nletters",
-        "closed",
-        "late",
+        *reasons,
         "punctu-\nations",
         "no\nmatch",
     ):
         table.add_column(heading, justify="right", no_wrap=True)
     for topic in topics:
-        rejected = (topic.dead_letters, *topic.violations.values())
+        rejected = (topic.dead_letters, *(topic.violations.get(reason, 0) for reason in reasons))
         counts = (topic.records, topic.processed, *rejected, topic.punctuations, topic.lookup_missed)
         table.add_row(topic.topic, *(f"{count:,}" for count in counts))
     return table

@@ -57,6 +57,7 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
         "rows": name(f"rows_{stream}"),
         "promises": name(f"promises_{stream}"),
         "patterns": name(f"patterns_{stream}"),
+        "closing": name(f"closing_{stream}"),
         "wider": name(f"wider_{stream}"),
         "closed": name(f"closed_{stream}"),
         "judged": name(f"judged_{stream}"),
