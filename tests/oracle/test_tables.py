@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from support.cases import cases
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import SELLERS, recomputed, require_equal
-from support.verify_world import PARTITIONS, locate
+from support.verify_world import PARTITIONS, item, locate, make_pipeline
 
 
 @pytest.mark.parametrize("kind", JoinType)
@@ -41,5 +42,31 @@ def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, k
         batches = [located[at : at + size] for at in range(0, len(located), size)]
         found = total(tasks.batch(batch) for batch in [*batches, []])  # the last one is a pause
 
+    with recomputed(pipeline, records) as session:
+        require_equal(session, pipeline, found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_rows_out_of_order_are_violations(tmp_path: Path, size: int) -> None:
+    """Each for the farthest row before it, a late one too, in whatever batches they come."""
+    declared: tuple[dict[str, Any], dict[str, Any]] = ({"ordered": {"item_id": "ascending"}}, {})
+    pipeline = make_pipeline(lookup="items", punctuated=(False, True), declared=declared)
+    rows = [(2, 5), (0, 6), (4, 7), (4, 4), (8, 3), (6, 8), (8, 9), (9, 9), (8, 9)]
+    records = [item(key, at, partition=0) for key, at in rows]
+    sellers = [(key, *seller) for key, seller in SELLERS.items()]
+    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path), locate(records)
+
+    found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+
+    told = [
+        (row["offset"], row["reason"], row["promise"], row["promise_offset"]) for row in found["violations"]
+    ]
+    assert sorted(told) == [
+        (1, "unordered", '{"item_id": {"between": {"to": 1}}}', 0),
+        (3, "late", None, None),
+        (4, "late", None, None),
+        (5, "unordered", '{"item_id": {"between": {"to": 7}}}', 4),
+        (8, "unordered", '{"item_id": {"between": {"to": 8}}}', 7),
+    ]
     with recomputed(pipeline, records) as session:
         require_equal(session, pipeline, found)

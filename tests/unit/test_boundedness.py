@@ -57,9 +57,6 @@ class History:
         """The items, which are ordered, have come to a key."""
         self._process(SideInput(marks=batch_of([(0, Mark(key, 9))], pa.int64())), EMPTY)
 
-    def final(self, keys: list[int]) -> list[bool]:
-        return list(map(bool, self.join.final(Keys(np.array(keys)))))
-
     def progress(self, streams: frozenset[str]) -> None:
         """Time of these streams leaves every window."""
         given = [SideInput(newest={0: 1 << 60}) if name in streams else EMPTY for name in ("items", "bids")]
@@ -135,16 +132,15 @@ def test_a_declared_order_bounds_as_punctuations_do(tmp_path: Path) -> None:
         "groups: bounded by items' order and bids' punctuations on item_id",
     ]
     history = History(pipeline, tmp_path)
-    rows = history.join.left.rows, history.join.right.rows
-
+    rows, keys = (history.join.left.rows, history.join.right.rows), Keys(np.arange(4))
     history.pass_by(2)
     assert [held.rows for held in rows] == [3, 1]
     history.close(frozenset({"bids"}))
     assert [held.rows for held in rows] == [0, 1]
-    assert history.final([0, 1, 2, 3]) == [True, True, True, False]
+    assert history.join.final(keys).tolist() == [True, True, True, False]
     history.pass_by(4)
     assert [held.rows for held in rows] == [0, 0]
-    assert history.final([0, 1, 2, 3]) == [True] * 4
+    assert history.join.final(keys).tolist() == [True] * 4
 
 
 @pytest.mark.parametrize("punctuated", [(True, False), (False, True)])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from endmark.joins.admit import broken, violations
 from endmark.joins.propagate import newly_closed
 from endmark.joins.side import NEVER, SideInput, SideSpec, SideState
 from endmark.punctuation.pattern import Between
@@ -30,7 +31,7 @@ def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
     rows = columns(key=[5, 5, 5, 6], time=[0, 0, 0, 0], partition=[0, 0, 1, 0], offset=[1, 3, 9, 9])
     punctuations = columns(key=[5, 4, 5], partition=[0, 0, 2], offset=[2, 0, 0])
 
-    found = side.violations(rows, SideInput(punctuations=punctuations))
+    found = violations(side, rows, SideInput(punctuations=punctuations))
 
     assert found["late"].tolist() == [False, False, False, False]
     assert found["closed"].tolist() == [False, True, False, False]
@@ -87,10 +88,10 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
     assert closed == [[], [], [5], [4, 8]]
     assert (side.named.closed.rows, side.named.promised.rows) == (4, 2)
     rows = columns(key=[5, 5, 7, 7, 8], time=[0] * 5, partition=[0, 1, 0, 1, 1], offset=[9] * 5)
-    bad = side.violations(rows, SideInput())["closed"]
+    bad = violations(side, rows, SideInput())["closed"]
     assert bad.tolist() == [True, True, True, False, True]
-    broken = side.broken(rows.filter(pa.array(bad)), SideInput(), "closed")
-    assert [promise and promise.origin for promise in broken] == [
+    told = broken(side, rows.filter(pa.array(bad)), SideInput(), "closed")
+    assert [promise and promise.origin for promise in told] == [
         Origin(0, 1),
         Origin(1, 5),
         Origin(0, 2),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from endmark.joins.named import LATER, NamedKeys
+from endmark.joins.named import NamedKeys
 from endmark.joins.order import Order
 from endmark.joins.promised import Promised
 from endmark.joins.promises import Promises
@@ -201,70 +201,6 @@ class SideState:
     def has_closed(self, keys: Keys) -> Bools:
         """Which keys it has closed, one by one or by a pattern."""
         return self.named.closed.contains(keys) | self.promises.contain(keys)
-
-    def violations(self, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
-        """The rows that may not come, by the first reason that holds for them."""
-        keys = self.spec.key.keys(rows)
-        partitions, offsets, given = self._places(rows, given)
-        closed = self.named.named_at(keys, partitions, given.punctuations) < offsets
-        closed |= self.said.closed_by(keys, partitions)
-        closed |= self.said.closed_before(given.promises, keys, partitions, offsets)
-        closed |= self.promised.broken(rows, partitions)
-        closed |= self.promised.broken_within(given.patterns, rows, partitions, offsets)
-        found = {"late": self._late(rows)}
-        if self.order is not None:
-            ordered = rows.column(self.spec.key.columns[0])
-            unordered = self.order.broken(ordered, partitions, offsets, given.marks)
-            found["unordered"] = unordered & ~found["late"]
-        found["closed"] = closed & ~np.logical_or.reduce(list(found.values()))
-        return found
-
-    def broken(self, rows: pa.RecordBatch, given: SideInput, reason: str) -> list[Punctuation | None]:
-        """The promise that each of some rows breaks which are violations for this reason.
-
-        Of a `closed` row that is the pattern of its partition by then, else the first that names its key;
-        `None` where only a wider promise matches it. Its origin is `None` where an earlier version did not
-        keep it. Of `late` rows there is none.
-        """
-        if reason == "late":
-            return []
-        keys = self.spec.key.keys(rows)
-        partitions, offsets, given = self._places(rows, given)
-        if self.order is not None and reason == "unordered":
-            return self.order.promises(
-                rows.column(self.spec.key.columns[0]), partitions, offsets, given.marks
-            )
-        patterns = self.said.broken(given.promises, keys, partitions, offsets)
-        named = self.named.named_at(keys, partitions, given.punctuations)
-        values = [rows.column(name).to_pylist() for name in self.spec.key.columns]
-        return [
-            pattern or (self.promises.naming(key, int(partition), int(since)) if since < offset else None)
-            for pattern, key, partition, since, offset in zip(
-                patterns, zip(*values, strict=True), partitions, named, offsets, strict=True
-            )
-        ]
-
-    def _places(self, rows: pa.RecordBatch, given: SideInput) -> tuple[Ints, Ints, SideInput]:
-        """Partitions and offsets of rows, and what punctuates them."""
-        if self.spec.partition is None or self.spec.offset is None:
-            return np.zeros(rows.num_rows, np.int64), np.full(rows.num_rows, LATER - 1), SideInput()
-        return int64(rows.column(self.spec.partition)), int64(rows.column(self.spec.offset)), given
-
-    def _late(self, rows: pa.RecordBatch) -> Bools:
-        if not self.newest:
-            return np.zeros(rows.num_rows, bool)
-        bounds = np.full(max(self.newest) + 1, NEVER)
-        for partition, time in self.newest.items():
-            bounds[partition] = time - self.spec.lateness
-        if self.spec.partition is None:
-            partitions = np.zeros(rows.num_rows, np.int64)
-        else:
-            partitions = int64(rows.column(self.spec.partition))
-        known = partitions < len(bounds)
-        late: Bools = known & (
-            int64(rows.column(self.spec.time)) < bounds[np.minimum(partitions, len(bounds) - 1)]
-        )
-        return late
 
     def hold(self, closed: pa.RecordBatch, times: Ints) -> None:
         """Remember closed keys that wait for their last row, whose event time is given."""

@@ -18,9 +18,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
+from endmark.joins.admit import Violation, admit
 from endmark.joins.announce import CLOSED, EXPIRED, PatternAnnouncer, Report
 from endmark.joins.deferral import Deferral
 from endmark.joins.presets import DEFAULT, Policy, Propagation
@@ -33,10 +33,9 @@ from endmark.state.segment import Segment
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from endmark.joins.residual import Residual
-    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
@@ -44,20 +43,6 @@ if TYPE_CHECKING:
 
     # Keys that the left and the right side close in a batch.
     Closing = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
-
-
-@dataclass
-class Violation:
-    """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered` or `closed`.
-
-    `promises` are those that they break unless they are late, one for each row, under the names that both
-    sides share; `None` stands for a wider one.
-    """
-
-    side: str
-    reason: str
-    rows: pa.RecordBatch
-    promises: Sequence[Punctuation | None] = ()
 
 
 @dataclass
@@ -183,14 +168,14 @@ class StreamJoin:
                 yield piece
 
     def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
-        arrived = self._admit(self.left, left), self._admit(self.right, right)
+        admitted = admit(self.left, left), admit(self.right, right)
+        self._output.violations += [*admitted[0].violations, *admitted[1].violations]
+        arrived = admitted[0].rows, admitted[1].rows
         self._deferral.begin(*arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
-        (left_named, of_left), (right_named, of_right) = (
-            newly_closed(self.left, left),
-            newly_closed(self.right, right),
-        )
+        left_named, of_left = newly_closed(self.left, left)
+        right_named, of_right = newly_closed(self.right, right)
         closing = left_named, right_named
         news = (
             _News(self.left, arrived[0], self.right, closing[1], len(of_right)),
@@ -256,26 +241,6 @@ class StreamJoin:
     def _maintain(self) -> None:
         for side in self._sides:
             side.maintain(self._deferral.barriers(side))
-
-    def _admit(self, side: SideState, given: SideInput) -> Segment | None:
-        """Set violations aside; returns the rows to join."""
-        if given.bystanders is not None:
-            self._reject(side, given.bystanders, given)
-        if given.rows is None:
-            return None
-        bad = self._reject(side, given.rows, given)
-        rows = given.rows.filter(pa.array(~bad)) if bad.any() else given.rows
-        return Segment.arrived(rows, side.spec.key, side.spec.time) if rows.num_rows else None
-
-    def _reject(self, side: SideState, rows: pa.RecordBatch, given: SideInput) -> Bools:
-        found = side.violations(rows, given)
-        for reason, bad in found.items():
-            if bad.any():
-                broken = rows.filter(pa.array(bad))
-                promises = side.broken(broken, given, reason)
-                self._output.violations.append(Violation(side.spec.name, reason, broken, promises))
-        anyhow: Bools = np.logical_or.reduce(list(found.values()))
-        return anyhow
 
     def _spend(self, closing: pa.RecordBatch | None) -> None:
         """Remember when the left rows were that a semi join has put out, while that can hold back a key."""

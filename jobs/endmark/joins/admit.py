@@ -1,0 +1,140 @@
+"""Which rows of a batch are joined: those that break no promise of their own stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.named import LATER
+from endmark.joins.side import NEVER, SideInput
+from endmark.state.segment import Segment, int64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.joins.side import SideState
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.search import Bools, Ints
+
+
+@dataclass
+class Violation:
+    """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered` or `closed`.
+
+    `promises` are those that they break unless they are late, one for each row, under the names that both
+    sides share; `None` stands for a wider one.
+    """
+
+    side: str
+    reason: str
+    rows: pa.RecordBatch
+    promises: Sequence[Punctuation | None] = ()
+
+
+@dataclass
+class Admitted:
+    """The rows of a batch that are joined, and those that are not."""
+
+    rows: Segment | None = None
+    violations: list[Violation] = field(default_factory=list)
+
+
+def admit(side: SideState, given: SideInput) -> Admitted:
+    """Set violations aside, bystanders' among them."""
+    found = Admitted()
+    if given.bystanders is not None:
+        _reject(side, given.bystanders, given, found)
+    if given.rows is None:
+        return found
+    bad = _reject(side, given.rows, given, found)
+    rows = given.rows.filter(pa.array(~bad)) if bad.any() else given.rows
+    if rows.num_rows:
+        found.rows = Segment.arrived(rows, side.spec.key, side.spec.time)
+    return found
+
+
+def _reject(side: SideState, rows: pa.RecordBatch, given: SideInput, found: Admitted) -> Bools:
+    reasons = violations(side, rows, given)
+    for reason, bad in reasons.items():
+        if bad.any():
+            set_aside = rows.filter(pa.array(bad))
+            promises = broken(side, set_aside, given, reason)
+            found.violations.append(Violation(side.spec.name, reason, set_aside, promises))
+    return _any(reasons)
+
+
+def violations(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
+    """The rows that may not come, by the first reason that holds for them."""
+    keys = side.spec.key.keys(rows)
+    partitions, offsets, given = _places(side, rows, given)
+    closed = side.named.named_at(keys, partitions, given.punctuations) < offsets
+    closed |= side.said.closed_by(keys, partitions)
+    closed |= side.said.closed_before(given.promises, keys, partitions, offsets)
+    closed |= side.promised.broken(rows, partitions)
+    closed |= side.promised.broken_within(given.patterns, rows, partitions, offsets)
+    found = {"late": _late(side, rows)}
+    if side.order is not None:
+        ordered = rows.column(side.spec.key.columns[0])
+        unordered = side.order.broken(ordered, partitions, offsets, given.marks)
+        found["unordered"] = unordered & ~found["late"]
+    found["closed"] = closed & ~_any(found)
+    return found
+
+
+def broken(
+    side: SideState, rows: pa.RecordBatch, given: SideInput, reason: str
+) -> Sequence[Punctuation | None]:
+    """The promise that each of some rows breaks which are violations for this reason.
+
+    Of a `closed` row that is the pattern of its partition by then, else the first that names its key; `None`
+    where only a wider promise matches it. Its origin is `None` where an earlier version did not keep it. Of
+    `late` rows there is none.
+    """
+    if reason == "late":
+        return []
+    keys = side.spec.key.keys(rows)
+    partitions, offsets, given = _places(side, rows, given)
+    if side.order is not None and reason == "unordered":
+        ordered = rows.column(side.spec.key.columns[0])
+        return side.order.promises(ordered, partitions, offsets, given.marks)
+    patterns = side.said.broken(given.promises, keys, partitions, offsets)
+    named = side.named.named_at(keys, partitions, given.punctuations)
+    values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
+    return [
+        pattern or (side.said.naming(key, int(partition), int(since)) if since < offset else None)
+        for pattern, key, partition, since, offset in zip(
+            patterns, zip(*values, strict=True), partitions, named, offsets, strict=True
+        )
+    ]
+
+
+def _places(side: SideState, rows: pa.RecordBatch, given: SideInput) -> tuple[Ints, Ints, SideInput]:
+    """Partitions and offsets of rows, and what punctuates them."""
+    if side.spec.partition is None or side.spec.offset is None:
+        return np.zeros(rows.num_rows, np.int64), np.full(rows.num_rows, LATER - 1), SideInput()
+    return int64(rows.column(side.spec.partition)), int64(rows.column(side.spec.offset)), given
+
+
+def _late(side: SideState, rows: pa.RecordBatch) -> Bools:
+    if not side.newest:
+        return np.zeros(rows.num_rows, bool)
+    bounds = np.full(max(side.newest) + 1, NEVER)
+    for partition, time in side.newest.items():
+        bounds[partition] = time - side.spec.lateness
+    if side.spec.partition is None:
+        partitions = np.zeros(rows.num_rows, np.int64)
+    else:
+        partitions = int64(rows.column(side.spec.partition))
+    known = partitions < len(bounds)
+    late: Bools = known & (
+        int64(rows.column(side.spec.time)) < bounds[np.minimum(partitions, len(bounds) - 1)]
+    )
+    return late
+
+
+def _any(reasons: dict[str, Bools]) -> Bools:
+    found: Bools = np.logical_or.reduce(list(reasons.values()))
+    return found
