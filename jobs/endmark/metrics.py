@@ -15,7 +15,7 @@ CATALOGUE: dict[str, str] = {
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
     "dead_letters_total": "Records that could not be read, by reason.",
-    "violations_total": "Rows their own stream had ruled out by punctuation, time or order, by reason.",
+    "violations_total": "Rows their own stream had ruled out by what it said before, by reason.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",
     "lookup_missed_rows_total": "Stream rows without a match in the relation.",
     "lookup_page_reads_total": "Pages of the relation read.",

@@ -19,7 +19,7 @@ from support.cases import cases
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import SELLERS, recomputed, require_equal
-from support.verify_world import PARTITIONS, item, locate, make_pipeline
+from support.verify_world import PARTITIONS, bid, close, item, locate, make_pipeline
 
 
 @pytest.mark.parametrize("kind", JoinType)
@@ -67,6 +67,34 @@ def test_rows_out_of_order_are_violations(tmp_path: Path, size: int) -> None:
         (4, "late", None, None),
         (5, "unordered", '{"item_id": {"between": {"to": 7}}}', 4),
         (8, "unordered", '{"item_id": {"between": {"to": 8}}}', 7),
+    ]
+    with recomputed(pipeline, records) as session:
+        require_equal(session, pipeline, found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_a_unique_key_does_not_come_twice(tmp_path: Path, size: int) -> None:
+    """The first row of a key that is processed closes it, if R has no match either; a late one does not, and
+    what a punctuation closed first stays closed by it."""
+    declared: tuple[dict[str, Any], dict[str, Any]] = ({"unique": ["item_id"]}, {})
+    pipeline = make_pipeline(lookup="items", windows=(None, None), declared=declared)
+    rows = [item(0, 5, partition=0), item(2, 4, partition=0), item(2, 6, seller=4, partition=0)]
+    again = [item(0, 7, partition=0), item(2, 8, partition=0), close("items", 0), close("items", 4)]
+    records = [bid(0, 0), *rows, *again, item(4, 9, partition=0), item(0, 9, partition=0), bid(2, 9)]
+    sellers = [(key, *seller) for key, seller in SELLERS.items()]
+    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path), locate(records)
+
+    found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+
+    told = [
+        (row["offset"], row["reason"], row["promise"], row["promise_offset"]) for row in found["violations"]
+    ]
+    assert sorted(told) == [
+        (1, "late", None, None),
+        (3, "repeated", '{"item_id": {"equals": 0}}', 0),
+        (4, "repeated", '{"item_id": {"equals": 2}}', 2),
+        (7, "closed", '{"item_id": {"equals": 4}}', 6),
+        (8, "repeated", '{"item_id": {"equals": 0}}', 0),
     ]
     with recomputed(pipeline, records) as session:
         require_equal(session, pipeline, found)

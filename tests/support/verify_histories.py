@@ -32,6 +32,8 @@ def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
     direction = draw(st.sampled_from([None, None, "ascending", "descending"]))
     if direction is not None and len(keys.types) == 1:
         declared["ordered"] = dict.fromkeys(keys.types, direction)
+    if draw(st.integers(0, 3)) == 0:
+        declared["unique"] = list(keys.types)
     return declared
 
 
@@ -104,7 +106,8 @@ def histories(
 
 def _numbers(declared: Stream | None, up: int) -> st.SearchStrategy[int]:
     """Keys; of an ordered stream, most of the time those that it has come to."""
-    anywhere = st.integers(0, 4)
+    unique = declared is not None and declared.unique
+    anywhere = st.integers(0, 8 if unique else 4)
     if declared is None or not declared.ordered:
         return anywhere
     now = up if "ascending" in declared.ordered.values() else 4 - up

@@ -75,6 +75,7 @@ class _World:
         self.kept = (kind in (JoinType.LEFT, JoinType.FULL), kind in (JoinType.RIGHT, JoinType.FULL))
         located = locate(records)
         self.lines = [self._read(stream, located, expected) for stream in self.streams]
+        self.came: list[set[tuple[int, Key]]] = [set(), set()]  # partition and key of what was processed
         self.live = [self._processed(side, expected) for side in (0, 1)]
         self.progress = [self._progress(side) for side in (0, 1)]
 
@@ -109,13 +110,18 @@ class _World:
 
     def _closed(self, side: int, key: Key) -> bool:
         """Whether a stream has closed a key: by its name, or in every partition by patterns or order."""
-        on = self.pipeline.join.on
         by = [line for line in self.lines[side] if not line.columns and self._matches(line, key)]
-        names = any(line.promise is None or key in line.promise.named(on) for line in by)
+        rows = {
+            partition for partition, other in self.came[side] if other == key and self.streams[side].unique
+        }
+        names = rows or any(self._names(line, key) for line in by)
         if names and self.streams[side].punctuation_scope == "partition":
             return True
         passed = [line for line in self.lines[side] if line.columns and self._precedes(side, key, line.key)]
-        return len({line.partition for line in by + passed}) == PARTITIONS
+        return len({line.partition for line in by + passed} | rows) == PARTITIONS
+
+    def _names(self, line: Line, key: Key) -> bool:
+        return line.promise is None or key in line.promise.named(self.pipeline.join.on)
 
     def _precedes(self, side: int, key: Key, other: Key) -> bool:
         """Whether a key should not come after another, by the order of its stream."""
@@ -142,15 +148,20 @@ class _World:
                 if other.partition == line.partition and other.offset < line.offset
             ]
             times = [self._time(side, other) for other in before if other.columns]
-            moment = self._time(side, line)
+            moment, said = self._time(side, line), [other for other in before if not other.columns]
             if any(other - moment > stream.event_time.lateness for other in times):
                 reason = "late"
             elif any(self._precedes(side, line.key, other.key) for other in before if other.columns):
                 reason = "unordered"
-            elif any(self._rules_out(other, line) for other in before if not other.columns):
+            elif any(self._rules_out(other, line) and not self._names(other, line.key) for other in said):
+                reason = "closed"
+            elif stream.unique and (line.partition, line.key) in self.came[side]:
+                reason = "repeated"
+            elif any(self._rules_out(other, line) for other in said):
                 reason = "closed"
             else:
                 processed.append(line)
+                self.came[side].add((line.partition, line.key))
                 continue
             broken = self._broken(before, line.key) if reason == "closed" else (None, None, None)
             expected.violations.append(

@@ -80,7 +80,12 @@ def test_settings_of_the_first_version_are_understood() -> None:
 
     assert settings(SPEC, buckets=2) == kept
     assert settings(outer, buckets=2) != kept
-    for declared in ({"punctuation_scope": "topic"}, {"ordered": {"item_id": "ascending"}}):
+    told_of = (
+        {"punctuation_scope": "topic"},
+        {"ordered": {"item_id": "ascending"}},
+        {"unique": ("item_id",)},
+    )
+    for declared in told_of:
         bids = SPEC.streams["bids"].model_copy(update=declared)
         told = SPEC.model_copy(update={"streams": SPEC.streams | {"bids": bids}})
         assert settings(told, buckets=2) != kept

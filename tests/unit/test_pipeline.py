@@ -65,7 +65,12 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "streams.items.ordered",
             {"seller_id": "ascending"},
-            "streams.items.ordered: 'seller_id' is not the join key 'item_id', so this order closes no key",
+            "streams.items.ordered: 'seller_id' is not the join key 'item_id', so it closes no key",
+        ),
+        (
+            "streams.bids.unique",
+            ["item_id", "seller_id"],
+            "is not the join key 'item_id', so it closes no key",
         ),
         ("streams.items.ordered", {"item_id": "up"}, "streams.items.ordered.item_id: Input should be 'asc"),
         ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from endmark.joins.named import LATER
 from endmark.joins.side import NEVER, SideInput
+from endmark.state import codec
 from endmark.state.segment import Segment, int64
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Violation:
-    """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered` or `closed`.
+    """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered`,
+    `closed` or `repeated`.
 
     `promises` are those that they break unless they are late, one for each row, under the names that both
     sides share; `None` stands for a wider one.
@@ -36,15 +38,19 @@ class Violation:
 
 @dataclass
 class Admitted:
-    """The rows of a batch that are joined, and those that are not."""
+    """The rows of a batch that are joined, and those that are not; `given` is the batch, with the keys that
+    its rows name."""
 
+    given: SideInput
     rows: Segment | None = None
     violations: list[Violation] = field(default_factory=list)
 
 
 def admit(side: SideState, given: SideInput) -> Admitted:
     """Set violations aside, bystanders' among them."""
-    found = Admitted()
+    if side.spec.unique:
+        given = _named_by_rows(side, given)
+    found = Admitted(given)
     if given.bystanders is not None:
         _reject(side, given.bystanders, given, found)
     if given.rows is None:
@@ -66,12 +72,41 @@ def _reject(side: SideState, rows: pa.RecordBatch, given: SideInput, found: Admi
     return _any(reasons)
 
 
+def _named_by_rows(side: SideState, given: SideInput) -> SideInput:
+    """The batch with what rows of unique keys say: each names its own, unless it is ruled out anyhow."""
+    columns = [*side.spec.key.stored, str(side.spec.partition), str(side.spec.offset)]
+    names = [*side.key.stored, "partition", "offset"]
+    named = []
+    if given.punctuations is not None:
+        named.append((given.punctuations.select(names), 0))
+    for rows in (given.bystanders, given.rows):
+        if rows is not None:
+            good = rows.filter(pa.array(~_any(_ruled_out(side, rows, given))))
+            named.append((good.select(columns).rename_columns(names), 1))
+    marked = [
+        batch.append_column("by_row", pa.array(np.full(batch.num_rows, by_row)))
+        for batch, by_row in named
+        if batch.num_rows
+    ]
+    return replace(given, punctuations=codec.concat(marked) if marked else None)
+
+
 def violations(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
     """The rows that may not come, by the first reason that holds for them."""
+    found = _ruled_out(side, rows, given)
+    partitions, offsets, given = _places(side, rows, given)
+    since, by_row = side.named.named_at(side.spec.key.keys(rows), partitions, given.punctuations)
+    named = (since < offsets) & ~_any(found)
+    found["closed"] |= named & ~by_row
+    found["repeated"] = named & by_row
+    return found
+
+
+def _ruled_out(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
+    """The rows that may not come, whatever is said of their key by its name."""
     keys = side.spec.key.keys(rows)
     partitions, offsets, given = _places(side, rows, given)
-    closed = side.named.named_at(keys, partitions, given.punctuations) < offsets
-    closed |= side.said.closed_by(keys, partitions)
+    closed = side.said.closed_by(keys, partitions)
     closed |= side.said.closed_before(given.promises, keys, partitions, offsets)
     closed |= side.promised.broken(rows, partitions)
     closed |= side.promised.broken_within(given.patterns, rows, partitions, offsets)
@@ -89,9 +124,9 @@ def broken(
 ) -> Sequence[Punctuation | None]:
     """The promise that each of some rows breaks which are violations for this reason.
 
-    Of a `closed` row that is the pattern of its partition by then, else the first that names its key; `None`
-    where only a wider promise matches it. Its origin is `None` where an earlier version did not keep it. Of
-    `late` rows there is none.
+    Of a `closed` row that is the pattern of its partition by then, else the first that names its key, as of a
+    `repeated` one; `None` where only a wider promise matches it. Its origin is `None` where an earlier
+    version did not keep it. Of `late` rows there is none.
     """
     if reason == "late":
         return []
@@ -101,7 +136,7 @@ def broken(
         ordered = rows.column(side.spec.key.columns[0])
         return side.order.promises(ordered, partitions, offsets, given.marks)
     patterns = side.said.broken(given.promises, keys, partitions, offsets)
-    named = side.named.named_at(keys, partitions, given.punctuations)
+    named, _ = side.named.named_at(keys, partitions, given.punctuations)
     values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
     return [
         pattern or (side.said.naming(key, int(partition), int(since)) if since < offset else None)

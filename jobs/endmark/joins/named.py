@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from endmark.joins.promises import Promises
     from endmark.state.keys import KeySpec
-    from endmark.state.search import Ints
+    from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
 
 # After any offset.
@@ -38,12 +38,16 @@ class NamedKeys:
         key: by the names that both sides share.
         promises: the patterns of the same side.
         needed: how many partitions must have promised a key that is named.
+        by_rows: rows name keys too; `by_row` is 1 in the entries that are of one, else 0.
     """
 
-    def __init__(self, store: SegmentStore, key: KeySpec, promises: Promises, needed: int) -> None:
+    def __init__(
+        self, store: SegmentStore, key: KeySpec, promises: Promises, needed: int, *, by_rows: bool = False
+    ) -> None:
         self._key = key
         self._promises = promises
         self._needed = needed
+        self._by_rows = by_rows
         self.closed = SegmentList(store, key, lacking={"partition": UNKNOWN, "offset": UNKNOWN})
         self.promised = SegmentList(store, key)
         self._closing: pa.RecordBatch | None = None
@@ -78,15 +82,15 @@ class NamedKeys:
         for entries in (self.closed, self.promised):
             entries.remove_where(self._promises.positions)
 
-    def named_at(self, keys: Keys, partitions: Ints, given: pa.RecordBatch | None) -> Ints:
+    def named_at(self, keys: Keys, partitions: Ints, given: pa.RecordBatch | None) -> tuple[Ints, Bools]:
         """The offset of the first promise, by now or among `given`, of each row's own partition that names
-        its key; `LATER` without one."""
+        its key, `LATER` without one; and whether that is by a row."""
         first = np.full(len(keys), LATER)
         for entries, i, j in self._find(keys, given, self.closed, self.promised):
-            partition, offset = (int64(entries.column(name))[j] for name in ("partition", "offset"))
+            partition, told = int64(entries.column("partition"))[j], _told(entries)[j]
             own = (partition == partitions[i]) | (partition == UNKNOWN)
-            np.minimum.at(first, i[own], offset[own])
-        return first
+            np.minimum.at(first, i[own], told[own])
+        return np.where(first == LATER, LATER, first >> 1), first % 2 == 1
 
     def _find(
         self, keys: Keys, given: pa.RecordBatch | None, *lists: SegmentList
@@ -125,16 +129,26 @@ class NamedKeys:
 
     def _firsts(self, punctuations: pa.RecordBatch) -> pa.RecordBatch:
         """The first promise of each partition for each key."""
-        table = pa.Table.from_batches([punctuations])
-        firsts = table.group_by([*self._key.stored, "partition"], use_threads=False)
-        found = firsts.aggregate([("offset", "min")])
-        named = found.rename_columns([*found.column_names[:-1], "offset"])
-        return self._key.sorted(codec.concat(named.to_batches()))
+        columns = [*self._key.stored, "partition"]
+        told = punctuations.select(columns).append_column("told", pa.array(_told(punctuations)))
+        firsts = pa.Table.from_batches([told]).group_by(columns, use_threads=False)
+        found = codec.concat(firsts.aggregate([("told", "min")]).to_batches())
+        first, named = int64(found.column("told_min")), found.select(columns)
+        named = named.append_column("offset", pa.array(first >> 1))
+        return self._key.sorted(
+            named.append_column("by_row", pa.array(first % 2)) if self._by_rows else named
+        )
 
     def _unknown(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """Entries that add something to what is known."""
         keys = self._key.keys(entries)
         known = self._promises.contain(keys)
         partitions = int64(entries.column("partition"))
-        known |= self.named_at(keys, partitions, None) < LATER
-        return entries.filter(pa.array(~known))
+        since, _ = self.named_at(keys, partitions, None)
+        return entries.filter(pa.array(~known & (since == LATER)))
+
+
+def _told(entries: pa.RecordBatch) -> Ints:
+    """One number that tells the offset of each entry, and whether it is of a row."""
+    by_row = int64(entries.column("by_row")) if "by_row" in entries.schema.names else 0
+    return 2 * int64(entries.column("offset")) + by_row

@@ -58,6 +58,7 @@ class SideSpec:
         keyed: a key lives in one partition, so that a promise which names it closes it; else every partition
             must have promised it.
         ordered: rows come in this order of the key's one column, in each partition.
+        unique: no partition has two rows of a key.
     """
 
     name: str
@@ -72,6 +73,7 @@ class SideSpec:
     punctuated_on: tuple[str, ...] = ()
     keyed: bool = True
     ordered: Direction | None = None
+    unique: bool = False
 
 
 @dataclass
@@ -82,7 +84,7 @@ class SideInput:
         rows: data rows with their code, in its order; rows late within their own batch are not among them.
         bystanders: rows that are not to be joined, but are checked for violations like the others.
         punctuations: keys closed, under the names that both sides share, with their code, `partition` and
-            `offset`.
+            `offset`; if rows name keys too, also `by_row`.
         promises: punctuations on the key, by the same names, that do not name one; each with its origin.
         patterns: the same by the names of the side's own columns, and those that restrict other columns.
         newest: newest event time in microseconds by partition, over all buckets.
@@ -124,7 +126,8 @@ class SideState:
             (name,), (kind,) = self.key.columns, types
             self.order = Order(spec.name, name, kind, descending=spec.ordered == "descending")
             self.promises = Promises(spec.name, self.key, types, spec.partitions)
-        self.named = NamedKeys(store, self.key, self.promises, 1 if spec.keyed else spec.partitions)
+        needed = 1 if spec.keyed else spec.partitions
+        self.named = NamedKeys(store, self.key, self.promises, needed, by_rows=spec.unique)
         restricted = pa.schema([spec.schema.field(name) for name in spec.punctuated_on])
         self.promised = Promised(spec.name, restricted, spec.key.columns, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")

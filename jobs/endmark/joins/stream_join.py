@@ -170,6 +170,7 @@ class StreamJoin:
     def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         admitted = admit(self.left, left), admit(self.right, right)
         self._output.violations += [*admitted[0].violations, *admitted[1].violations]
+        left, right = admitted[0].given, admitted[1].given
         arrived = admitted[0].rows, admitted[1].rows
         self._deferral.begin(*arrived)
         with self._profile.phase("probe"):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _KEYS = "closed keys"
 _PUNCTUATIONS = "punctuations"
+_UNIQUE = "unique keys"
 _ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
 
 
@@ -110,6 +111,10 @@ class _Input:
         return set(self.on) <= set(self.declared)
 
     @property
+    def names_keys(self) -> bool:
+        return self.punctuated or self.closes == _UNIQUE
+
+    @property
     def mend_window(self) -> str:
         return f"set {self.window_field}"
 
@@ -130,7 +135,7 @@ def states(pipeline: Pipeline) -> list[State]:
     left, right = _inputs(pipeline)
     preset = pipeline.join.preset
     groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]
-    closed = [_closed_keys(pipeline, side) for side in (left, right) if side.punctuated]
+    closed = [_closed_keys(pipeline, side) for side in (left, right) if side.names_keys]
     return [_rows(left, right, preset), _rows(right, left, preset), *groups, *closed]
 
 
@@ -157,7 +162,8 @@ def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
 
     def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
         stream = pipeline.streams[name]
-        closes = "order" if stream.ordered else _PUNCTUATIONS if pipeline.closes_keys(name) else None
+        means = {_UNIQUE: stream.unique, "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
+        closes = next((by for by, does in means.items() if does), None)
         declared = stream.punctuated_on
         return _Input(name, window, f"join.window.{field}", closes, declared, preserved, join.on)
 

@@ -70,12 +70,13 @@ class Pipeline(Model):
                     f"streams.{side}.punctuated_on: {_listed(missing)} of the join key "
                     f"{_listed(self.join.on)} is missing; name all of the key, or none of it"
                 )
-            by = tuple(self.streams[side].ordered)
-            if by and by != self.join.on:
-                raise ValueError(
-                    f"streams.{side}.ordered: {_listed(by)} is not the join key {_listed(self.join.on)}, "
-                    "so this order closes no key; leave it out"
-                )
+            implied = {"ordered": tuple(self.streams[side].ordered), "unique": self.streams[side].unique}
+            for field, by in implied.items():
+                if by and (set(by) != set(self.join.on) or (field == "ordered" and len(self.join.on) > 1)):
+                    raise ValueError(
+                        f"streams.{side}.{field}: {_listed(by)} is not the join key {_listed(self.join.on)}, "
+                        "so it closes no key; leave it out"
+                    )
 
     def _check_key(self, name: str) -> None:
         for side in self.sides:
@@ -143,9 +144,9 @@ class Pipeline(Model):
         return self.join.left, self.join.right
 
     def closes_keys(self, stream: str) -> bool:
-        """Whether a stream can close keys of the join, by punctuations or by its order."""
+        """Whether a stream can close keys of the join, by punctuations or by what is declared of its rows."""
         declared = self.streams[stream]
-        return bool(declared.ordered) or set(self.join.on) <= set(declared.punctuated_on)
+        return bool(declared.ordered or declared.unique) or set(self.join.on) <= set(declared.punctuated_on)
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,

@@ -37,7 +37,8 @@ class Stream(Model):
     One that names a key closes it, since the topic is partitioned by the key; where it is not,
     `punctuation_scope: topic` closes a key once every partition has promised it.
     Where rows come in the order of the join key in each partition, `ordered` says so: each row closes the
-    keys before its own, as if a punctuation followed it.
+    keys before its own, as if a punctuation followed it. Where no partition has two rows of a key, `unique`
+    says so: each row closes its own.
     """
 
     topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
@@ -46,6 +47,8 @@ class Stream(Model):
     punctuated_on: AnyNames = ()
     punctuation_scope: Literal["partition", "topic"] = "partition"
     ordered: Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]
+
+    unique: AnyNames = ()
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:

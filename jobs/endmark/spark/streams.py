@@ -74,6 +74,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             punctuated_on=tuple(f"{name}_{column}" for column in stream.punctuated_on),
             keyed=stream.punctuation_scope == "partition",
             ordered=next(iter(stream.ordered.values()), None),
+            unique=bool(stream.unique),
         )
         looked_up = name == pipeline.lookup.stream
         plans[name] = StreamPlan(

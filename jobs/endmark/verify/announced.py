@@ -47,7 +47,7 @@ SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
     SELECT f.*, n.named IS NOT NULL AS named, p.patterned IS NOT NULL AS patterned
     FROM (SELECT DISTINCT $key FROM final) f
     LEFT JOIN (
-        SELECT $key, true AS named FROM $left_promises UNION SELECT $key, true FROM $right_promises
+        SELECT $key, true AS named FROM $left_named UNION SELECT $key, true FROM $right_named
     ) n USING ($key)
     LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
 ) k
@@ -103,8 +103,8 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
             for column in sorted(kinds)
         }
         members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
-        left, right = (name(f"promises_{side}") for side in pipeline.sides)
-        session.run(_KEYS, key=key, written=f"{{{members}}}", left_promises=left, right_promises=right)
+        left, right = (name(f"named_{side}") for side in pipeline.sides)
+        session.run(_KEYS, key=key, written=f"{{{members}}}", left_named=left, right_named=right)
 
 
 def _scalar(value: str, kind: ColumnType) -> str:

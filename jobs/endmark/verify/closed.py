@@ -19,10 +19,17 @@ CREATE TABLE $punctuations AS
 SELECT "partition", "offset" FROM $promises UNION SELECT "partition", "offset" FROM arriving
 """
 
+# By punctuations and, of unique keys, by the rows that are processed.
+_NAMED = """
+CREATE TABLE $named AS
+SELECT $key, "partition" FROM $promises UNION
+SELECT $named_key, $partition AS "partition" FROM $judged WHERE $unique AND violation IS NULL
+"""
+
 # A pattern does not say where its keys live, so that of every partition is needed.
 _CLOSED = """
 CREATE TABLE $closed AS
-SELECT $key FROM $promises UNION
+SELECT $key FROM $named UNION
 SELECT $key FROM (
     SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
 ) k JOIN $closing q ON $within
@@ -33,10 +40,10 @@ GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges
 _CLOSED_BY_ALL = """
 CREATE TABLE $closed AS
 SELECT $key FROM (
-    SELECT $key, "partition" FROM $promises UNION
+    SELECT $key, "partition" FROM $named UNION
     SELECT $key, q."partition" FROM (
         SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
-            UNION SELECT $key FROM $promises
+            UNION SELECT $key FROM $named
     ) k JOIN $closing q ON $within
 ) GROUP BY ALL HAVING count(DISTINCT "partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
@@ -98,11 +105,12 @@ def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
     keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
     declared = pipeline.streams[stream]
     gather_patterns(session, pipeline, stream)
+    session.run(_NAMED, unique=str(bool(declared.unique)), **stream_names(pipeline, stream))
     session.run(
         _CLOSED if declared.punctuation_scope == "partition" else _CLOSED_BY_ALL,
         [declared.topic],
         closed=name(f"closed_{stream}"),
-        promises=name(f"promises_{stream}"),
+        named=name(f"named_{stream}"),
         closing=name(f"closing_{stream}"),
         key=names([key_column(column) for column in pipeline.join.on]),
         left_key=left["named_key"],

@@ -11,13 +11,22 @@ from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
 
-# A row's fate hangs on what its partition held before it, so the frame ends at the row before.
+# A row's fate hangs on what its partition held before it, so the frame ends at the row before. The first
+# row of a unique key that nothing else rules out is the one that came.
 _JUDGED = """
 CREATE TABLE $judged AS
+SELECT * REPLACE (CASE WHEN "#came" < $offset THEN "#came" ELSE "#since" END AS "#since"),
+    coalesce("#ruled",
+        CASE WHEN "#came" < $offset THEN 'repeated' WHEN "#since" IS NOT NULL THEN 'closed' END
+    ) AS violation
+FROM (
+SELECT *, min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL)
+    OVER (PARTITION BY $partition, $own_key) AS "#came"
+FROM (
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
         WHEN r."#reached" $beyond r.$ordered THEN 'unordered'
-        WHEN p.since < r.$offset OR m.matched OR w.matched THEN 'closed' END AS violation,
+        WHEN m.matched OR w.matched THEN 'closed' END AS "#ruled",
     CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched"
 FROM (
     SELECT *, max($time) OVER before AS newest, $reached AS "#reached" FROM $rows
@@ -36,6 +45,7 @@ LEFT JOIN (
     SELECT DISTINCT r.$partition AS part, r.$offset AS off, true AS matched
     FROM $rows r JOIN $wider q ON q."partition" = r.$partition AND q."offset" < r.$offset AND $within_wider
 ) w ON w.part = r.$partition AND w.off = r.$offset
+))
 """
 
 _VIOLATIONS = """
@@ -121,6 +131,8 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         [lateness],
         within=among(pipeline.join.on),
         within_wider=among(wider),
+        unique=str(bool(declared.unique)),
+        own_key=names([f"{stream}_{column}" for column in pipeline.join.on]),
         **ordering(pipeline, stream),
         **known,
     )
