@@ -44,6 +44,7 @@ CATALOGUE: dict[str, str] = {
     "progress_behind_seconds": "How far that is behind the newest row of the stream, lateness included.",
     "partition_behind_seconds": "How far a partition's newest row is behind that of its stream.",
     "silent_partitions": "1 for each partition without a row so far, which holds progress back.",
+    "idle_partitions": "1 for each partition silent for so long that it does not hold progress back.",
     "profile_seconds_total": "Seconds that Python spent in tasks, summed over them, by phase: `read` waits "
     "for Kafka's records, `shuffle` for what other tasks packed, `hand_over` for Spark to take rows; "
     "`lookup` includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not in it.",

@@ -86,6 +86,7 @@ class StreamProgress(BaseModel):
     event_time: float | None
     behind_seconds: float | None = Field(description="of the stream's newest row, lateness included")
     held_by: Holder | None
+    idle: list[int] = Field(description="partitions silent for so long that they are not waited for")
     pending: list[PendingPunctuations]
     sentence: str
 

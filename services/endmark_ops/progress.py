@@ -30,6 +30,7 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
     def only(name: str) -> float | None:
         return next((value for _, value in own(name)), None)
 
+    idle = sorted(int(labels["partition"]) for labels, _ in own("idle_partitions"))
     held_by = _holder(own("silent_partitions"), own("partition_behind_seconds"))
     pending = [
         PendingPunctuations(waits_for=labels.get("waits_for", ""), punctuations=int(value))
@@ -41,8 +42,9 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         event_time=only("progress_event_time_seconds"),
         behind_seconds=only("progress_behind_seconds"),
         held_by=held_by,
+        idle=idle,
         pending=pending,
-        sentence=f"{stream}: {'; '.join([_said(held_by), *map(_waiting, pending)])}",
+        sentence=f"{stream}: {'; '.join([_said(held_by), *map(_silent, idle), *map(_waiting, pending)])}",
     )
 
 
@@ -62,6 +64,10 @@ def _said(holder: Holder | None) -> str:
     seconds = holder.behind_seconds
     written = f"{seconds:,.0f}" if seconds >= _FROM_HERE_WHOLE else f"{seconds:.1f}"
     return f"partition {holder.partition} is {written} s behind"
+
+
+def _silent(partition: int) -> str:
+    return f"partition {partition} is idle and not waited for"
 
 
 def _waiting(pending: PendingPunctuations) -> str:

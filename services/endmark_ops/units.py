@@ -35,6 +35,7 @@ UNITS: dict[str, str] = {
     "progress_behind_seconds": "seconds",
     "partition_behind_seconds": "seconds",
     "silent_partitions": "partitions",
+    "idle_partitions": "partitions",
     "profile_seconds_total": "seconds",
     "compute_seconds": "seconds",
     "write_seconds": "seconds",

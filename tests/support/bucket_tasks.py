@@ -26,12 +26,26 @@ from endmark.state.store import SegmentStore
 from support.memory_store import MemoryBlobs
 
 BUCKETS = Buckets((3, 5))
-# Topic, partition, offset and value.
-Located = tuple[str, int, int, bytes | None]
+# Topic, partition, offset, value and timestamp in milliseconds.
+Located = tuple[str, int, int, bytes | None, int]
 Tables = dict[str, list[dict[str, Any]]]
 KAFKA = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())]
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+    ]
 )
+
+
+def kafka_batch(records: list[Located]) -> pa.RecordBatch:
+    """Records as Spark reads them from Kafka."""
+    in_microseconds = [(*record[:4], 1000 * record[4]) for record in records]
+    columns = list(zip(*in_microseconds, strict=True)) or [()] * len(KAFKA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, KAFKA, strict=True)]
+    return pa.record_batch(arrays, schema=KAFKA)
 
 
 class OnePage:
@@ -95,10 +109,8 @@ class BucketTasks:
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
-        columns = list(zip(*records, strict=True)) or [(), (), (), ()]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, KAFKA, strict=True)]
-        kafka = pa.record_batch(arrays, schema=KAFKA)
-        ingested = list(self._ingest(iter([kafka])))  # a shuffle has all of it before it gives any
+        # A shuffle has all of it before it gives any.
+        ingested = list(self._ingest(iter([kafka_batch(records)])))
         return [row for rows in self._lookup(iter(ingested)) for row in rows.to_pylist()]
 
     def batch(self, records: list[Located]) -> Tables:

@@ -68,7 +68,7 @@ class Shops:
         located: list[Located] = []
         for topic, values in records.items():
             for value in values:
-                located.append((topic, 0, self._ends[topic], json.dumps(value).encode()))
+                located.append((topic, 0, self._ends[topic], json.dumps(value).encode(), 0))
                 self._ends[topic] += 1
         return self._tasks.batch(located)
 

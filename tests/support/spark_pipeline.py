@@ -22,9 +22,9 @@ from endmark.relation.sql import SqlRelation
 from endmark.spark import channels, plan
 from endmark.spark.tables import targets
 from endmark.state import codec
-from support.bucket_tasks import KAFKA, Located, Tables, announced_together, total
+from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, total
 
-_DDL = "topic string, partition int, offset long, value binary"
+_DDL = "topic string, partition int, offset long, value binary, timestamp timestamp"
 _GONE = "the sink is gone"
 _TOO_BUSY = "Python worker failed to connect back"
 
@@ -92,10 +92,8 @@ class SparkPipeline:
         for topic, partitions in self._partitions.items():
             for partition in range(partitions):
                 mine = [record for record in records if record[:2] == (topic, partition)]
-                columns = list(zip(*mine, strict=True)) or [()] * len(KAFKA)
-                arrays = [pa.array(column, field.type) for column, field in zip(columns, KAFKA, strict=True)]
                 file = self._directory / "records" / f"{number}-{topic}-{partition}.parquet"
-                pq.write_table(pa.table(arrays, schema=KAFKA), file)
+                pq.write_table(pa.Table.from_batches([kafka_batch(mine)]), file)
                 os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
 
     def _read_all(self, failing: int | None = None) -> None:

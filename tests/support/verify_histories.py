@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,17 @@ from endmark.joins.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.verify_keys import KeyKind
-from support.verify_world import Record, bid, close, item, make_pipeline, promises, raw, wider_promises
+from support.verify_world import (
+    PARTITIONS,
+    Record,
+    bid,
+    close,
+    item,
+    make_pipeline,
+    promises,
+    raw,
+    wider_promises,
+)
 
 CONDITIONS = [
     None,
@@ -39,16 +50,29 @@ def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
 
 @st.composite
 def pipelines(
-    draw: st.DrawFn, kind: JoinType, keys: KeyKind, url: str = "sqlite://", chosen: Preset | None = None
+    draw: st.DrawFn,
+    kind: JoinType,
+    keys: KeyKind,
+    url: str = "sqlite://",
+    chosen: Preset | None = None,
+    *,
+    idle: bool = False,
 ) -> Pipeline:
-    """Of the preset that is chosen, or of any."""
+    """Of the preset that is chosen, or of any.
+
+    Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
+    """
     preset = draw(st.sampled_from(Preset)) if chosen is None else chosen
     able = PRESETS[preset]
-    bound = st.one_of(st.integers(0, 5), st.none()) if able.window else st.none()
+    windows = st.integers(0, 2) if idle else st.one_of(st.integers(0, 5), st.none())
+    bound = windows if able.window else st.none()
+    lateness = st.integers(0, 1 if idle else 3)
+    silence = st.integers(1, 2) if idle else st.none()
     return make_pipeline(
         url,
         windows=(draw(bound), draw(bound)),
-        lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
+        lateness=(draw(lateness), draw(lateness)),
+        idle=(draw(silence), draw(silence)),
         lookup=draw(st.sampled_from(["items", "bids"])),
         punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
         declared=(draw(declarations(keys)), draw(declarations(keys))),
@@ -102,6 +126,35 @@ def histories(
         else:
             records.append(close(kind, key, home, keys))
     return records
+
+
+def stamped(*records: tuple[Record, float]) -> list[Record]:
+    """Records with Kafka's timestamps, in seconds."""
+    return [replace(record, timestamp=int(1000 * seconds)) for record, seconds in records]
+
+
+@st.composite
+def broken_histories(
+    draw: st.DrawFn, keys: KeyKind, streams: Mapping[str, Stream] = NO_STREAMS
+) -> list[Record]:
+    """Histories in which a partition falls silent for a while, and then brings what it had held back.
+
+    Kafka stamps records as they come, nearly.
+    """
+    records = draw(histories(keys, streams, least=30))
+    topic, partition = draw(st.sampled_from(["all.items", "all.bids"])), draw(st.integers(0, PARTITIONS - 1))
+    start = draw(st.integers(0, 10))
+    end = start + draw(st.integers(10, 25))
+
+    def arrival(place: int) -> int:
+        held = (records[place].topic, records[place].partition) == (topic, partition)
+        return end if held and start <= place < end else place
+
+    pace = draw(st.sampled_from([500, 1000]))
+    return [
+        replace(records[place], timestamp=1_000_000 + (now + draw(st.integers(-1, 1))) * pace)
+        for now, place in enumerate(sorted(range(len(records)), key=arrival))
+    ]
 
 
 def _numbers(declared: Stream | None, up: int) -> st.SearchStrategy[int]:

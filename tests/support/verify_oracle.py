@@ -80,10 +80,10 @@ class _World:
         self.progress = [self._progress(side) for side in (0, 1)]
 
     def _read(
-        self, stream: Stream, located: list[tuple[str, int, int, bytes | None]], expected: Expected
+        self, stream: Stream, located: list[tuple[str, int, int, bytes | None, int]], expected: Expected
     ) -> list[Line]:
         lines = []
-        for topic, partition, offset, value in located:
+        for topic, partition, offset, value, _ in located:
             if topic != stream.topic:
                 continue
             found = fate(stream, value, self.pipeline.join.on)

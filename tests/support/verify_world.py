@@ -27,11 +27,15 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Record:
-    """One Kafka record; its offset is its place among the records of its partition."""
+    """One Kafka record; its offset is its place among the records of its partition.
+
+    `timestamp` is Kafka's, in milliseconds.
+    """
 
     topic: str
     partition: int
     value: bytes | None
+    timestamp: int = 0
 
 
 def make_pipeline(
@@ -39,6 +43,7 @@ def make_pipeline(
     *,
     windows: tuple[int | None, int | None] = (5, 5),
     lateness: tuple[int, int] = (0, 0),
+    idle: tuple[int | None, int | None] = (None, None),
     lookup: str = "bids",
     punctuated: tuple[bool, bool] = (True, True),
     declared: tuple[Mapping[str, Any], Mapping[str, Any]] = (MappingProxyType({}), MappingProxyType({})),
@@ -49,7 +54,7 @@ def make_pipeline(
     aggregated: bool = True,
     wider: tuple[str, ...] = (),
 ) -> Pipeline:
-    """Auctions with few columns; windows and lateness in seconds, for items and bids; `join` has
+    """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
     further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
     punctuated on."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
@@ -58,7 +63,7 @@ def make_pipeline(
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": _streams(keys, lateness, punctuated, declared, wider),
+            "streams": _streams(keys, lateness, idle, punctuated, declared, wider),
             "relations": {
                 "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": sellers}
             },
@@ -80,6 +85,7 @@ def make_pipeline(
 def _streams(
     keys: KeyKind,
     lateness: tuple[int, int],
+    idle: tuple[int | None, int | None],
     punctuated: tuple[bool, bool],
     declared: tuple[Mapping[str, Any], Mapping[str, Any]],
     wider: tuple[str, ...],
@@ -99,12 +105,16 @@ def _streams(
         stream: {
             "topic": f"all.{stream}",
             "columns": keys.types | {"seller_id": "long"} | columns,
-            "event_time": {"column": list(columns)[-1], "lateness": timedelta(seconds=allowed)},
+            "event_time": {
+                "column": list(columns)[-1],
+                "lateness": f"{allowed}s",
+                "idle": silent and f"{silent}s",
+            },
             "punctuated_on": [*(keys.types if promises else ()), *wider],
             **fields,
         }
-        for (stream, columns), allowed, promises, fields in zip(
-            own.items(), lateness, punctuated, declared, strict=True
+        for (stream, columns), allowed, silent, promises, fields in zip(
+            own.items(), lateness, idle, punctuated, declared, strict=True
         )
     }
 
@@ -206,14 +216,14 @@ def _home(key: int, partition: int | None) -> int:
     return key % PARTITIONS if partition is None else partition
 
 
-def locate(records: Iterable[Record]) -> list[tuple[str, int, int, bytes | None]]:
-    """Records with their coordinates: (topic, partition, offset, value)."""
+def locate(records: Iterable[Record]) -> list[tuple[str, int, int, bytes | None, int]]:
+    """Records with their coordinates: (topic, partition, offset, value, timestamp)."""
     ends: dict[tuple[str, int], int] = {}
     located = []
     for record in records:
         offset = ends.get((record.topic, record.partition), 0)
         ends[record.topic, record.partition] = offset + 1
-        located.append((record.topic, record.partition, offset, record.value))
+        located.append((record.topic, record.partition, offset, record.value, record.timestamp))
     return located
 
 
@@ -225,7 +235,7 @@ def to_kafka(records: Iterable[Record]) -> tuple[list[Range], list[pa.RecordBatc
         for partition in range(PARTITIONS):
             end = sum((found[0], found[1]) == (topic, partition) for found in located)
             ranges.append(Range(topic, partition, 0, end))
-    columns = list(zip(*located, strict=True)) or [(), (), (), ()]
+    columns = list(zip(*located, strict=True)) or [()] * len(SCHEMA)
     half = len(located) // 2
     batch = pa.record_batch(
         [pa.array(cells, field.type) for cells, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA

@@ -43,11 +43,12 @@ def test_every_batch_says_where_its_time_went(tmp_path: Path) -> None:
 def test_every_bucket_says_what_holds_time_back(tmp_path: Path) -> None:
     """Each partition without a row, how far the others are behind, and how far time has come with all."""
     tasks = BucketTasks(Pipeline.model_validate(DOCUMENT), CARDS, 2, tmp_path)
+    north = offer("north", 1, "1.00")
 
     def told(*records: tuple[int, int, int]) -> list[dict[str, float]]:
         tasks.batch(
             [
-                ("offers", partition, at, json.dumps(offer("north", 1, "1") | {"at": seconds(time)}).encode())
+                ("offers", partition, at, json.dumps(north | {"at": seconds(time)}).encode(), 0)
                 for partition, at, time in records
             ]
         )

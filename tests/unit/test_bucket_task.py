@@ -113,7 +113,7 @@ def test_every_bucket_runs_in_every_batch(tmp_path: Path) -> None:
     """Even when all that was read is a dead letter, which is no bucket's business."""
     tasks = BucketTasks(Pipeline.model_validate(DOCUMENT), CARDS, 1, tmp_path)
 
-    packed = tasks.pack([("offers", 0, 0, b"{")])
+    packed = tasks.pack([("offers", 0, 0, b"{", 0)])
 
     assert {row["bucket"] for row in packed} == set(BUCKETS.labels)
 

@@ -26,6 +26,7 @@ def test_progress_by_stream() -> None:
         "event_time": 1.8e9,
         "behind_seconds": 42,
         "held_by": {"partition": 1, "behind_seconds": 40},
+        "idle": [],
         "pending": [],
         "sentence": "bids: partition 1 is 40 s behind",
     }
@@ -56,6 +57,13 @@ def test_progress_by_stream() -> None:
                 "pending_punctuations{stream=a,waits_for=window}": 0.0,
             },
             "a: partition 0 is 5,000,000 s behind",
+        ),
+        (
+            {
+                "partition_behind_seconds{partition=0,stream=a}": 0.0,
+                "idle_partitions{partition=3,stream=a}": 1.0,
+            },
+            "a: no partition holds time back; partition 3 is idle and not waited for",
         ),
         (
             {

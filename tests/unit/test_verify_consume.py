@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 from kafka import KafkaProducer
@@ -12,10 +14,11 @@ from endmark.parts.broker import Broker
 from endmark.verify.consume import SCHEMA, Log, Range
 
 SENT = 2_500
+STAMPED = int(time.time()) * 1000  # records that are too old for Kafka are deleted
 
 
 def send(bootstrap: str, topic: str, partitions: int, records: int) -> None:
-    """`records` values in each partition; every tenth is null."""
+    """`records` values in each partition; every tenth is null. They are a millisecond apart."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     admin.create_topics([NewTopic(topic, partitions, 1)])
     admin.close()
@@ -23,7 +26,7 @@ def send(bootstrap: str, topic: str, partitions: int, records: int) -> None:
     for place in range(records):
         for partition in range(partitions):
             value = f"{partition}-{place}".encode() if place % 10 else None
-            producer.send(topic, value=value, partition=partition, key=b"k")
+            producer.send(topic, value, b"k", partition=partition, timestamp_ms=STAMPED + place)
     producer.close()
 
 
@@ -40,13 +43,19 @@ def filled(broker: Broker) -> str:
 
 
 def test_every_record_is_read_once(filled: str) -> None:
-    """All partitions from their first record to their last, null values included."""
+    """All partitions from their first record to their last, null values included, with Kafka's timestamps."""
     with Log(filled, ["verify-full", "verify-empty"]) as log:
         ends = [("verify-full", partition, SENT) for partition in range(3)] + [("verify-empty", 0, 0)]
         assert log.ranges == [Range(topic, partition, 0, end) for topic, partition, end in ends]
         rows = read(log).to_pylist()
     expected = {
-        ("verify-full", partition, place, f"{partition}-{place}".encode() if place % 10 else None)
+        (
+            "verify-full",
+            partition,
+            place,
+            f"{partition}-{place}".encode() if place % 10 else None,
+            STAMPED + place,
+        )
         for place in range(SENT)
         for partition in range(3)
     }

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @dataclass
 class Violation:
     """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered`,
-    `closed` or `repeated`.
+    `closed`, `repeated` or `idle`.
 
-    `promises` are those that they break unless they are late, one for each row, under the names that both
-    sides share; `None` stands for a wider one.
+    `promises` are those that they break unless they are late or idle, one for each row, under the names that
+    both sides share; `None` stands for a wider one.
     """
 
     side: str
@@ -81,7 +81,8 @@ def _named_by_rows(side: SideState, given: SideInput) -> SideInput:
         named.append((given.punctuations.select(names), 0))
     for rows in (given.bystanders, given.rows):
         if rows is not None:
-            good = rows.filter(pa.array(~_any(_ruled_out(side, rows, given))))
+            bad = _any(_ruled_out(side, rows, given)) | _overtaken(side, rows)
+            good = rows.filter(pa.array(~bad))
             named.append((good.select(columns).rename_columns(names), 1))
     marked = [
         batch.append_column("by_row", pa.array(np.full(batch.num_rows, by_row)))
@@ -99,6 +100,7 @@ def violations(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[
     named = (since < offsets) & ~_any(found)
     found["closed"] |= named & ~by_row
     found["repeated"] = named & by_row
+    found["idle"] = _overtaken(side, rows) & ~_any(found)
     return found
 
 
@@ -119,6 +121,14 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[
     return found
 
 
+def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
+    """The rows older than progress; those that are not late are of a partition that had no part in it."""
+    if side.spec.idle is None:
+        return np.zeros(rows.num_rows, bool)
+    older: Bools = int64(rows.column(side.spec.time)) < side.progress
+    return older
+
+
 def broken(
     side: SideState, rows: pa.RecordBatch, given: SideInput, reason: str
 ) -> Sequence[Punctuation | None]:
@@ -126,9 +136,9 @@ def broken(
 
     Of a `closed` row that is the pattern of its partition by then, else the first that names its key, as of a
     `repeated` one; `None` where only a wider promise matches it. Its origin is `None` where an earlier
-    version did not keep it. Of `late` rows there is none.
+    version did not keep it. Of `late` and `idle` rows there is none.
     """
-    if reason == "late":
+    if reason in ("late", "idle"):
         return []
     keys = side.spec.key.keys(rows)
     partitions, offsets, given = _places(side, rows, given)

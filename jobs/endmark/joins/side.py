@@ -13,6 +13,7 @@ from endmark.joins.named import NamedKeys
 from endmark.joins.order import Order
 from endmark.joins.promised import Promised
 from endmark.joins.promises import Promises
+from endmark.joins.silence import Silence
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import codec
 from endmark.state.segment import int64
@@ -59,6 +60,7 @@ class SideSpec:
             must have promised it.
         ordered: rows come in this order of the key's one column, in each partition.
         unique: no partition has two rows of a key.
+        idle: microseconds of silence after which a partition does not hold progress back; `None` is never.
     """
 
     name: str
@@ -74,6 +76,7 @@ class SideSpec:
     keyed: bool = True
     ordered: Direction | None = None
     unique: bool = False
+    idle: int | None = None
 
 
 @dataclass
@@ -89,6 +92,8 @@ class SideInput:
         patterns: the same by the names of the side's own columns, and those that restrict other columns.
         newest: newest event time in microseconds by partition, over all buckets.
         marks: how far an ordered side has come, over all buckets, as `Order` takes it.
+        heard: oldest and newest timestamp of Kafka's records in microseconds, likewise; only where
+            partitions can be idle.
     """
 
     rows: pa.RecordBatch | None = None
@@ -98,6 +103,7 @@ class SideInput:
     patterns: Sequence[Punctuation] = ()
     newest: Mapping[int, int] = field(default_factory=dict)
     marks: pa.RecordBatch | None = None
+    heard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class SideState:
@@ -135,6 +141,8 @@ class SideState:
         self.unpurged = SegmentList(store, self.key)
         self.unpurged_promises = 0
         self.newest: dict[int, int] = {}
+        self.silence = Silence(spec.idle)
+        self._reached = NEVER
 
     def lists(self) -> dict[str, SegmentList]:
         lists = {
@@ -170,14 +178,34 @@ class SideState:
 
     @property
     def progress(self) -> int:
-        """No row older than this (microseconds) will come; `NEVER` while a partition has shown none."""
-        if len(self.newest) < self.spec.partitions:
-            return NEVER
-        return min(self.newest.values()) - self.spec.lateness
+        """No row older than this (microseconds) will be joined; `NEVER` while a partition that is not idle
+        has shown none. An idle partition that comes back does not take back the progress made without it."""
+        return max(self._reached, self._common())
 
-    def advance(self, newest: Mapping[int, int]) -> None:
-        for partition, time in newest.items():
+    def _common(self) -> int:
+        known = {*range(self.spec.partitions), *self.newest}
+        waited_for = [partition for partition in known if not self.silence.is_idle(partition)]
+        if not all(partition in self.newest for partition in waited_for):
+            return NEVER
+        return min((self.newest[partition] for partition in waited_for), default=NEVER) - self.spec.lateness
+
+    def advance(self, given: SideInput) -> None:
+        for partition, time in given.newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
+        self.silence.hear(given.heard)
+        if self.spec.idle is not None:
+            self._reached = self.progress
+
+    def snapshot_progress(self) -> dict[str, Any]:
+        """What `restore_progress` needs beside `newest`."""
+        return {"silence": self.silence.snapshot(), "reached": self._reached}
+
+    def restore_progress(self, snapshot: Mapping[str, Any] | None) -> None:
+        """Without a snapshot, as from an earlier version, nothing was idle so far."""
+        if snapshot is None:
+            return
+        self.silence.restore(snapshot["silence"])
+        self._reached = snapshot["reached"]
 
     def promise(self, given: SideInput) -> list[Punctuation]:
         """Remember what a batch promises of the key beyond naming it; returns that."""

@@ -123,6 +123,7 @@ class StreamJoin:
                 side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
                 side.said.restore(notes.get(f"{side.spec.name}.promises", {}))
                 side.restore_order(notes.get(f"{side.spec.name}.order", {}))
+                side.restore_progress(notes.get(f"{side.spec.name}.progress"))
                 side.unpurged_promises = notes.get(f"{side.spec.name}.unpurged_promises", 0)
                 side.restore_promised(notes.get(f"{side.spec.name}.promised"))
 
@@ -136,7 +137,9 @@ class StreamJoin:
         unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
         numbered = {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
         promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
-        return manifest.save(self._lists(), newest | promises | orders | unpurged | numbered | promised)
+        progress = {f"{side.spec.name}.progress": side.snapshot_progress() for side in self._sides}
+        notes = newest | promises | orders | unpurged | numbered | promised | progress
+        return manifest.save(self._lists(), notes)
 
     @property
     def deferral(self) -> Deferral:
@@ -145,11 +148,6 @@ class StreamJoin:
     @property
     def output(self) -> BatchOutput:
         return self._output
-
-    def waits_for(self, side: SideState) -> str:
-        """What the punctuations of a side wait for that are pending: a `window` or a `closing`."""
-        opposite = self.right if side is self.left else self.left
-        return "closing" if opposite.preserved or side.spec.window is None else "window"
 
     def final(self, keys: Keys) -> Bools:
         """Which keys are announced: no further result can have them. To be asked between two batches."""
@@ -184,8 +182,8 @@ class StreamJoin:
         )
         pause = arrived[0] is None and arrived[1] is None
         yield from self._take_in(news, pause=pause)
-        self.left.advance(left.newest)
-        self.right.advance(right.newest)
+        self.left.advance(left)
+        self.right.advance(right)
         horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
         self._patterns.begin(left.patterns, right.patterns)
         self._patterns.release(CLOSED)

@@ -23,10 +23,15 @@ COORDINATES = ("kafka_partition", "kafka_offset")
 
 
 class EventTime(Model):
-    """Which column carries event time, and how far behind the newest row of its partition a row may be."""
+    """Which column carries event time, and how far behind the newest row of its partition a row may be.
+
+    A partition without records for longer than `idle`, while others of its topic have some, does not hold
+    progress back.
+    """
 
     column: Name
     lateness: Duration = timedelta(0)
+    idle: Duration | None = None
 
 
 class Stream(Model):

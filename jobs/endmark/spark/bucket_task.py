@@ -17,7 +17,7 @@ from endmark.punctuation.punctuation import Origin
 from endmark.spark import channels
 from endmark.spark.announced import announced
 from endmark.spark.made import require_same
-from endmark.spark.progress import progress_samples
+from endmark.spark.progress import progress_samples, waits_for
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
@@ -172,6 +172,9 @@ class BucketTask:
         for blob in arrived.get(channels.stream_channel(channels.PROGRESS, stream.name), []):
             for partition, time in json.loads(blob).items():
                 newest[int(partition)] = max(time, newest.get(int(partition), time))
+        heard: dict[int, tuple[int, int]] = {}
+        for blob in arrived.get(channels.stream_channel(channels.HEARD, stream.name), []):
+            heard |= {int(partition): tuple(times) for partition, times in json.loads(blob).items()}
         return SideInput(
             rows=merge_sorted(rows, stream.side.key) if rows else None,
             bystanders=batch(channels.BYSTANDERS),
@@ -180,6 +183,7 @@ class BucketTask:
             patterns=patterns,
             newest=newest,
             marks=batch(channels.MARKS),
+            heard=heard,
         )
 
     def _progress(self) -> Samples:
@@ -196,7 +200,8 @@ class BucketTask:
         for violation in output.violations:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows
-        for side in (self._join.left, self._join.right):
+        left, right = self._join.left, self._join.right
+        for side, opposite in ((left, right), (right, left)):
             labels = {"operator": "join", "stream": side.spec.name}
             samples.update(_state_samples(side.rows, labels))
             spilled = [one for one in side.rows.segments if one.joined_to is not None]
@@ -208,7 +213,7 @@ class BucketTask:
             samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
             samples[sample("promised_keys", stream=side.spec.name)] += side.named.promised.rows
             samples[
-                sample("pending_punctuations", stream=side.spec.name, waits_for=self._join.waits_for(side))
+                sample("pending_punctuations", stream=side.spec.name, waits_for=waits_for(side, opposite))
             ] += side.pending.rows
         if self._groups is not None:
             samples.update(_state_samples(self._groups.groups, {"operator": "aggregate", "stream": "groups"}))

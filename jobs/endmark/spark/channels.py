@@ -29,6 +29,7 @@ PROMISES = "promises"  # any others
 MARKS = "marks"  # how far an ordered stream has come
 PROGRESS = "progress"
 READ = "read"  # how many records a task has read; of no stream
+HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions can be idle
 # Channels to the sink.
 RESULTS = "results"
 GROUPS = "groups"

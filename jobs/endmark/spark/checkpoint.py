@@ -58,6 +58,8 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
         for field, usual in (("punctuation_scope", "partition"), ("ordered", {}), ("unique", None)):
             if stream[field] == usual:
                 del stream[field]
+        if stream["event_time"]["idle"] is None:
+            del stream["event_time"]["idle"]
     if spec["tables"]["punctuations"] == "punctuations":
         del spec["tables"]["punctuations"]
     settings: dict[str, Any] = {"buckets": buckets}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Ingest:
-    """For `mapInArrow` over Kafka's columns topic, partition, offset and value."""
+    """For `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value."""
 
     def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, directory: PageDirectory) -> None:
         self._by_topic = {stream.topic: stream for stream in streams.values()}
@@ -64,6 +64,7 @@ class _Task:
         self._parsers: dict[str, JsonParser] = {}
         self._newest: dict[tuple[str, int], int] = {}
         self._marks: dict[tuple[str, int], Mark] = {}
+        self._heard: dict[tuple[str, int], tuple[int, int]] = {}
         self._until: dict[str, dict[str, int]] = {}
         self._counts: Counter[str] = Counter()
         self.packer = Packer()
@@ -81,6 +82,8 @@ class _Task:
 
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
         offsets = int64(batch.column("offset"))
+        if stream.side.idle is not None:
+            self._hear(stream, partition, int64(batch.column("timestamp")))
         with self.profile.phase("parse"):
             parsed = self._parser(stream).parse(batch.column("value"))
         self._until.setdefault(stream.topic, {})[str(partition)] = int(offsets[-1]) + 1
@@ -93,6 +96,11 @@ class _Task:
         self._pack_closed(stream, partition, parsed.closed, offsets[parsed.closed_at])
         self._pack_promises(stream, partition, parsed, offsets)
         self._pack_dead_letters(stream, partition, parsed, offsets)
+
+    def _hear(self, stream: StreamPlan, partition: int, times: np.ndarray) -> None:
+        heard = self._heard.get((stream.name, partition), ())
+        both = np.array([*heard, times.min(), times.max()])
+        self._heard[stream.name, partition] = int(both.min()), int(both.max())
 
     def _parser(self, stream: StreamPlan) -> JsonParser:
         if stream.name not in self._parsers:
@@ -214,6 +222,9 @@ class _Task:
             self._pack_marks(self._by_topic[topic], reached)
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
+        for (name, partition), heard in self._heard.items():
+            for label in self._buckets.labels:
+                self.packer.add_json(label, stream_channel(channels.HEARD, name), {str(partition): heard})
         if self._until:
             records = sum(count for name, count in self._counts.items() if name.startswith("records_total"))
             for label in self._buckets.labels:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
-
 from endmark.joins.lookup_join import LookupJoin
 from endmark.relation.sql import SqlRelation
 from endmark.spark import channels
@@ -99,7 +97,7 @@ def build(
 
 
 def kafka_records(spark: SparkSession, source: Source) -> DataFrame:
-    """The records of all topics, as they come: topic, partition, offset and value."""
+    """The records of all topics, as they come: topic, partition, offset, timestamp and value."""
     options = {
         "kafka.bootstrap.servers": source.bootstrap,
         "subscribe": ",".join(source.partitions),
@@ -117,5 +115,5 @@ def kafka_records(spark: SparkSession, source: Source) -> DataFrame:
         spark.readStream.format("kafka")
         .options(**options)
         .load()
-        .select("topic", F.col("partition"), F.col("offset"), F.col("value"))
+        .select("topic", "partition", "offset", "timestamp", "value")
     )

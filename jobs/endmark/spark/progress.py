@@ -19,7 +19,9 @@ def progress_samples(side: SideState) -> Samples:
     newest = max(side.newest.values(), default=NEVER)
     for partition in range(side.spec.partitions):
         labels = {"stream": stream, "partition": str(partition)}
-        if partition in side.newest:
+        if side.silence.is_idle(partition):
+            samples[sample("idle_partitions", **labels)] = 1
+        elif partition in side.newest:
             behind = (newest - side.newest[partition]) / _SECOND
             samples[sample("partition_behind_seconds", **labels)] = behind
         else:
@@ -28,3 +30,8 @@ def progress_samples(side: SideState) -> Samples:
         samples[sample("progress_event_time_seconds", stream=stream)] = side.progress / _SECOND
         samples[sample("progress_behind_seconds", stream=stream)] = (newest - side.progress) / _SECOND
     return samples
+
+
+def waits_for(side: SideState, opposite: SideState) -> str:
+    """What the punctuations of a side wait for that are pending: a `window` or a `closing`."""
+    return "closing" if opposite.preserved or side.spec.window is None else "window"

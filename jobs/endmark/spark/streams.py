@@ -75,6 +75,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             keyed=stream.punctuation_scope == "partition",
             ordered=next(iter(stream.ordered.values()), None),
             unique=bool(stream.unique),
+            idle=microseconds(stream.event_time.idle),
         )
         looked_up = name == pipeline.lookup.stream
         plans[name] = StreamPlan(

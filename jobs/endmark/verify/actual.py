@@ -32,9 +32,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     `actual_punctuations`.
 
     A table that does not exist has no rows. Returns, per table, what is wrong with its columns, or None; a
-    table with other columns than it should have is not read. Where an earlier version has written violations,
-    which could not say what they broke, what is not said is taken from `expected_violations`. There are no
-    groups without an aggregate.
+    table with other columns than it should have is not read. There are no groups without an aggregate.
     """
     groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
     schemas = {
@@ -45,12 +43,16 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
         "punctuations": PUNCTUATIONS,
     }
     paths = {table: warehouse / path for table, path in pipeline.tables.model_dump().items()}
-    problems = {
+    return {
         table: _load(session, f"actual_{table}", paths[table], columns) for table, columns in schemas.items()
     }
-    if _was_extended(paths["violations"]):
+
+
+def fill_promises(session: Session, pipeline: Pipeline, warehouse: Path) -> None:
+    """Where an earlier version has written violations, which could not say what they broke, take what is not
+    said from `expected_violations`."""
+    if _was_extended(warehouse / pipeline.tables.violations):
         session.run(_FILL)
-    return problems
 
 
 def _was_extended(path: Path) -> bool:

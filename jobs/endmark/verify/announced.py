@@ -3,19 +3,21 @@
 Exact are the patterns: each is announced once, as it was written, when every partition of its stream has
 promised it and no live row of the stream matches it. Of the final keys, those must be there that a
 punctuation names and no pattern closes; a key that a pattern closes too may be announced by itself, which
-depends on how the two streams were interleaved. Texts are compared as DuckDB writes JSON.
+depends on how the two streams were interleaved. Where progress is known between two bounds alone, so is what
+is final or live. Texts are compared as DuckDB writes JSON.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType, JoinType, Kind
 from endmark.verify.broken import bound_of
 from endmark.verify.closed import wider_columns, within
+from endmark.verify.idle import is_uncertain
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
 from endmark.verify.spans import Span, spans_of, written
@@ -27,7 +29,7 @@ Promise = dict[str, tuple[Span, ...]]
 _LIVE = """
 CREATE TABLE $live AS SELECT r.* FROM $side r
 WHERE NOT EXISTS (FROM $other_closed p WHERE $promised) AND NOT $spent
-    AND NOT coalesce(epoch_us(r.$time) + ? < (SELECT reached FROM progress WHERE stream = ?), false)
+    AND NOT coalesce(epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?), false)
 """
 
 _MATCHED = """
@@ -53,6 +55,11 @@ SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
 ) k
 """
 
+_UNCERTAIN_KEYS = """
+INSERT INTO uncertain_punctuations
+SELECT to_json($written)::VARCHAR FROM (FROM possibly_final EXCEPT FROM final) k
+"""
+
 # A key and a pattern may have one text.
 _EXPECTED = """
 CREATE TABLE expected_punctuations AS
@@ -69,12 +76,14 @@ SET punctuation = CASE WHEN json_valid(punctuation) THEN json(punctuation)::VARC
 
 
 def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
-    """From the tables of `expect` and `actual_punctuations`, make `expected_punctuations`."""
+    """From the tables of `expect` and `actual_punctuations`, make `expected_punctuations` and, as for
+    results, `uncertain_punctuations`."""
     session.run(_PLAIN)
     kinds = {column: pipeline.streams[pipeline.join.left].columns[column] for column in pipeline.join.on}
     session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
     session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
-    session.run("CREATE TABLE announced_patterns (punctuation VARCHAR)")
+    for table in ("announced_patterns", "uncertain_punctuations"):
+        session.run("CREATE TABLE $table (punctuation VARCHAR)", table=table)
     if pipeline.join.preset not in _NEVER:
         _add_keys(session, pipeline, kinds)
         if pipeline.join.preset not in _BY_BOTH_ALONE:
@@ -104,7 +113,9 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
         }
         members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
         left, right = (name(f"named_{side}") for side in pipeline.sides)
-        session.run(_KEYS, key=key, written=f"{{{members}}}", left_named=left, right_named=right)
+        written_key = f"{{{members}}}"
+        session.run(_KEYS, key=key, written=written_key, left_named=left, right_named=right)
+        session.run(_UNCERTAIN_KEYS, written=written_key)
 
 
 def _scalar(value: str, kind: ColumnType) -> str:
@@ -142,18 +153,26 @@ def _add_patterns(session: Session, pipeline: Pipeline, side: Side) -> None:
     partitions = session.run("SELECT count(*) AS n FROM ranges WHERE topic = ?", [declared.topic])[0]["n"]
     if len(promised) < partitions:
         return
-    matched = [kept[place] for place in _matched(session, pipeline, side, kinds)]
-    for promise in news:
-        if promise not in matched and all(_includes(others, promise) for others in promised.values()):
-            for found in _texts(pipeline, side, promise, kinds):
-                session.run("INSERT INTO announced_patterns VALUES (json(?)::VARCHAR)", [found])
+    complete = [one for one in news if all(_includes(others, one) for others in promised.values())]
+    waiting = [kept[place] for place in _matched(session, pipeline, side, kinds, "lowest")]
+    if is_uncertain(pipeline):
+        bound = [kept[place] for place in _matched(session, pipeline, side, kinds, "highest")]
+        perhaps = [one for one in complete if one in waiting and one not in bound]
+        _announce(session, _texts(pipeline, side, perhaps, kinds), "uncertain_punctuations")
+    over = [one for one in complete if one not in waiting]
+    _announce(session, _texts(pipeline, side, over, kinds), "announced_patterns")
+
+
+def _announce(session: Session, written: Iterable[str], table: str) -> None:
+    for each in written:
+        session.run("INSERT INTO $table VALUES (json(?)::VARCHAR)", [each], table=table)
 
 
 def _matched(
-    session: Session, pipeline: Pipeline, side: Side, kinds: Mapping[str, ColumnType]
+    session: Session, pipeline: Pipeline, side: Side, kinds: Mapping[str, ColumnType], reached: str
 ) -> list[tuple[int, int]]:
-    """Where the promises stand that live rows match."""
-    live, stream = name(f"live_{side.stream}"), side.stream
+    """Where the promises stand that live rows match, if the other stream's progress is that bound of it."""
+    live, stream = name(f"live_{side.stream}_{reached}"), side.stream
     semi = pipeline.join.type is JoinType.SEMI and stream == pipeline.join.left
     known = stream_names(pipeline, stream)
     spent = fill(
@@ -164,6 +183,7 @@ def _matched(
         _LIVE,
         [microseconds(side.window), side.other],
         live=live,
+        reached=reached,
         other_closed=name(f"closed_{side.other}"),
         spent=spent if semi else "false",
         **known,
@@ -198,16 +218,17 @@ def _covers(spans: Sequence[Span], others: Sequence[Span]) -> bool:
     return all(any(known[0] <= low and high <= known[1] for known in joined) for low, high in others)
 
 
-def _texts(pipeline: Pipeline, side: Side, promise: Promise, kinds: Mapping[str, ColumnType]) -> list[str]:
+def _texts(
+    pipeline: Pipeline, side: Side, promises: Sequence[Promise], kinds: Mapping[str, ColumnType]
+) -> Iterator[str]:
     key, shown = pipeline.join.on, _shown(pipeline)
-    patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
-    patterns = patterns or {key[0]: {"between": {}}}
-    spoken = [side.stream]
     itself = set(key) <= set(pipeline.streams[side.other].punctuated_on)
-    if patterns.keys() <= set(key) and not (side.other_preserved or itself):
-        spoken.append(side.other)
-    return [
-        json.dumps({f"{stream}_{column}": pattern for column, pattern in patterns.items()})
-        for stream in spoken
-        if stream in shown
-    ]
+    for promise in promises:
+        patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
+        patterns = patterns or {key[0]: {"between": {}}}
+        spoken = [side.stream]
+        if patterns.keys() <= set(key) and not (side.other_preserved or itself):
+            spoken.append(side.other)
+        for stream in spoken:
+            if stream in shown:
+                yield json.dumps({f"{stream}_{column}": pattern for column, pattern in patterns.items()})

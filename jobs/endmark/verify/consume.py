@@ -15,7 +15,13 @@ from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from endmark.errors import ConfigError, MissingPartError
 
 SCHEMA = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())]
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),  # Unix milliseconds
+    ]
 )
 CONNECT_SECONDS = 5
 STALL_SECONDS = 60
@@ -157,6 +163,7 @@ def _batch(pair: Any, records: list[Any], end: int) -> pa.RecordBatch:
             pa.repeat(pa.scalar(pair.partition, pa.int32()), len(records)),
             pa.array([record.offset for record in records], pa.int64()),
             pa.array([record.value for record in records], pa.binary()),
+            pa.array([record.timestamp for record in records], pa.int64()),
         ],
         schema=SCHEMA,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from endmark.pipeline import Aggregate, Measure, Pipeline
 from endmark.verify.broken import name_promises
 from endmark.verify.closed import close_keys, wider_columns, within
+from endmark.verify.idle import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
@@ -17,16 +18,17 @@ _JUDGED = """
 CREATE TABLE $judged AS
 SELECT * REPLACE (CASE WHEN "#came" < $offset THEN "#came" ELSE "#since" END AS "#since"),
     coalesce("#ruled",
-        CASE WHEN "#came" < $offset THEN 'repeated' WHEN "#since" IS NOT NULL THEN 'closed' END
+        CASE WHEN "#came" < $offset THEN 'repeated' WHEN "#since" IS NOT NULL THEN 'closed'
+            WHEN "#overtaken" THEN 'idle' END
     ) AS violation
 FROM (
-SELECT *, min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL)
+SELECT *, min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")
     OVER (PARTITION BY $partition, $own_key) AS "#came"
 FROM (
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
         WHEN r."#reached" $beyond r.$ordered THEN 'unordered'
-        WHEN m.matched OR w.matched THEN 'closed' END AS "#ruled",
+        WHEN m.matched OR w.matched THEN 'closed' END AS "#ruled", $overtaken AS "#overtaken",
     CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched"
 FROM (
     SELECT *, max($time) OVER before AS newest, $reached AS "#reached" FROM $rows
@@ -59,39 +61,33 @@ _SIDE = """
 CREATE TABLE $side AS SELECT $columns FROM $judged $lookup WHERE violation IS NULL
 """
 
-_PROGRESS = """
-INSERT INTO progress
-SELECT ?, CASE WHEN count(newest) = count(*) THEN min(newest) - ? END
-FROM ranges LEFT JOIN (
-    SELECT $partition AS part, max(epoch_us($time)) AS newest FROM $rows GROUP BY part
-) ON part = ranges."partition"
-WHERE ranges.topic = ?
-"""
-
 # A group that may still get results is not final: a row to come that can have no partner is a result
 # itself, if its side is preserved. Keys without results are final too, but have no row.
 # Where progress or the window is NULL (a silent partition, a window without end), the comparison is not true.
 # A row at exactly progress may still come, so the window is left only beyond its bound.
 _FINAL = """
-INSERT INTO final
+INSERT INTO $final
 SELECT $key FROM (SELECT DISTINCT $key FROM $closed)
 LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_closed) USING ($key)
 LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
-WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT reached FROM progress WHERE stream = ?))
+WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT $reached FROM progress WHERE stream = ?))
 """
 
 # Presets by which a group is final only when both streams have closed it.
 _BY_BOTH_ALONE = ("pjoin", "mjoin")
 
 _GROUPS = """
-CREATE TABLE expected_groups AS
-SELECT $by, $measures FROM (SELECT *, $found_key FROM expected_results) SEMI JOIN final USING ($key)
+CREATE TABLE $groups AS
+SELECT $by, $measures FROM (SELECT *, $found_key FROM ($results)) SEMI JOIN $final USING ($key)
 GROUP BY $key
 """
 
 
 def expect(session: Session, pipeline: Pipeline) -> None:
     """From the tables of `classify` and `load_relation`, make `expected_<table>` for every table.
+
+    Where partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may be there as
+    well or not, which hangs on how far the job had read each partition when.
 
     Also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, those that
     enter the join.
@@ -104,16 +100,19 @@ def expect(session: Session, pipeline: Pipeline) -> None:
         "reason VARCHAR, event_time TIMESTAMPTZ, promise VARCHAR, promise_partition INTEGER, "
         "promise_offset BIGINT)"
     )
-    session.run("CREATE TABLE progress (stream VARCHAR, reached BIGINT)")
+    session.run("CREATE TABLE progress (stream VARCHAR, lowest BIGINT, highest BIGINT)")
     keys = pipeline.streams[pipeline.join.left].columns
-    session.create("final", {key_column(column): keys[column] for column in pipeline.join.on})
+    for final in ("final", "possibly_final"):
+        session.create(final, {key_column(column): keys[column] for column in pipeline.join.on})
     for stream in pipeline.sides:
         _judge(session, pipeline, stream)
         _keep_processed(session, pipeline, stream)
         close_keys(session, pipeline, stream)
     join(session, pipeline)
     for side in both_sides(pipeline):
-        _close(session, pipeline, side)
+        _close(session, pipeline, side, "final", "lowest")
+        if is_uncertain(pipeline):
+            _close(session, pipeline, side, "possibly_final", "highest")
     if pipeline.aggregate is not None:
         _group(session, pipeline, pipeline.aggregate)
 
@@ -126,6 +125,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         return within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
 
     wider = wider_columns(declared, pipeline.join.on)
+    measure_progress(session, pipeline, stream)
     session.run(
         _JUDGED,
         [lateness],
@@ -133,12 +133,12 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         within_wider=among(wider),
         unique=str(bool(declared.unique)),
         own_key=names([f"{stream}_{column}" for column in pipeline.join.on]),
+        overtaken=possibly_idle(pipeline, stream),
         **ordering(pipeline, stream),
         **known,
     )
     name_promises(session, pipeline, stream)
     session.run(_VIOLATIONS, [declared.topic], broken=name(f"broken_{stream}"), **known)
-    session.run(_PROGRESS, [stream, lateness, declared.topic], **known)
 
 
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -150,7 +150,7 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     session.run(_SIDE, columns=columns, lookup=lookup, **known)
 
 
-def _close(session: Session, pipeline: Pipeline, side: Side) -> None:
+def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached: str) -> None:
     session.run(
         _FINAL,
         [
@@ -158,6 +158,8 @@ def _close(session: Session, pipeline: Pipeline, side: Side) -> None:
             microseconds(side.window),
             side.other,
         ],
+        final=final,
+        reached=reached,
         other_closed=name(f"closed_{side.other}"),
         **stream_names(pipeline, side.stream),
     )
@@ -172,12 +174,20 @@ def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
     for column in pipeline.join.on:
         both = names([found for stream in pipeline.sides if (found := f"{stream}_{column}") in shown])
         found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
+    fragments = {
+        "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in aggregate.by),
+        "measures": ", ".join(measures),
+        "found_key": ", ".join(found_key),
+        "key": names([key_column(column) for column in pipeline.join.on]),
+    }
+    certain = "FROM expected_results"
+    session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)
     session.run(
         _GROUPS,
-        by=", ".join(f"{name(key_column(column))} AS {name(column)}" for column in aggregate.by),
-        measures=", ".join(measures),
-        found_key=", ".join(found_key),
-        key=names([key_column(column) for column in pipeline.join.on]),
+        groups="uncertain_groups",
+        results=f"{certain} UNION ALL BY NAME FROM uncertain_results",
+        final="(FROM possibly_final EXCEPT FROM final)",
+        **fragments,
     )
 
 

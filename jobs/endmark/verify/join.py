@@ -7,6 +7,7 @@ import duckdb
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from endmark.verify.idle import is_uncertain
 from endmark.verify.session import Session, name, names
 from endmark.verify.sides import Side, both_sides, microseconds, stream_names
 
@@ -21,23 +22,26 @@ SELECT $columns FROM $left l $join $right r ON $same_key
 
 # The same bound as of a group: a row at exactly progress may still be a partner.
 _ALONE = """
-INSERT INTO expected_results BY NAME
+INSERT INTO $results BY NAME
 SELECT r.* FROM (FROM $side ANTI JOIN expected_results USING ($partition, $offset)) r
 WHERE EXISTS (FROM $other_closed p WHERE $promised)
-    OR epoch_us(r.$time) + ? < (SELECT reached FROM progress WHERE stream = ?)
+    OR epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?)
 """
 
 
 def join(session: Session, pipeline: Pipeline) -> None:
-    """From `side_<stream>`, `closed_<stream>` and `progress`, make `expected_results`.
+    """Make `expected_results` and `uncertain_results` from `side_<stream>`, `closed_<stream>`, `progress`.
 
     Raises:
         ConfigError: `join.where` is no condition that can be asked of these pairs.
     """
     _match(session, pipeline)
+    session.run("CREATE TABLE uncertain_results AS FROM expected_results LIMIT 0")
     for side in both_sides(pipeline):
         if side.preserved:
-            _add_rows_alone(session, pipeline, side)
+            _add_rows_alone(session, pipeline, side, "expected_results", "lowest")
+            if is_uncertain(pipeline):
+                _add_rows_alone(session, pipeline, side, "uncertain_results", "highest")
 
 
 def _match(session: Session, pipeline: Pipeline) -> None:
@@ -73,10 +77,12 @@ def _where(condition: str | None) -> str:
     return f"{condition}\n"  # the line may end in a comment
 
 
-def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side) -> None:
+def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side, results: str, reached: str) -> None:
     session.run(
         _ALONE,
         [microseconds(side.window), side.other],
+        results=results,
+        reached=reached,
         other_closed=name(f"closed_{side.other}"),
         **stream_names(pipeline, side.stream),
     )

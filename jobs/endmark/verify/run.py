@@ -9,12 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
-from endmark.verify.actual import load_tables
+from endmark.verify.actual import fill_promises, load_tables
 from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
 from endmark.verify.expect import expect
+from endmark.verify.idle import note_idle_violations
 from endmark.verify.relation import load_relation
 from endmark.verify.report import VerifyReport
 from endmark.verify.session import Session
@@ -46,8 +47,10 @@ def verify_records(
         load_records(session, ranges, batches)
         classify(session, pipeline)
         load_relation(session, pipeline)
-        expect(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
+        note_idle_violations(session)
+        expect(session, pipeline)
+        fill_promises(session, pipeline, warehouse)
         expect_punctuations(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,
@@ -63,6 +66,9 @@ def load_records(session: Session, ranges: Sequence[Range], batches: Iterable[pa
     session.run('CREATE TABLE ranges (topic VARCHAR, "partition" INTEGER)')
     for each in ranges:
         session.run("INSERT INTO ranges VALUES (?, ?)", [each.topic, each.partition])
-    session.run('CREATE TABLE records (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, value BLOB)')
+    session.run(
+        'CREATE TABLE records (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, value BLOB, '
+        '"timestamp" BIGINT)'
+    )
     for batch in batches:
         session.run_on(batch, "INSERT INTO records SELECT * FROM arriving")

@@ -1,0 +1,104 @@
+"""Partitions that fall silent: how far progress came without them, and which rows it may have overtaken.
+
+How far the job had read each partition when it found one idle is its own affair. So of a stream with
+`event_time.idle` a violation of reason `idle` is taken as given where it is possible, and progress has two
+bounds.
+"""
+
+from __future__ import annotations
+
+from endmark.pipeline import Pipeline
+from endmark.verify.session import Session, fill, name
+from endmark.verify.sides import microseconds, stream_names
+
+_MILLISECOND = 1000  # in microseconds; Kafka's timestamps are in milliseconds
+
+_NOTED = """
+CREATE TABLE idle_violations AS
+SELECT topic, "partition", "offset" FROM actual_violations WHERE reason = 'idle'
+"""
+
+# A partition that was never read counts as silent since the topic's first record.
+_PARTITIONS = """
+CREATE TABLE $partitions AS
+SELECT ranges."partition" AS part, newest, coalesce(heard, min(first) OVER ()) AS heard,
+    min(first) OVER () AS begun, max(heard) OVER () AS ended
+FROM ranges LEFT JOIN (
+    SELECT $partition AS part, max(epoch_us($time)) AS newest FROM $rows GROUP BY part
+) r ON r.part = ranges."partition" LEFT JOIN (
+    SELECT "partition" AS part, min("timestamp") AS first, max("timestamp") AS heard
+    FROM records WHERE topic = ? GROUP BY part
+) h ON h.part = ranges."partition"
+WHERE ranges.topic = ?
+"""
+
+# At the end of what was read the job knew of all these timestamps; what it knew before may have brought it
+# further, but never beyond the newest row.
+_PROGRESS = """
+INSERT INTO progress
+SELECT ?, lowest - $lateness, CASE WHEN could_idle THEN newest ELSE lowest END - $lateness
+FROM (
+    SELECT CASE WHEN bool_and(newest IS NOT NULL OR idle) THEN min(newest) FILTER (NOT idle) END AS lowest,
+        max(newest) AS newest, bool_or((ended - begun) * $millisecond > $idle) AS could_idle
+    FROM (SELECT *, coalesce((ended - heard) * $millisecond > $idle, false) AS idle FROM $partitions)
+)
+"""
+
+# Somebody else's record came so late that a partition could be idle, and somebody else's row so new that
+# progress could overtake this one.
+_POSSIBLE = """
+EXISTS (FROM idle_violations g WHERE g.topic = $topic
+    AND g."partition" = r.$partition AND g."offset" = r.$offset)
+AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND (e.heard - e.begun) * $millisecond > $idle)
+AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND e.newest - $lateness > epoch_us(r.$time))
+"""
+
+
+def note_idle_violations(session: Session) -> None:
+    """From `actual_violations`, make `idle_violations`: coordinates of those that `expect` takes as given."""
+    session.run(_NOTED)
+
+
+def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
+    """From `rows_<stream>`, make `partitions_<stream>` and the stream's row of `progress`.
+
+    That is its name, and in microseconds the least and the most event time that it may have reached; they
+    differ only where partitions can be idle. NULL is for a partition that has shown no row and is not idle.
+    """
+    declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
+    partitions = name(f"partitions_{stream}")
+    session.run(_PARTITIONS, [declared.topic, declared.topic], partitions=partitions, **known)
+    session.run(
+        _PROGRESS,
+        [stream],
+        partitions=partitions,
+        lateness=str(microseconds(declared.event_time.lateness)),
+        idle=_idle(pipeline, stream),
+        millisecond=str(_MILLISECOND),
+    )
+
+
+def possibly_idle(pipeline: Pipeline, stream: str) -> str:
+    """The condition that a row `r` is in the violations table for reason `idle`, and can be there."""
+    declared = pipeline.streams[stream]
+    if declared.event_time.idle is None:
+        return "false"
+    return fill(
+        _POSSIBLE,
+        topic=f"'{declared.topic}'",
+        partitions=name(f"partitions_{stream}"),
+        idle=_idle(pipeline, stream),
+        lateness=str(microseconds(declared.event_time.lateness)),
+        millisecond=str(_MILLISECOND),
+        **{part: stream_names(pipeline, stream)[part] for part in ("partition", "offset", "time")},
+    )
+
+
+def is_uncertain(pipeline: Pipeline) -> bool:
+    """Whether a stream's progress may be more than the least."""
+    return any(stream.event_time.idle is not None for stream in pipeline.streams.values())
+
+
+def _idle(pipeline: Pipeline, stream: str) -> str:
+    idle = microseconds(pipeline.streams[stream].event_time.idle)
+    return "NULL" if idle is None else str(idle)
