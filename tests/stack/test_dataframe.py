@@ -156,14 +156,29 @@ def test_another_join_on_the_same_checkpoint_is_refused(spark: SparkSession, tmp
         ({"on": "score"}, "on: column 'score' is double, which is no key; cast it to string"),
         ({"on": "size"}, "on: column 'size' is int32 on the left, int64 on the right; cast one"),
         ({"where": "left_cost > 1"}, r"join\.where: no column 'left_cost'"),
+        ({"on": []}, "on: it names no column"),
+        (
+            {"on": [("shop", "size")]},
+            r"on: column \('shop', 'size'\) is string on the left, int64 on the right",
+        ),
+        ({"time": ("at", "then")}, "on, time: the right frame has no column then"),
+        ({"lateness": timedelta(-1)}, "lateness: -1 day, 0:00:00 is not between 0 and"),
+        ({"punctuations": "over"}, "punctuations: neither frame has a column 'over'"),
+        ({"punctuations": "score"}, "punctuations: column 'score' is double; cast it to string"),
+        (
+            {"on": "local", "punctuations": "note"},
+            r"on: column 'local' is timestamp\[us\], of which no punctuation",
+        ),
+        ({"punctuations": "Left_Shop"}, "punctuations: the result has a column 'Left_Shop' already"),
     ],
 )
 def test_what_cannot_be_joined_is_said(spark: SparkSession, join: dict[str, Any], complaint: str) -> None:
     """Before a query starts, with the argument that is wrong."""
     columns = "cast(value as string) shop, cast(value as double) score, timestamp at"
     rate = spark.readStream.format("rate").load()
-    left = rate.selectExpr(*columns.split(", "), "cast(value as int) size")
-    right = rate.selectExpr(*columns.split(", "), "value size")
+    local = "cast(timestamp as timestamp_ntz) local"
+    left = rate.selectExpr(*columns.split(", "), "cast(value as int) size", local, "'' Left_Shop")
+    right = rate.selectExpr(*columns.split(", "), "value size", local, "'' note")
     arguments: dict[str, Any] = {"on": "shop", "time": "at", "window": WINDOW, "cache_name": "none"}
 
     with pytest.raises(ConfigError, match=complaint):

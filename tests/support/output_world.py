@@ -51,6 +51,7 @@ class History:
     windows: dict[Side, int | None]
     keyed: dict[Side, bool]  # whether a side declares punctuations on its key
     batches: list[list[Event]]
+    partitions: int = PARTITIONS
 
     def placed(self) -> list[list[tuple[Event, Place]]]:
         """The batches with partition and offset of each event."""
@@ -90,7 +91,7 @@ class World:
 
     def _processed(self, side: Side) -> dict[Place, Event]:
         rows = {}
-        for partition in range(PARTITIONS):
+        for partition in range(self._history.partitions):
             own = self._of(side, partition)
             newest = None
             for event, at in own:
@@ -129,12 +130,12 @@ class World:
             for event in closings
             if event.patterns and event.promise.keys() == {"key"} and key in event.promise["key"]
         }
-        return len(found) == PARTITIONS
+        return len(found) == self._history.partitions
 
     def _over(self, side: Side, other: Side, row: Event) -> bool:
         """Whether no partner can come."""
         window, newest = self._history.windows[side], []
-        for partition in range(PARTITIONS):
+        for partition in range(self._history.partitions):
             times = [event.time for event, _ in self._of(other, partition) if event.time is not None]
             newest.append(max(times, default=None))
         if self._closed(other, row.key):
@@ -178,7 +179,7 @@ class World:
         """What some partition has promised as news, and every one has promised by now."""
         promised: list[list[Promise]] = []
         news: list[Promise] = []
-        for partition in range(PARTITIONS):
+        for partition in range(self._history.partitions):
             promised.append([])
             for event, _ in self._of(side, partition):
                 if event.patterns and not any(not numbers for numbers in event.promise.values()):

@@ -84,7 +84,18 @@ def test_decimals_of_any_scale(scale: int) -> None:
         assert columns.matches(OneOf(frozenset({bound, Decimal(0)})), column).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("arrow", [pa.int32(), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.binary()])
+@pytest.mark.parametrize("arrow", [pa.int8(), pa.int16(), pa.int32()])
+def test_narrow_integers(arrow: pa.DataType) -> None:
+    """Bounds may be beyond what the column holds."""
+    column, ranges = pa.array([-1, 0, 7, None], arrow), Ranges(Domain.LONG)
+    ranges.add(Between(0, 1 << 40))
+
+    assert columns.matches(Between(high=1 << 40), column).tolist() == [True, True, True, False]
+    assert columns.matches(Equals(1 << 40), column).tolist() == [False] * 4
+    assert columns.contains_all(ranges, column).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("arrow", [pa.uint64(), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.binary()])
 def test_other_columns_are_refused(arrow: pa.DataType) -> None:
     """A column of another width or zone would be compared with bounds it cannot hold."""
     with pytest.raises(PunctuationError, match="no pattern speaks of a column of"):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from endmark.formats.spelling import WS
 from endmark.types import Kind
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ def _nested(read_as: Mapping[Path, pa.DataType]) -> list[pa.Field]:
 def _member(table: pa.Table, path: Path) -> pa.ChunkedArray:
     first, *rest = path
     return pc.struct_field(table[first], rest) if rest else table[first]
+
+
+def matching(values: pa.Array, expression: str) -> Bools:
+    """Which texts are as a whole what a regular expression says, but for white space around them."""
+    return mask(pc.match_substring_regex(values, rf"^{WS}{expression}{WS}$"))
 
 
 def mask(booleans: pa.Array) -> Bools:

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.formats.json_promises import read_promise
-from endmark.formats.json_reader import JsonReader, mask
+from endmark.formats.json_reader import JsonReader, mask, matching
 from endmark.formats.rejection import Rejection, explain_punctuation, explain_row, respell
-from endmark.formats.spelling import WS, pattern
+from endmark.formats.spelling import WS, members, naming, pattern
 from endmark.punctuation.domain import PunctuationError
 
 if TYPE_CHECKING:
@@ -75,13 +75,10 @@ class JsonParser:
         self._stream = stream
         self.columns = dict(columns)
         self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
-        self._row = _object([_member(name, pattern(kind)) for name, kind in self.columns.items()])
+        self._row = members({name: pattern(kind) for name, kind in self.columns.items()})
         named = self.punctuated_on if key is None else {name: self.columns[name] for name in key}
         closes = bool(named) and named.keys() <= self.punctuated_on.keys()
-        equals = [
-            _member(name, rf'\{{{WS}"equals"{WS}:{WS}{pattern(kind)}{WS}\}}') for name, kind in named.items()
-        ]
-        self._punctuation = _object([_member(MARK, _object(equals))]) if closes else None
+        self._punctuation = members({MARK: naming(named)}) if closes else None
         self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns})
         self._closed = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
@@ -118,10 +115,10 @@ class JsonParser:
         return values, is_row, is_punctuation
 
     def _match(self, values: pa.Array) -> tuple[Bools, Bools]:
-        is_row = _matches(values, self._row)
+        is_row = matching(values, self._row)
         if self._punctuation is None:
             return is_row, np.zeros(len(values), bool)
-        return is_row, _matches(values, self._punctuation)
+        return is_row, matching(values, self._punctuation)
 
     def _sort_out(
         self, values: pa.Array, plain: pa.Array, rejected: Ints
@@ -140,17 +137,3 @@ class JsonParser:
                 reason, error = explain_punctuation(str(why), value, self.punctuated_on)
                 rejections.append(Rejection(at, reason, error, value))
         return promises, rejections
-
-
-def _member(name: str, value: str) -> str:
-    return rf'"{re.escape(name)}"{WS}:{WS}{value}'
-
-
-def _object(members: list[str]) -> str:
-    """An object of such members, in any order; that each stands there once is for the reader to see."""
-    member = "|".join(members)
-    return rf"\{{{WS}(?:{member})(?:{WS},{WS}(?:{member}))*{WS}\}}"
-
-
-def _matches(values: pa.Array, expression: str) -> Bools:
-    return mask(pc.match_substring_regex(values, rf"^{WS}{expression}{WS}$"))

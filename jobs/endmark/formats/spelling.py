@@ -6,11 +6,14 @@ they write as a number. A decimal may have fewer digits than its column, never m
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from endmark.types import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from endmark.types import ColumnType
 
 WS = r"[ \t\r\n]*"
@@ -41,6 +44,20 @@ def pattern(kind: ColumnType) -> str:
     whole = kind.precision - kind.scale
     digits = rf"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
     return rf'"-?{digits}(?:\.[0-9]{{1,{kind.scale}}})?"' if kind.scale else rf'"-?{digits}"'
+
+
+def members(values: Mapping[str, str]) -> str:
+    """An expression for objects of members with such names and values, in any order. That each stands there
+    once is for the reader to see."""
+    one = "|".join(rf'"{re.escape(name)}"{WS}:{WS}{value}' for name, value in values.items())
+    return rf"\{{{WS}(?:{one})(?:{WS},{WS}(?:{one}))*{WS}\}}"
+
+
+def naming(columns: Mapping[str, ColumnType]) -> str:
+    """An expression for patterns that name one value of each column."""
+    return members(
+        {name: rf'\{{{WS}"equals"{WS}:{WS}{pattern(kind)}{WS}\}}' for name, kind in columns.items()}
+    )
 
 
 def example(kind: ColumnType) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DOMAINS = {
     pa.bool_(): Domain.BOOLEAN,
-    pa.int64(): Domain.LONG,
+    **dict.fromkeys([pa.int8(), pa.int16(), pa.int32(), pa.int64()], Domain.LONG),
     pa.float64(): Domain.DOUBLE,
     pa.string(): Domain.STRING,
     pa.date32(): Domain.DATE,
@@ -102,11 +102,12 @@ def _positions(column: pa.Array, cuts: list[Cut]) -> tuple[Ints, Ints]:
 
 
 def _ordered(array: pa.Array, domain: Domain) -> pa.Array:
-    """The column as patterns see it: no NaN, no -0.0, decimals of one scale."""
+    """The column as patterns see it: no NaN, no -0.0, integers of one width, decimals of one scale."""
     if domain is Domain.DOUBLE:
         array = pc.if_else(pc.is_nan(array), None, array)
         return pc.add(array, 0.0)
-    return array.cast(_ANY_DECIMAL) if domain is Domain.DECIMAL else array
+    widest = {Domain.LONG: pa.int64(), Domain.DECIMAL: _ANY_DECIMAL}
+    return array.cast(widest[domain]) if domain in widest else array
 
 
 def _ordinals(array: pa.Array, domain: Domain) -> Ints:

@@ -46,8 +46,17 @@ def decode(
     record: bytes, stream: str, domains: Mapping[str, Domain], origin: Origin | None = None
 ) -> Punctuation:
     """The punctuation a record is; `PunctuationError` for any other bytes."""
+    return _decoded(_read(record), stream, domains, origin)
+
+
+def decode_patterns(text: bytes, stream: str, domains: Mapping[str, Domain]) -> Punctuation:
+    """The punctuation whose record has this text behind its mark; `PunctuationError` for any other bytes."""
+    return _decoded({MEMBER: _read(text)}, stream, domains, None)
+
+
+def _decoded(record: Any, stream: str, domains: Mapping[str, Domain], origin: Origin | None) -> Punctuation:
     try:
-        shape = PunctuationShape.model_validate(_read(record))
+        shape = PunctuationShape.model_validate(record)
     except ValidationError as error:
         raise _one_line(error) from None
     return Punctuation.read(stream, shape.patterns, domains, _typed, origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
-from endmark.spark import channels
+from endmark.spark import channels, refused
 from endmark.spark.announced import announced
 from endmark.spark.made import require_same
 from endmark.spark.progress import progress_samples, waits_for
@@ -47,6 +47,7 @@ class BucketPlan:
 
     Args:
         made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
+        in_band: violations leave as text, for a frame that has a column of punctuations.
     """
 
     left: StreamPlan
@@ -57,6 +58,7 @@ class BucketPlan:
     group: GroupPlan | None
     full_batch: int | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
+    in_band: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,9 @@ class BucketTask:
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
             stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
-            if stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
+            if self._plan.in_band:
+                yield channels.REFUSED, codec.encode(refused.violations(stream, violation))
+            elif stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
                 rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
 
@@ -163,8 +167,9 @@ class BucketTask:
             return codec.concat(found) if found else None
 
         patterns = []
-        for blob in arrived.get(channels.stream_channel(channels.PROMISES, stream.name), []):
-            written = json.loads(blob)
+        promises = map(json.loads, arrived.get(channels.stream_channel(channels.PROMISES, stream.name), []))
+        # Those of a frame have one place. A batch that is repeated may bring them in another order.
+        for written in sorted(promises, key=_place_and_text):
             origin = Origin(written["partition"], written["offset"])
             patterns.append(side.promised.read(written["patterns"], origin))
         rows = batches(channels.ROWS)
@@ -219,6 +224,10 @@ class BucketTask:
             samples.update(_state_samples(self._groups.groups, {"operator": "aggregate", "stream": "groups"}))
             samples[sample("groups_closed_total")] += closed_groups
         return dict(samples)
+
+
+def _place_and_text(promise: dict[str, Any]) -> tuple[int, int, str]:
+    return promise["partition"], promise["offset"], json.dumps(promise["patterns"])
 
 
 def _gather(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

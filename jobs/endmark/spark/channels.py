@@ -37,9 +37,10 @@ DEAD_LETTERS = "dead_letters"
 VIOLATIONS = "violations"
 ANNOUNCED = "announced"  # output punctuations
 PATTERNS = "patterns"  # what each bucket says of those that all buckets announce together
+REFUSED = "refused"  # dead letters and violations of frames, as text
 METRICS = "metrics"
 
-TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, METRICS})
+TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, REFUSED, METRICS})
 
 DEAD_LETTER_SCHEMA = pa.schema(
     [

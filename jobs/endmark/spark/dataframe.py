@@ -1,57 +1,48 @@
-"""The stream join on any two streaming DataFrames."""
+"""The stream join on any two streaming DataFrames, with punctuations in a column of theirs."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from endmark.errors import ConfigError
 from endmark.joins.presets import Preset, policy
-from endmark.joins.side import SideSpec
 from endmark.spark import channels
 from endmark.spark.bucket_task import BucketPlan
-from endmark.spark.channels import Buckets, Packer, stream_channel
+from endmark.spark.frame_inputs import FrameInput, frame_inputs
+from endmark.spark.frame_pack import PackFrame, UnpackFrame
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import BucketProcessor
-from endmark.spark.streams import StreamPlan, microseconds
-from endmark.state.keys import KeySpec
-from endmark.state.segment import int64
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import timedelta
+    from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from endmark.joins.residual import Residual
+    from endmark.spark.channels import Buckets
 
 _Name = TypeVar("_Name", bound=StrEnum)
-_ONE_VALUE_ONE_KEY = (
-    pa.types.is_integer,
-    pa.types.is_boolean,
-    pa.types.is_date32,
-    pa.types.is_timestamp,
-    pa.types.is_string,
-    pa.types.is_decimal128,
-)
 
 
 def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     left: DataFrame,
     right: DataFrame,
     *,
-    on: str | list[str],
+    on: str | Sequence[str | tuple[str, str]],
     how: str = "inner",
     where: str | None = None,
-    time: str,
+    time: str | tuple[str, str],
     window: timedelta | None,
+    lateness: timedelta = timedelta(0),
+    punctuations: str | None = None,
     preset: str = "auto",
     purge_every: int = 1,
     memory: int | None = None,
@@ -59,77 +50,119 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
 ) -> DataFrame:
     """Join of two streaming DataFrames on columns of equal type, within a window of event time.
 
-    Each frame counts as one stream in time order: a row older than the newest of an earlier batch is late and
-    not joined. The result has the columns of both sides, prefixed with `left_` and `right_`; a semi join's
-    has those of the left side. Rows without a partner come once their window is over.
+    Each frame counts as one stream in time order, but for `lateness`: later rows are not joined. The result
+    has the columns of both sides, prefixed with `left_` and `right_`; a semi join's has those of the left
+    side. Rows without a partner come once none can come.
+
+    With `punctuations` the frames may have a column of that name, and the result has. A row with text in it
+    is a control row, in which nothing else counts. The text is a punctuation in the frame's own names, such
+    as `{"item_id": {"equals": 42}}`, and stands behind all rows of its batch; in results also a
+    `$dead_letter`, a text that is none, or a `$violation`, a row that was not joined: see docs/frames.md.
 
     Args:
-        on: columns of both frames: integers, booleans, dates, timestamps, strings or decimals. No nulls.
+        on: columns of both frames, or pairs of a left and a right one: integers, booleans, dates, timestamps,
+            strings or decimals. No nulls.
         how: `inner`, `left`, `right`, `full` or `semi`.
         where: an SQL condition over the prefixed columns of both sides that joined rows must also meet.
-        time: timestamp column of both frames. No nulls.
+        time: timestamp column of both frames, or a pair. No nulls.
         window: how long a row of either side stays joinable; `None` is for ever.
-        preset: what frees state, by the name of a paper's join; `auto` does all that the rest allows.
-        purge_every: so many punctuations of a frame make a purge of the other's rows.
+        lateness: how much older than the newest row of an earlier batch a row may be.
+        punctuations: name of a string column of one frame or both.
+        preset, purge_every: what frees state, as in `joins/presets.py`.
         memory: bytes of rows that all buckets keep in memory; rows beyond are spilled.
         cache_name: directory, below the machine's temporary one, for local copies of segments.
 
     Raises:
         ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
     """
-    kind = _one_of(JoinType, how, "how")
-    frames = {"left": left, "right": right}
-    shown = {name: _prefixed(name, frame) for name, frame in frames.items()}
-    schemas = {name: to_arrow_schema(fields, timezone="UTC") for name, fields in shown.items()}
-    columns = (on,) if isinstance(on, str) else tuple(on)
-    _check(schemas, columns, time)
-    spark = left.sparkSession
-    buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
-    plans = {name: _plan(name, schema, columns, time, window) for name, schema in schemas.items()}
-    packed = [
-        frame.mapInArrow(_PackRows(plans[name], buckets).__call__, channels.PACKED_DDL)
-        for name, frame in frames.items()
-    ]
+    inputs = frame_inputs(left, right, on, time, window, lateness, punctuations)
+    buckets = bucket_labels(left.sparkSession, _partitions(left.sparkSession))
+    kind, chosen = _one_of(JoinType, how, "how"), _one_of(Preset, preset, "preset")
     share = None if memory is None else memory // len(buckets)
-    rules = policy(
-        _one_of(Preset, preset, "preset"), windowed=window is not None, purge_every=purge_every, memory=share
+    rules = policy(chosen, windowed=window is not None, purge_every=purge_every, memory=share)
+    said: dict[str, object] = {"how": how, "where": where, "window": window, "preset": preset}
+    made = _made_with(inputs, buckets, said | {"purge_every": purge_every, "lateness": lateness})
+    (one, other), residual = (each.stream for each in inputs), _residual(inputs, where)
+    in_band = punctuations is not None
+    plan = BucketPlan(one, other, kind, residual, rules, None, made_with=made, in_band=in_band)
+    joined = _joined(inputs, buckets, BucketProcessor(plan, cache_name))
+    return _shown(joined, inputs[:1] if kind is JoinType.SEMI else inputs, buckets, punctuations)
+
+
+def _shown(
+    joined: DataFrame, inputs: Sequence[FrameInput], buckets: Buckets, punctuations: str | None
+) -> DataFrame:
+    """The frame of results that show these inputs."""
+    fields = StructType([field for each in inputs for field in each.shown])
+    if punctuations is None:
+        results = joined.where(F.col("channel") == channels.RESULTS).select("blob")
+        return results.mapInArrow(channels.unpack, fields)
+    if punctuations.lower() in (field.name.lower() for field in fields):  # one to Spark
+        raise ConfigError(f"punctuations: the result has a column {punctuations!r} already; name another")
+    fields = fields.add(punctuations, StringType())
+    unpack = UnpackFrame(to_arrow_schema(fields, timezone="UTC"))
+    return _gathered(joined, buckets).mapInArrow(unpack.__call__, fields)
+
+
+def _partitions(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+
+
+def _joined(inputs: tuple[FrameInput, FrameInput], buckets: Buckets, processor: BucketProcessor) -> DataFrame:
+    left, right = (
+        each.frame.mapInArrow(
+            PackFrame(each.stream, buckets, each.punctuations).__call__, channels.PACKED_DDL
+        )
+        for each in inputs
     )
-    said: dict[str, object] = {"how": how, "where": where, "time": time, "window": window, "preset": preset}
-    said["purge_every"] = purge_every
-    made_with = _made_with(schemas, columns, buckets, said)
-    plan = BucketPlan(
-        plans["left"], plans["right"], kind, _residual(schemas, where), rules, None, made_with=made_with
-    )
-    joined = _joined(packed, BucketProcessor(plan, cache_name))
-    results = joined.where(F.col("channel") == channels.RESULTS).select("blob")
-    return results.mapInArrow(channels.unpack, _result_schema(shown, kind))
-
-
-def _result_schema(shown: dict[str, StructType], kind: JoinType) -> StructType:
-    sides = ["left"] if kind is JoinType.SEMI else ["left", "right"]
-    return StructType([field for side in sides for field in shown[side]])
-
-
-def _joined(packed: list[DataFrame], processor: BucketProcessor) -> DataFrame:
-    grouped = packed[0].union(packed[1]).groupBy("bucket")
+    grouped = left.union(right).groupBy("bucket")
     return grouped.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 
+def _gathered(joined: DataFrame, buckets: Buckets) -> DataFrame:
+    """What makes a frame of the join, with all that buckets say of patterns in one task.
+
+    Reading the join twice would run it twice, so results take part in this shuffle, as blobs, and those of
+    each bucket stay together.
+    """
+    labels = F.array(*map(F.lit, buckets.labels))
+    home: Column = F.element_at(labels, F.spark_partition_id() % len(buckets) + 1)
+    together = F.col("channel") == channels.PATTERNS
+    wanted = [channels.RESULTS, channels.ANNOUNCED, channels.PATTERNS, channels.REFUSED]
+    kept = joined.where(F.col("channel").isin(wanted))
+    moved = kept.withColumn("bucket", F.when(together, buckets.labels[0]).otherwise(home))
+    return moved.repartition(len(buckets), "bucket").drop("bucket")
+
+
 def _made_with(
-    schemas: dict[str, pa.Schema], on: tuple[str, ...], buckets: Buckets, said: dict[str, object]
+    inputs: tuple[FrameInput, FrameInput], buckets: Buckets, said: dict[str, object]
 ) -> dict[str, str]:
     """What may not change while there is state, as text."""
-    keys = ", ".join(f"{name} {schemas['left'].field(f'left_{name}').type}" for name in on)
-    made = {"spark.sql.shuffle.partitions": str(len(buckets)), "on": keys}
+    left, right = inputs
+    made = {"spark.sql.shuffle.partitions": str(len(buckets)), "on": _keys(left, right)}
+    made["time"] = _both(left.time, right.time)
+    punctuated = [each.stream.name for each in inputs if each.punctuations is not None]
+    made["punctuations"] = ", ".join(punctuated) or "none"
     made |= {name: str(value) for name, value in said.items()}
-    return made | {f"{side} columns": ", ".join(map(str, schema)) for side, schema in schemas.items()}
+    return made | {f"{each.stream.name} columns": ", ".join(map(str, each.schema)) for each in inputs}
 
 
-def _residual(schemas: dict[str, pa.Schema], where: str | None) -> Residual | None:
+def _keys(left: FrameInput, right: FrameInput) -> str:
+    pairs = zip(left.stream.on, right.stream.on, strict=True)
+    return ", ".join(f"{_both(*pair)} {left.schema.field(f'left_{pair[0]}').type}" for pair in pairs)
+
+
+def _both(left: str, right: str) -> str:
+    return left if left == right else f"{left} = {right}"
+
+
+def _residual(inputs: tuple[FrameInput, FrameInput], where: str | None) -> Residual | None:
     # Tasks import this module, and DuckDB takes them a tenth of a second.
     from endmark.joins.residual import Residual
 
-    pair = pa.schema([field for schema in schemas.values() for field in schema])
+    pair: pa.Schema = inputs[0].schema
+    for field in inputs[1].schema:
+        pair = pair.append(field)
     return None if where is None else Residual.of(where, pair)
 
 
@@ -138,69 +171,3 @@ def _one_of(known: type[_Name], value: str, argument: str) -> _Name:
         return known(value)
     except ValueError as error:
         raise ConfigError(f"{argument}: {value!r} is not one of {', '.join(known)}") from error
-
-
-def _prefixed(name: str, frame: DataFrame) -> StructType:
-    """The frame's columns as results show them; any may be null beside a row without a partner."""
-    fields = StructType()
-    for field in frame.schema:
-        fields = fields.add(f"{name}_{field.name}", field.dataType)
-    return fields
-
-
-def _check(schemas: dict[str, pa.Schema], on: tuple[str, ...], time: str) -> None:
-    for side, schema in schemas.items():
-        missing = [name for name in (*on, time) if f"{side}_{name}" not in schema.names]
-        if missing or not on:
-            raise ConfigError(f"on, time: the {side} frame has no column {', '.join(missing)}; name others")
-    for name in on:
-        left, right = (schema.field(f"{side}_{name}").type for side, schema in schemas.items())
-        if left != right:
-            raise ConfigError(f"on: column {name!r} is {left} on the left, {right} on the right; cast one")
-        if not any(fits(left) for fits in _ONE_VALUE_ONE_KEY):
-            raise ConfigError(f"on: column {name!r} is {left}, which is no key; cast it to string")
-
-
-def _plan(
-    name: str, schema: pa.Schema, on: tuple[str, ...], time: str, window: timedelta | None
-) -> StreamPlan:
-    columns = [f"{name}_{column}" for column in on]
-    side = SideSpec(
-        name=name,
-        key=KeySpec.of(columns, [schema.field(column).type for column in columns]),
-        time=f"{name}_{time}",
-        schema=schema,
-        partition=None,
-        offset=None,
-        window=microseconds(window),
-    )
-    return StreamPlan(name, name, {}, (), on, side, None)
-
-
-class _PackRows:
-    """For `mapInArrow`: packs the rows of one frame for the join."""
-
-    def __init__(self, stream: StreamPlan, buckets: Buckets) -> None:
-        self._stream = stream
-        self._buckets = buckets
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packer = Packer()
-        side = self._stream.side
-        newest = None
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            rows = pa.record_batch(batch.columns, names=side.schema.names)
-            for name in (*side.key.columns, side.time):
-                if rows.column(name).null_count:
-                    raise ConfigError(f"column {name} has nulls, which no row can be joined by; filter them")
-            last = int(np.max(int64(rows.column(side.time))))
-            newest = last if newest is None else max(newest, last)
-            for label, share in self._buckets.by_key(rows, side.key):
-                packer.add(label, stream_channel(channels.ROWS, self._stream.name), share)
-            yield from packer.flush()
-        if newest is not None:
-            for label in self._buckets.labels:
-                packer.add_json(label, stream_channel(channels.PROGRESS, self._stream.name), {"0": newest})
-            yield from packer.flush()

@@ -18,19 +18,15 @@ from endmark.joins.order import Mark, batch_of, marks
 from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
 from endmark.profile import Profile
-from endmark.punctuation.columns import domain_of_type
-from endmark.punctuation.pattern import Equals, OneOf, values_of
-from endmark.punctuation.wire_json import pattern_to_json
 from endmark.spark import channels
 from endmark.spark.channels import Buckets, Packer, stream_channel
+from endmark.spark.pack_promises import PromisePacker
 from endmark.spark.violations import violation_rows
 from endmark.state.segment import int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.punctuation.pattern import Value
-    from endmark.punctuation.punctuation import Punctuation
     from endmark.relation.contract import PageDirectory
     from endmark.spark.streams import StreamPlan
 
@@ -93,7 +89,6 @@ class _Task:
             parsed.promises
         )
         self._pack_rows(stream, partition, parsed, offsets)
-        self._pack_closed(stream, partition, parsed.closed, offsets[parsed.closed_at])
         self._pack_promises(stream, partition, parsed, offsets)
         self._pack_dead_letters(stream, partition, parsed, offsets)
 
@@ -157,37 +152,11 @@ class _Task:
             for label in self._buckets.labels:
                 self.packer.add(label, stream_channel(channels.MARKS, stream.name), batch)
 
-    def _pack_closed(
-        self, stream: StreamPlan, partition: int, closed: pa.RecordBatch, offsets: np.ndarray
-    ) -> None:
-        if closed.num_rows == 0:
-            return
-        key = stream.side.key.shared
-        columns = [
-            *(closed.column(name) for name in stream.on),
-            pa.repeat(pa.scalar(partition, pa.int64()), closed.num_rows),
-            pa.array(offsets),
-        ]
-        closed = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
-        for label, share in self._buckets.by_key(closed, key):
-            self.packer.add(label, stream_channel(channels.PUNCTUATIONS, stream.name), share)
-
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
-        """Keys that are named go to their buckets, patterns to all of them."""
+        packed = PromisePacker(self.packer, self._buckets, stream)
+        packed.named(partition, parsed.closed, offsets[parsed.closed_at])
         for at, promise in parsed.promises:
-            named = named_keys(promise, stream.on)
-            if named:
-                kinds = pa.schema([(name, stream.columns[name].arrow) for name in stream.on])
-                closed = pa.RecordBatch.from_pylist(named, kinds)
-                self._pack_closed(stream, partition, closed, np.repeat(offsets[at], len(named)))
-                continue
-            patterns = {
-                f"{stream.name}_{name}": pattern_to_json(pattern, domain_of_type(stream.columns[name].arrow))
-                for name, pattern in promise.patterns
-            }
-            written = {"partition": partition, "offset": int(offsets[at]), "patterns": patterns}
-            for label in self._buckets.labels:
-                self.packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
+            packed.promise(partition, int(offsets[at]), promise)
 
     def _pack_dead_letters(
         self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
@@ -231,13 +200,3 @@ class _Task:
                 self.packer.add_json(label, channels.READ, {"records": records})
             report = {"samples": self._counts | self.profile.take(), "offsets": self._until}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
-
-
-def named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
-    """The keys that a promise names one by one: a value of each column, or several of the only one."""
-    if not set(promise.names()) <= set(on):
-        return []
-    values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}
-    if len(values) < len(on) or (len(on) > 1 and any(len(several) != 1 for several in values.values())):
-        return []
-    return [dict(zip(values, key, strict=True)) for key in zip(*values.values(), strict=True)]

@@ -50,16 +50,21 @@ def violation_rows(
 def _named(stream: StreamPlan, promise: Punctuation | None) -> dict[str, Any]:
     if promise is None:
         return {}
-    own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
-    patterns = {
-        own[name]: pattern_to_json(pattern, domain_of_type(stream.columns[own[name]].arrow))
-        for name, pattern in promise.patterns
-    }
     partition, offset = promise.origin or (None, None)
     return {
-        "promise": json.dumps(patterns, sort_keys=True),
+        "promise": json.dumps(named_promise(stream, promise), sort_keys=True),
         "promise_partition": partition,
         "promise_offset": None if offset == UNKNOWN else offset,
+    }
+
+
+def named_promise(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
+    """The patterns of a promise on the key, in JSON by the stream's own names."""
+    own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
+    types = stream.side.schema
+    return {
+        own[name]: pattern_to_json(pattern, domain_of_type(types.field(f"{stream.name}_{own[name]}").type))
+        for name, pattern in promise.patterns
     }
 
 

@@ -1,0 +1,106 @@
+"""Punctuations as JSON in a column of text, such as `{"item_id": {"equals": 42}}`.
+
+Those that name a key are many and are read a column at a time, any others one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.formats.json_reader import JsonReader, mask, matching
+from endmark.formats.spelling import example, naming
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.domain import PunctuationError
+from endmark.punctuation.pattern import values_of
+from endmark.punctuation.wire_json import decode_patterns
+from endmark.types import ColumnType, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.search import Bools
+
+
+@dataclass(frozen=True)
+class Punctuated:
+    """What a column of text says.
+
+    Args:
+        closed: keys that are named by one value of each column, in the columns' own types.
+        promises: punctuations of any other shape.
+        rejected: texts that are no punctuation of these columns, each with what is wrong.
+    """
+
+    closed: pa.RecordBatch
+    promises: list[Punctuation]
+    rejected: list[tuple[str, str]]
+
+
+class TextPunctuations:
+    """Reads punctuations of some columns.
+
+    Args:
+        columns: that a punctuation may restrict, of types that `kind_of` knows.
+        key: those by whose values it names a key.
+        stream: whose columns they are, for errors.
+    """
+
+    def __init__(self, columns: pa.Schema, key: Sequence[str], stream: str) -> None:
+        self._stream = stream
+        self._types = {field.name: field.type for field in columns}
+        self._domains = {name: domain_of_type(kind) for name, kind in self._types.items()}
+        self._key = pa.schema([columns.field(name) for name in key])
+        named = {field.name: kind_of(field.type) for field in self._key}
+        self._naming = naming(named)
+        self._named = JsonReader(named, {name: (name, "equals") for name in named})
+        equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in named.items())
+        self._example = f"{{{equals}}}"
+
+    def read(self, texts: pa.Array) -> Punctuated:
+        """What the texts say, which are not null; no text raises."""
+        values = texts.cast(pa.binary())
+        found, at = self._named.read(values, np.flatnonzero(matching(values, self._naming)))
+        fit = self._fit(found)
+        closed = found.filter(pa.array(fit)).cast(self._key)
+        others = np.ones(len(texts), bool)
+        others[at[fit]] = False
+        promises, rejected = [], []
+        for text in texts.filter(pa.array(others)).to_pylist():
+            try:
+                promises.append(self._read(text))
+            except PunctuationError as why:
+                rejected.append((text, f"{why}; a punctuation is such as {self._example}"))
+        return Punctuated(closed, promises, rejected)
+
+    def _fit(self, named: pa.RecordBatch) -> Bools:
+        """Which keys are of the columns' own types, of which some are narrower than what is read."""
+        fit = np.ones(named.num_rows, bool)
+        for name, kind in zip(self._key.names, self._key.types, strict=True):
+            if pa.types.is_integer(kind):
+                column = named.column(name)
+                fit &= mask(pc.equal(column.cast(kind, safe=False).cast(pa.int64()), column))
+        return fit
+
+    def _read(self, text: str) -> Punctuation:
+        promise = decode_patterns(text.encode(), self._stream, self._domains)
+        for name, pattern in promise.patterns:
+            for value in values_of(pattern):
+                try:
+                    pa.scalar(value, self._types[name])
+                except pa.ArrowInvalid:
+                    raise PunctuationError(f"attribute {name!r}: {value} is no {self._types[name]}") from None
+        return promise
+
+
+def kind_of(arrow: pa.DataType) -> ColumnType:
+    """The type by which values of a column are spelled; `PunctuationError` for types that no pattern can
+    speak of."""
+    if pa.types.is_decimal128(arrow):
+        return ColumnType.decimal(arrow.precision, arrow.scale)
+    return ColumnType(Kind(domain_of_type(arrow).value))

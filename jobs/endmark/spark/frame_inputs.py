@@ -1,0 +1,182 @@
+"""Two streaming DataFrames as the inputs of a join, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructType
+
+from endmark.errors import ConfigError
+from endmark.formats.json_column import kind_of
+from endmark.joins.side import SideSpec
+from endmark.punctuation.domain import PunctuationError
+from endmark.spark.streams import StreamPlan, microseconds
+from endmark.state.keys import KeySpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+_SIDES = ("left", "right")
+_ONE_VALUE_ONE_KEY = (
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_date32,
+    pa.types.is_timestamp,
+    pa.types.is_string,
+    pa.types.is_decimal128,
+)
+_LONGEST = timedelta(days=366_000)  # further than any time that Spark knows; 64 bits hold a lot more
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """One frame.
+
+    Args:
+        shown: its columns by their names in results, without that of punctuations.
+        time: the column of its event time.
+        punctuations: the place of its column of punctuations; `None` without one.
+    """
+
+    frame: DataFrame
+    shown: StructType
+    time: str
+    stream: StreamPlan
+    punctuations: int | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of `shown`."""
+        return self.stream.side.schema
+
+
+def frame_inputs(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Sequence[str | tuple[str, str]],
+    time: str | tuple[str, str],
+    window: timedelta | None,
+    lateness: timedelta,
+    punctuations: str | None,
+) -> tuple[FrameInput, FrameInput]:
+    """The frames of a join, whose arguments these are.
+
+    Raises:
+        ConfigError: a column or a duration is not what it must be.
+    """
+    pairs = [_pair(each) for each in ([on] if isinstance(on, str) else on)]
+    frames, times = (left, right), _pair(time)
+    shown = [_shown(side, frame, punctuations) for side, frame in zip(_SIDES, frames, strict=True)]
+    schemas = [to_arrow_schema(fields, timezone="UTC") for fields in shown]
+    keys = [tuple(pair[place] for pair in pairs) for place in range(2)]
+    for side, schema, key, at in zip(_SIDES, schemas, keys, times, strict=True):
+        _require_columns(side, schema, (*key, at))
+    if not pairs:
+        raise ConfigError("on: it names no column; name one that both frames have")
+    for pair in pairs:
+        _require_key(pair, schemas, punctuated=punctuations is not None)
+    if not timedelta(0) <= lateness <= _LONGEST:
+        raise ConfigError(f"lateness: {lateness} is not between 0 and {_LONGEST.days} days")
+    places = [None if punctuations is None else _place(frame, punctuations) for frame in frames]
+    if punctuations is not None and places == [None, None]:
+        raise ConfigError(
+            f"punctuations: neither frame has a column {punctuations!r}; name a string column of one of them"
+        )
+    streams = [
+        frame_stream(side, schema, key, at, window, lateness, punctuated=place is not None)
+        for side, schema, key, at, place in zip(_SIDES, schemas, keys, times, places, strict=True)
+    ]
+    first, second = (FrameInput(*each) for each in zip(frames, shown, times, streams, places, strict=True))
+    return first, second
+
+
+def _pair(columns: str | tuple[str, str]) -> tuple[str, str]:
+    return (columns, columns) if isinstance(columns, str) else columns
+
+
+def _shown(side: str, frame: DataFrame, punctuations: str | None) -> StructType:
+    """The frame's columns as results show them; any may be null beside a row without a partner."""
+    fields = StructType()
+    for field in frame.schema:
+        if field.name != punctuations:
+            fields = fields.add(f"{side}_{field.name}", field.dataType)
+    return fields
+
+
+def _place(frame: DataFrame, punctuations: str) -> int | None:
+    if punctuations not in frame.columns:
+        return None
+    place = frame.columns.index(punctuations)
+    kind = frame.schema[place].dataType
+    if not isinstance(kind, StringType):
+        raise ConfigError(
+            f"punctuations: column {punctuations!r} is {kind.simpleString()}; cast it to string"
+        )
+    return place
+
+
+def _require_columns(side: str, schema: pa.Schema, names: tuple[str, ...]) -> None:
+    missing = [name for name in names if f"{side}_{name}" not in schema.names]
+    if missing:
+        raise ConfigError(f"on, time: the {side} frame has no column {', '.join(missing)}; name others")
+
+
+def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated: bool) -> None:
+    left, right = (
+        schema.field(f"{side}_{name}").type for side, name, schema in zip(_SIDES, pair, schemas, strict=True)
+    )
+    name = repr(pair[0]) if pair[0] == pair[1] else repr(pair)
+    if left != right:
+        raise ConfigError(f"on: column {name} is {left} on the left, {right} on the right; cast one")
+    if not any(fits(left) for fits in _ONE_VALUE_ONE_KEY):
+        raise ConfigError(f"on: column {name} is {left}, which is no key; cast it to string")
+    if punctuated and not _spoken_of(left):
+        raise ConfigError(
+            f"on: column {name} is {left}, of which no punctuation can speak; cast it to timestamp"
+        )
+
+
+def _spoken_of(kind: pa.DataType) -> bool:
+    try:
+        kind_of(kind)
+    except PunctuationError:
+        return False
+    return True
+
+
+def frame_stream(
+    name: str,
+    schema: pa.Schema,
+    on: tuple[str, ...],
+    time: str,
+    window: timedelta | None,
+    lateness: timedelta,
+    *,
+    punctuated: bool,
+) -> StreamPlan:
+    """A frame as a stream of one partition, whose punctuations may restrict any column that they can.
+
+    Args:
+        name: what its columns are prefixed with in `schema`.
+        on, time: by the frame's own names.
+    """
+    columns = [f"{name}_{column}" for column in on]
+    restricted = [field.name for field in schema if punctuated and _spoken_of(field.type)]
+    side = SideSpec(
+        name=name,
+        key=KeySpec.of(columns, [schema.field(column).type for column in columns]),
+        time=f"{name}_{time}",
+        schema=schema,
+        partition=None,
+        offset=None,
+        window=microseconds(window),
+        lateness=microseconds(lateness) or 0,
+        punctuated_on=tuple(restricted),
+    )
+    return StreamPlan(name, name, {}, (), on, side, None)

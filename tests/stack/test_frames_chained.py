@@ -1,0 +1,163 @@
+"""Two joins in a row, as docs/frames.md has them, in Spark: punctuations in, punctuations out."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from endmark.spark.session import start_session
+
+DOCUMENT = Path(__file__).parents[2] / "docs/frames.md"
+# Results and control texts.
+Batch = tuple[Counter[tuple[Any, ...]], list[Any]]
+ORDERS, BATCHES = 24, 5
+COLUMNS = {"orders": "customer", "payments": "amount", "shipments": "carrier"}
+# The two joins of the page in one query.
+EXPECTED = """
+    SELECT o.order_id, o.customer, p.amount, s.carrier
+    FROM (orders o JOIN payments p ON o.order_id = p.order_id AND abs(epoch(o."at") - epoch(p."at")) <= 3600)
+    LEFT JOIN shipments s
+    ON s.order_id = o.order_id AND abs(epoch(s."at") - epoch(greatest(o."at", p."at"))) <= 7 * 86400
+"""
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path]) -> Iterator[SparkSession]:
+    session = start_session("chain", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
+
+
+class Shop:
+    """Orders, payments and shipments, a file of each per batch, with rows and control rows mixed.
+
+    An order's rows are in one batch or several. Each stream closes the first half of the orders by name, each
+    with its last rows or later, and all of them by a pattern in the last batch.
+    """
+
+    def __init__(self, base: Path, seed: int) -> None:
+        self._base, self._random = base, random.Random(seed)
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in COLUMNS}
+        self._batches = {name: self._drawn(name) for name in COLUMNS}
+
+    def _drawn(self, name: str) -> list[list[dict[str, Any]]]:
+        batches: list[list[dict[str, Any]]] = [[] for _ in range(BATCHES)]
+        for order in range(ORDERS):
+            places = sorted(self._random.choices(range(BATCHES - 1), k=self._random.randint(0, 3)))
+            for place in places:
+                minute = 30 * place + self._random.randint(0, 29)
+                at = f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z"
+                value: Any = f"{self._random.randint(1, 999)}.50" if name == "payments" else str(minute)
+                row = {"order_id": order, COLUMNS[name]: value, "at": at}
+                batches[place].append(row)
+                self.rows[name].append(row)
+            closing = self._random.randint(max(places, default=0), BATCHES - 2)
+            if order < ORDERS // 2:
+                batches[closing].append(_over({"order_id": {"equals": order}}))
+        batches[-1].append(_over({"order_id": {"between": {"to": ORDERS}}}))
+        for batch in batches:
+            self._random.shuffle(batch)
+        return batches
+
+    def publish(self, number: int, more: dict[str, list[dict[str, Any]]]) -> None:
+        for name, batches in self._batches.items():
+            (self._base / name).mkdir(exist_ok=True)
+            rows = [*batches[number], *more.get(name, [])]
+            lines = "\n".join(map(json.dumps, rows))
+            (self._base / name / f"{number}.json").write_text(lines)
+
+    def expected(self) -> Counter[tuple[Any, ...]]:
+        database = duckdb.connect()
+        for name, value in COLUMNS.items():
+            kind = "DECIMAL(18, 2)" if name == "payments" else "VARCHAR"
+            columns = f'order_id BIGINT, {value} {kind}, "at" TIMESTAMPTZ'
+            database.execute(f"CREATE TABLE {name} ({columns})")
+            rows = [tuple(row.values()) for row in self.rows[name]]
+            database.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", rows)  # noqa: S608  # our names
+        return Counter(database.execute(EXPECTED).fetchall())
+
+
+def _over(patterns: dict[str, Any] | str) -> dict[str, Any]:
+    return {"over": patterns if isinstance(patterns, str) else json.dumps(patterns)}
+
+
+def run(spark: SparkSession, base: Path) -> None:
+    """What the page says, from its source to the end of the query."""
+    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    exec(compile(code, str(DOCUMENT), "exec"), {"spark": spark, "base": str(base)})  # noqa: S102  # our page
+
+
+def told(base: Path) -> list[Batch]:
+    """Results and control texts of each batch."""
+    found = []
+    for number in range(len(list((base / "shipped").iterdir()))):
+        results = duckdb.execute(
+            "SELECT left_left_order_id, left_left_customer, left_right_amount, right_carrier, "
+            "left_right_order_id, right_order_id FROM read_parquet(?)",
+            [f"{base}/shipped/{number}/*.parquet"],
+        )
+        files = sorted((base / "over" / str(number)).glob("*.txt"))
+        lines = [line for file in files for line in file.read_text().splitlines()]
+        found.append((Counter(results.fetchall()), sorted(map(json.loads, lines), key=json.dumps)))
+    return found
+
+
+def test_two_joins_in_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    """Restarted between batches, of which one is repeated: the results are DuckDB's, none follows a
+    punctuation that matches it, and all that is over is announced, once. What is wrong comes through both
+    joins."""
+    shop = Shop(tmp_path, seed=11)
+    for number in range(BATCHES):
+        shop.publish(number, {"payments": [_over("{")]} if number == 1 else {})
+        run(spark, tmp_path)
+        if number == 2:
+            before = told(tmp_path)
+            for file in (tmp_path / "checkpoint/commits").glob("*2*"):
+                file.unlink()
+            run(spark, tmp_path)
+            assert told(tmp_path) == before
+    _check(shop, told(tmp_path))
+
+
+def _check(shop: Shop, found: list[Batch]) -> None:
+    assert len(found) == BATCHES
+    results = [Counter({row[:4]: count for row, count in rows.items()}) for rows, _ in found]
+    assert sum(results, Counter()) == shop.expected()
+    texts = [text for _, texts in found for text in texts]
+    wrong = [text for text in texts if next(iter(text)).startswith("$")]
+    assert [(each["$dead_letter"]["frame"], each["$dead_letter"]["value"]) for each in wrong] == [
+        ("right", "{")
+    ]
+    assert _following(found) == []
+    columns = ("left_left_order_id", "left_right_order_id", "right_order_id")
+    patterns = [{"equals": order} for order in range(ORDERS // 2)] + [{"between": {"to": ORDERS}}]
+    assert Counter(json.dumps(text) for text in texts if text not in wrong) == Counter(
+        json.dumps({column: pattern}) for column in columns for pattern in patterns
+    )
+
+
+def _following(found: list[Batch]) -> list[tuple[int, Any, Any]]:
+    """Results of a batch that an output punctuation of an earlier one matches."""
+    places = {"left_left_order_id": 0, "left_right_order_id": 4, "right_order_id": 5}
+    closed: list[tuple[int, Any]] = []
+    wrong = []
+    for number, (rows, texts) in enumerate(found):
+        wrong += [
+            (number, row, (place, order)) for row in rows for place, order in closed if row[place] == order
+        ]
+        closed += [
+            (places[name], pattern["equals"])
+            for text in texts
+            for name, pattern in text.items()
+            if "equals" in pattern
+        ]
+    return wrong

@@ -1,0 +1,105 @@
+"""A join of frames without Spark: batches of rows in, batches of rows out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from endmark.joins.presets import DEFAULT, Policy
+from endmark.spark import channels
+from endmark.spark.bucket_task import BucketPlan, BucketTask
+from endmark.spark.channels import Buckets
+from endmark.spark.frame_inputs import frame_stream
+from endmark.spark.frame_pack import PackFrame, UnpackFrame
+from endmark.state.store import SegmentStore
+from endmark.types import JoinType
+from support.memory_store import MemoryBlobs
+
+COLUMN = "said"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame: its columns without that of punctuations, and how it is joined."""
+
+    schema: pa.Schema
+    on: tuple[str, ...]
+    time: str
+    window: timedelta | None = None
+    punctuated: bool = True
+
+
+def said(text: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A control row."""
+    return {COLUMN: text if isinstance(text, str) else json.dumps(text)}
+
+
+class FrameTasks:
+    """One task for each bucket, restored from its snapshot before every batch; two tasks pack each frame."""
+
+    def __init__(
+        self,
+        frames: Mapping[str, Frame],
+        directory: Path,
+        *,
+        kind: JoinType = JoinType.INNER,
+        buckets: int = 2,
+        policy: Policy = DEFAULT,
+        lateness: timedelta = timedelta(0),
+    ) -> None:
+        self._buckets = Buckets(tuple(range(3, 3 + buckets)))
+        self._frames = frames
+        self._streams = {
+            side: frame_stream(
+                side,
+                pa.schema([field.with_name(f"{side}_{field.name}") for field in frame.schema]),
+                frame.on,
+                frame.time,
+                frame.window,
+                lateness,
+                punctuated=frame.punctuated,
+            )
+            for side, frame in frames.items()
+        }
+        self._plan = BucketPlan(
+            self._streams["left"], self._streams["right"], kind, None, policy, None, in_band=True
+        )
+        shown = ["left"] if kind is JoinType.SEMI else ["left", "right"]
+        fields = [field for side in shown for field in self._streams[side].side.schema]
+        self.schema = pa.schema([*fields, (COLUMN, pa.string())])
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._tasks = {label: BucketTask(self._plan, self._store, None) for label in self._buckets.labels}
+
+    def batch(self, left: Rows = (), right: Rows = ()) -> Rows:  # type: ignore[assignment]
+        """What one batch adds to the result; rows and control rows of the inputs in any order."""
+        packed = [row for side, rows in (("left", left), ("right", right)) for row in self._pack(side, rows)]
+        moved = []
+        for label in self._tasks:
+            mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
+            if not mine:
+                continue  # as Spark has it
+            self._tasks[label] = BucketTask(self._plan, self._store, self._tasks[label].snapshot())
+            moved += [
+                {"channel": channel, "blob": blob}
+                for channel, blob in self._tasks[label].run(mine)
+                if channel != channels.METRICS
+            ]
+        schema = pa.schema([("channel", pa.string()), ("blob", pa.binary())])
+        arrived = pa.RecordBatch.from_pylist(moved, schema)
+        return [row for rows in UnpackFrame(self.schema)(iter([arrived])) for row in rows.to_pylist()]
+
+    def _pack(self, side: str, rows: Rows) -> Rows:
+        frame = self._frames[side]
+        schema = pa.schema([*frame.schema, (COLUMN, pa.string())]) if frame.punctuated else frame.schema
+        place = len(frame.schema) if frame.punctuated else None
+        pack = PackFrame(self._streams[side], self._buckets, place)
+        tasks = [rows[::2], rows[1::2]]
+        batches = [pa.RecordBatch.from_pylist(share, schema) for share in tasks]
+        return [row for each in batches for packed in pack(iter([each])) for row in packed.to_pylist()]
