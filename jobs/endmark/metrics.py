@@ -50,6 +50,7 @@ CATALOGUE: dict[str, str] = {
     "`lookup` includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not in it.",
     "compute_seconds": "Wall-clock seconds of the last batch's tasks, before tables are written.",
     "write_seconds": "Wall-clock seconds of the last batch's append, by table; they run side by side.",
+    "publish_seconds": "Wall-clock seconds of the last batch's records for the output topic.",
     "state_commit_seconds": "Seconds Spark's state store took to commit the last batch, summed over tasks.",
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
     "lag_records": "Records in Kafka that the last batch had not read yet.",

@@ -39,6 +39,7 @@ UNITS: dict[str, str] = {
     "profile_seconds_total": "seconds",
     "compute_seconds": "seconds",
     "write_seconds": "seconds",
+    "publish_seconds": "seconds",
     "state_commit_seconds": "seconds",
     "batch_seconds": "seconds",
     "lag_records": "records",

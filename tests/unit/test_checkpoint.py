@@ -11,6 +11,7 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.joins.presets import Preset
+from endmark.pipeline import Publish, Tables
 from endmark.pipeline_file import load
 from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.tables import prepare, targets
@@ -73,12 +74,16 @@ def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buck
 
 
 def test_settings_of_the_first_version_are_understood() -> None:
-    """A checkpoint of the auction made before joins had types goes on; another type of join is another
-    setting."""
+    """A checkpoint of the auction made before joins had types goes on, and may publish from then on; another
+    type of join is another setting."""
     kept = json.loads((Path(__file__).parent / "data" / "settings-v1.json").read_text())
     outer = SPEC.model_copy(update={"join": SPEC.join.model_copy(update={"type": JoinType.LEFT})})
 
-    assert settings(SPEC, buckets=2) == kept
+    renamed = SPEC.model_copy(update={"tables": Tables(punctuations="promises")})
+    publishing = SPEC.model_copy(update={"publish": Publish(topic="joined")})
+
+    assert settings(SPEC, buckets=2) == settings(publishing, buckets=2) == kept
+    assert settings(renamed, buckets=2) != kept
     assert settings(outer, buckets=2) != kept
     told_of = (
         {"punctuation_scope": "topic"},

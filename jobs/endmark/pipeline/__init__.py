@@ -6,7 +6,7 @@ broker or a database.
 
 from endmark.pipeline.model import Pipeline
 from endmark.pipeline.sources import COORDINATES, EventTime, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Join, Lookup, Measure, Tables, Window
+from endmark.pipeline.steps import Aggregate, Join, Lookup, Measure, Publish, Tables, Window
 
 __all__ = [
     "COORDINATES",
@@ -16,6 +16,7 @@ __all__ = [
     "Lookup",
     "Measure",
     "Pipeline",
+    "Publish",
     "Relation",
     "Stream",
     "Tables",

@@ -75,6 +75,7 @@ AnyNames = Annotated[
     AfterValidator(_all_different),
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Duration = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
 Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(ge=1)]
 Type = Annotated[

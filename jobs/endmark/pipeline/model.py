@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from endmark.joins.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Join, Lookup, Tables
+from endmark.pipeline.steps import Aggregate, Join, Lookup, Publish, Tables
 from endmark.types import ColumnType, JoinType
 
 
@@ -26,6 +26,7 @@ class Pipeline(Model):
     join: Join
     aggregate: Aggregate | None = None
     tables: Tables = Tables()
+    publish: Publish | None = None
     unbounded_state: Literal["refuse", "allow"] = "refuse"
 
     @model_validator(mode="after")
@@ -42,6 +43,11 @@ class Pipeline(Model):
         topics = [stream.topic for stream in self.streams.values()]
         if len(set(topics)) != len(topics):
             raise ValueError(f"streams: topic {topics[0]!r} is named twice")
+        if self.publish is not None and self.publish.topic in topics:
+            raise ValueError(
+                f"publish.topic: {self.publish.topic!r} is read by a stream, which would get the job's own "
+                "results; name another topic"
+            )
         self._check_lookup()
         self._check_join()
         if self.aggregate is not None:

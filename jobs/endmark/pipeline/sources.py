@@ -14,6 +14,7 @@ from endmark.pipeline.fields import (
     Model,
     Name,
     Names,
+    Topic,
     require_column,
     require_key_column,
 )
@@ -46,7 +47,7 @@ class Stream(Model):
     says so: each row closes its own.
     """
 
-    topic: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
+    topic: Topic
     columns: Columns
     event_time: EventTime
     punctuated_on: AnyNames = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from endmark.joins.presets import Policy, Preset, policy
-from endmark.pipeline.fields import Duration, Model, Name, Names, Size
+from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
 from endmark.types import JoinType
 
 
@@ -92,6 +92,17 @@ class Aggregate(Model):
 
     by: Names
     measures: Annotated[dict[Name, Measure], Field(min_length=1)]
+
+
+class Publish(Model):
+    """A Kafka topic of the same broker that gets results and output punctuations, besides the tables.
+
+    It must exist. Kafka gets a batch at least once: one that is repeated after a crash is sent again, and
+    the headers of each record say which batch of which checkpoint it is of. A checkpoint may begin or cease
+    to publish at any start of its job; only the batches from then on are sent.
+    """
+
+    topic: Topic
 
 
 class Tables(Model):

@@ -21,6 +21,7 @@ from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
 from endmark.spark.kafka import partition_counts
 from endmark.spark.listener import BatchListener
+from endmark.spark.publish import OutputTopic, output_topic
 from endmark.spark.session import start_session
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
@@ -82,6 +83,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partitions = partition_counts(options.bootstrap, topics)
     with checkpoint.claimed(options.checkpoint) as app_id:
+        topic = output_topic(pipeline, options.bootstrap, app_id)
         checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
         tables = targets(pipeline, options.warehouse.resolve())
         prepare(tables, app_id)
@@ -91,7 +93,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
         try:
             say("starting Spark")
             source = plan.Source(options.bootstrap, partitions, options.max_records_per_batch)
-            _run(pipeline, options, jars, source, directory, _Run(app_id, run_id, tables, ops, say))
+            _run(pipeline, options, jars, source, directory, _Run(app_id, run_id, tables, topic, ops, say))
         except Exception as error:
             ops.set_run_state(run_id, "failed", str(error))
             raise
@@ -106,6 +108,7 @@ class _Run:
     app_id: str
     run_id: str
     tables: list[Target]
+    topic: OutputTopic | None
     ops: OpsDatabase
     say: Callable[[str], None]
 
@@ -148,7 +151,7 @@ def _run(
         )
         query = (
             frame.writeStream.queryName(pipeline.name)
-            .foreachBatch(Sink(pipeline, run.tables, run.app_id, run.ops, run.run_id))
+            .foreachBatch(Sink(pipeline, run.tables, run.topic, run.app_id, run.ops, run.run_id))
             .option("checkpointLocation", str(options.checkpoint.resolve() / "spark"))
             .trigger(**trigger)
             .start()

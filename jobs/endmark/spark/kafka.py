@@ -44,7 +44,8 @@ def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float 
         missing = [topic for topic, count in found.items() if count == 0]
         if missing:
             raise MissingPartError(
-                f"broker {bootstrap} has no topic {', '.join(missing)}; create it, or correct streams.*.topic"
+                f"broker {bootstrap} has no topic {', '.join(missing)}; create it, or correct the "
+                "pipeline file"
             ) from error
         raise MissingPartError(
             f"no Kafka broker answers at {bootstrap}; start it, or correct --bootstrap"

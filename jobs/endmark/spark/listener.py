@@ -61,8 +61,14 @@ def _samples(progress: StreamingQueryProgress) -> Samples:
     committing = sum(operator.commitTimeMs for operator in progress.stateOperators)
     samples[sample("state_commit_seconds")] = committing / 1000
     for source in progress.sources:
-        read, latest = json.loads(source.endOffset or "{}"), json.loads(source.latestOffset or "{}")
+        read, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
         for topic, ends in latest.items():
             behind = sum(end - read.get(topic, {}).get(partition, 0) for partition, end in ends.items())
             samples[sample("lag_records", topic=topic)] = behind
     return samples
+
+
+def _offsets(text: str) -> dict[str, dict[str, int]]:
+    """By topic and partition. A batch that is repeated has no latest ones, which Spark calls `None`."""
+    offsets: dict[str, dict[str, int]] = json.loads(text) if text.startswith("{") else {}
+    return offsets

@@ -4,7 +4,8 @@ Per batch (called by `foreachBatch`):
 1. persist the batch in packed form, so that no write computes the stateful plan again;
 2. collect the metrics channel, which also says which tables get rows, and the patterns channel, which says
    what all buckets announce together;
-3. append to those tables with (app id, batch id); Delta skips what an earlier attempt committed;
+3. append to those tables with (app id, batch id); Delta skips what an earlier attempt committed; and publish
+   to the output topic, if there is one, which gets again what an earlier attempt has sent;
 4. record the batch in the ops database, replacing what an earlier attempt recorded.
 Spark commits the batch afterwards. A crash at any point repeats it from step 1.
 """
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from endmark.opsdb import OpsDatabase
     from endmark.pipeline import Pipeline
+    from endmark.spark.publish import OutputTopic
     from endmark.spark.tables import Target
 
 
@@ -35,14 +37,21 @@ class Sink:
     """For `foreachBatch` over rows of (channel, blob)."""
 
     def __init__(
-        self, pipeline: Pipeline, tables: list[Target], app_id: str, ops: OpsDatabase, run_id: str
+        self,
+        pipeline: Pipeline,
+        tables: list[Target],
+        topic: OutputTopic | None,
+        app_id: str,
+        ops: OpsDatabase,
+        run_id: str,
     ) -> None:
         self._pipeline = pipeline
         self._tables = tables
+        self._topic = topic
         self._app_id = app_id
         self._ops = ops
         self._run_id = run_id
-        self._writers = ThreadPoolExecutor(len(tables), thread_name_prefix="delta")
+        self._writers = ThreadPoolExecutor(len(tables) + 1, thread_name_prefix="sink")
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
         packed.persist(StorageLevel.MEMORY_AND_DISK)
@@ -51,13 +60,20 @@ class Sink:
             samples, offsets, patterns = self._reports(packed)
             samples[sample("compute_seconds")] = perf_counter() - started
             wanted = [table for table in self._tables if _has_rows(samples, table.counter)]
+            rows = {table.channel: _rows(packed, table) for table in wanted}
             # A commit is mostly waiting for the driver, so tables are written side by side.
-            rows = [self._rows(packed, table, patterns) for table in wanted]
-            writes = [
-                self._writers.submit(self._write, *each, batch_id) for each in zip(rows, wanted, strict=True)
-            ]
-            for table, write in zip(wanted, writes, strict=True):
-                samples[sample("write_seconds", table=table.channel)] = write.result()
+            writes = {
+                sample("write_seconds", table=table.channel): self._writers.submit(
+                    self._write, rows[table.channel], table, patterns, batch_id
+                )
+                for table in wanted
+            }
+            if self._topic is not None:
+                found = rows.get(channels.RESULTS), rows.get(channels.ANNOUNCED), list(patterns)
+                writes[sample("publish_seconds")] = self._writers.submit(
+                    self._topic.publish, *found, batch_id
+                )
+            samples |= {key: write.result() for key, write in writes.items()}
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
         finally:
             packed.unpersist()
@@ -82,20 +98,19 @@ class Sink:
             samples[key] = samples.get(key, 0) + 1
         return samples, offsets, patterns
 
-    @staticmethod
-    def _rows(packed: DataFrame, table: Target, patterns: dict[str, str]) -> DataFrame:
-        blobs = packed.where(F.col("channel") == table.channel).select("blob")
-        rows = blobs.mapInArrow(channels.unpack, table.ddl)
-        if table.channel == channels.ANNOUNCED and patterns:
-            rows = rows.union(packed.sparkSession.createDataFrame(list(patterns.items()), table.ddl))
-        return rows
-
-    def _write(self, rows: DataFrame, table: Target, batch_id: int) -> float:
+    def _write(self, rows: DataFrame, table: Target, patterns: dict[str, str], batch_id: int) -> float:
         """Append the table's rows; returns the seconds it took."""
         started = perf_counter()
+        if table.channel == channels.ANNOUNCED and patterns:
+            rows = rows.union(rows.sparkSession.createDataFrame(list(patterns.items()), table.ddl))
         writer = rows.write.format("delta").mode("append")
         writer.option("txnAppId", self._app_id).option("txnVersion", batch_id).save(str(table.path))
         return perf_counter() - started
+
+
+def _rows(packed: DataFrame, table: Target) -> DataFrame:
+    blobs = packed.where(F.col("channel") == table.channel).select("blob")
+    return blobs.mapInArrow(channels.unpack, table.ddl)
 
 
 def _has_rows(samples: Samples, counter: str) -> bool:

@@ -148,10 +148,11 @@ def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
 
 def ddl(schema: pa.Schema) -> str:
     """Spark DDL of a table's columns, quoted."""
-    return ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in schema)
+    return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
 
 
-def _spark_type(kind: pa.DataType) -> str:
+def spark_type(kind: pa.DataType) -> str:
+    """What a column's type is called in DDL."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _SPARK_TYPES[kind]

@@ -1,0 +1,136 @@
+"""Publishes results and output punctuations to a Kafka topic, spelled as the records of a stream.
+
+Both are keyed by the join key: a key lives in one partition, and so does the punctuation that names it; a
+pattern goes to every partition. All results of a batch are acknowledged before its first punctuation is sent.
+So no result follows a punctuation that matches it, unless its batch is repeated: Kafka gets each batch at
+least once. Headers say which batch a record is of.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.formats.json_records import MARK
+from endmark.spark.kafka import partition_counts
+from endmark.spark.streams import spark_type
+from endmark.types import JoinType, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from endmark.pipeline import Pipeline
+    from endmark.types import ColumnType
+
+CHECKPOINT, BATCH = "endmark-checkpoint", "endmark-batch"
+_RECORD_DDL = "key string, value string, partition int"
+_SPELLING = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'",
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+_PRODUCER = {
+    "kafka.linger.ms": "5",
+    # A broker that takes nothing stops the query after this long; Kafka's own default is two minutes.
+    "kafka.max.block.ms": "30000",
+    "kafka.delivery.timeout.ms": "30000",
+    "kafka.request.timeout.ms": "10000",
+}
+
+
+class OutputTopic:
+    """The topic that a pipeline publishes to.
+
+    Args:
+        topic: its name; it exists.
+        partitions: how many it has, each of which gets every pattern.
+        bootstrap: the broker's host:port.
+        app_id: of the checkpoint, since each counts its own batches.
+    """
+
+    def __init__(self, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> None:
+        self._columns = pipeline.result_columns()
+        streams = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
+        self._key = {name: [f"{stream}_{name}" for stream in streams] for name in pipeline.join.on}
+        self._kinds = {name: self._columns[sides[0]] for name, sides in self._key.items()}
+        self._partitions = partitions
+        self._app_id = app_id
+        self._options = {"topic": topic, "kafka.bootstrap.servers": bootstrap} | _PRODUCER
+
+    def publish(
+        self, results: DataFrame | None, keys: DataFrame | None, patterns: Sequence[str], batch_id: int
+    ) -> float:
+        """Send what there is of a batch; returns the seconds it took.
+
+        Args:
+            results: with the columns of the results table.
+            keys: with a `punctuation` for each key that is named; there if there are patterns.
+            patterns: the punctuations that all buckets announce together.
+        """
+        started = perf_counter()
+        if results is not None:
+            self._send(self._results(results), batch_id)
+        if keys is not None:
+            self._send(self._named(keys).union(self._everywhere(keys, patterns)), batch_id)
+        return perf_counter() - started
+
+    def _results(self, rows: DataFrame) -> DataFrame:
+        key = {name: F.coalesce(*map(F.col, sides)) for name, sides in self._key.items()}
+        row = {name: F.col(name) for name in self._columns}
+        return _records(rows, _object(key, self._kinds), _object(row, self._columns))
+
+    def _named(self, keys: DataFrame) -> DataFrame:
+        def value(column: str, kind: ColumnType) -> Column:
+            return F.get_json_object("punctuation", f"$.{column}.equals").cast(spark_type(kind.arrow))
+
+        key = {
+            name: F.coalesce(*(value(column, self._kinds[name]) for column in sides))
+            for name, sides in self._key.items()
+        }
+        marked = F.concat(F.lit(f'{{"{MARK}": '), F.col("punctuation"), F.lit("}"))
+        return _records(keys, _object(key, self._kinds), marked)
+
+    def _everywhere(self, keys: DataFrame, patterns: Sequence[str]) -> DataFrame:
+        records = [
+            (None, f'{{"{MARK}": {text}}}', place) for text in patterns for place in range(self._partitions)
+        ]
+        return keys.sparkSession.createDataFrame(records, _RECORD_DDL)
+
+    def _send(self, records: DataFrame, batch_id: int) -> None:
+        headers = F.array(_header(CHECKPOINT, self._app_id), _header(BATCH, str(batch_id)))
+        writer = records.withColumn("headers", headers).write.format("kafka")
+        writer.options(**self._options).save()
+
+
+def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic | None:
+    """The topic that a pipeline publishes to, if it does.
+
+    Raises:
+        MissingPartError: the broker does not answer, or has no such topic.
+    """
+    if pipeline.publish is None:
+        return None
+    topic = pipeline.publish.topic
+    return OutputTopic(pipeline, topic, partition_counts(bootstrap, [topic])[topic], bootstrap, app_id)
+
+
+def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
+    """Whose partition Kafka derives from the key."""
+    return rows.select(key.alias("key"), value.alias("value"), F.lit(None).cast("int").alias("partition"))
+
+
+def _object(members: Mapping[str, Column], kinds: Mapping[str, ColumnType]) -> Column:
+    """A JSON object of these members, in the wire format."""
+    spelled = [
+        (value.cast("string") if kinds[name].kind is Kind.DECIMAL else value).alias(name)
+        for name, value in members.items()
+    ]
+    return F.to_json(F.struct(*spelled), _SPELLING)
+
+
+def _header(name: str, value: str) -> Column:
+    return F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))

@@ -1,0 +1,191 @@
+"""What a job publishes, read back from a real broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+from pyspark.sql import SparkSession
+
+from endmark.cli import AUCTION
+from endmark.formats.json_records import JsonParser
+from endmark.parts.broker import Broker
+from endmark.pipeline import Pipeline
+from endmark.punctuation.spelled import named
+from endmark.spark.kafka import partition_counts
+from endmark.spark.publish import OutputTopic
+from endmark.spark.session import start_session
+from endmark.spark.streams import arrow_schema
+from endmark.types import JoinType
+from endmark_feed.producer import create_topics
+from endmark_feed.run import FeedOptions
+from support.output_topic import MARK, out_of_order, read_topic, without_repeats
+from support.verify_keys import KEY_KINDS, KeyKind
+from support.verify_world import make_pipeline
+from support.warehouse import Warehouse, wait_for
+
+OPTIONS = FeedOptions(seed=5, minutes=0.1, rate=1_500, sellers=500, bad_rate=0.002)
+PARTITIONS = 3
+NOTHING = {"category": {"equals": "of no item"}}
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path]) -> Iterator[SparkSession]:
+    session = start_session("publish", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
+
+
+def key_rows(keys: KeyKind, pipeline: Pipeline) -> pa.RecordBatch:
+    """Nine keys, some of them equal."""
+    kinds = {name: pipeline.streams["items"].columns[name] for name in keys.types}
+    spelled = [json.dumps(keys.spell(number)).encode() for number in range(9)]
+    return JsonParser(kinds, ()).parse(pa.array(spelled, pa.binary())).rows
+
+
+def result_rows(pipeline: Pipeline, keys: pa.RecordBatch) -> pa.Table:
+    """For each key a pair, and a row of each side beside nulls."""
+    columns = pipeline.result_columns()
+    rows = []
+    for number, key in enumerate(keys.to_pylist()):
+        filled = {name: _some(str(kind), number) for name, kind in columns.items()}
+        filled |= {f"{side}_{name}": value for side in pipeline.sides for name, value in key.items()}
+        rows += [filled, without(filled, "items_"), without(filled, "bids_", "sellers_")]
+    return pa.Table.from_pylist(rows, arrow_schema(columns))
+
+
+def without(row: dict[str, Any], *origins: str) -> dict[str, Any]:
+    return {name: None if name.startswith(origins) else value for name, value in row.items()}
+
+
+def _some(kind: str, number: int) -> Any:
+    values: dict[str, Any] = {
+        "long": -number,
+        "double": number / 3 * 1e-9,
+        "string": f'\u00fc "{number}" \\ \n\x01',
+        "boolean": number % 2 == 0,
+        "date": datetime(2026, 1, 1 + number).date(),  # noqa: DTZ001
+        "timestamp": datetime.fromisoformat(f"2026-01-01T00:00:00.00000{number}+00:00"),
+    }
+    return values.get(kind, 0)
+
+
+@pytest.mark.parametrize("keys", [KEY_KINDS["long"], KEY_KINDS["everything"]], ids=["long", "everything"])
+def test_records_are_those_of_a_stream(keys: KeyKind, spark: SparkSession, broker: Broker) -> None:
+    """A stream of the results' columns reads them back. A key's results and the punctuations that name it
+    share a partition, results first; a pattern is in every partition."""
+    pipeline = make_pipeline(keys=keys, kind=JoinType.FULL, aggregated=False)
+    columns = pipeline.result_columns()
+    by_key = key_rows(keys, pipeline)
+    rows = result_rows(pipeline, by_key)
+    names = {
+        side: named({f"{side}_{name}": by_key.column(name) for name in keys.types}) for side in pipeline.sides
+    }
+    texts = pa.concat_arrays(list(names.values()))
+    pattern = '{"items_seller_id": {"between": {"to": 3}}}'
+    topic = f"published-{len(keys.types)}"
+    create_topics(broker.bootstrap, {topic: PARTITIONS})
+
+    OutputTopic(pipeline, topic, PARTITIONS, broker.bootstrap, "mine").publish(
+        spark.createDataFrame(rows),
+        spark.createDataFrame(
+            pa.table({"punctuation": texts, "completed_by": pa.repeat("closed", len(texts))})
+        ),
+        [pattern],
+        7,
+    )
+    found = read_topic(broker.bootstrap, topic)
+
+    assert {(record.batch, record.checkpoint) for record in found} == {(7, "mine")}
+    results = [record for record in found if record.is_result]
+    values = pa.array([record.value for record in results if None not in record.spoken.values()], pa.binary())
+    parsed = JsonParser(columns, ()).parse(values)
+    assert not parsed.rejections
+    assert as_counts(parsed.rows.to_pylist()) == as_counts(
+        row for row in rows.to_pylist() if None not in row.values()
+    )
+    assert len(results) == rows.num_rows
+    punctuations = [record for record in found if not record.is_result]
+    assert Counter(json.dumps(record.spoken[MARK], ensure_ascii=False) for record in punctuations) == Counter(
+        {**Counter(texts.to_pylist()), pattern: PARTITIONS}
+    )
+    assert {record.partition for record in punctuations if record.key is None} == set(range(PARTITIONS))
+    homes = {(record.key, record.partition) for record in found if record.key is not None}
+    assert len(homes) == len({key for key, _ in homes}) == len(set(texts.to_pylist())) // 2
+    for partition in range(PARTITIONS):
+        mine = [record.is_result for record in found if record.partition == partition]
+        assert mine == sorted(mine, reverse=True)
+
+
+def as_counts(rows: Any) -> Counter[str]:
+    return Counter(repr(row) for row in rows)
+
+
+def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
+    """Killed after all of a batch was published and before it was committed, so that it is repeated: then
+    the topic has all results and output punctuations of the tables, and nothing is out of order but repeats,
+    which their headers tell apart."""
+    pipeline = tmp_path / "published.yaml"
+    text = AUCTION.read_text().replace("punctuated_on: item_id", "punctuated_on: [item_id, category]", 1)
+    pipeline.write_text(f"{text}\npublish: {{topic: joined}}\n")
+    with Broker(tmp_path / "broker") as broker:
+        create_topics(broker.bootstrap, {"joined": PARTITIONS})
+        warehouse = Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", OPTIONS, pipeline)
+        warehouse.feed()
+        promise_everywhere(broker.bootstrap, "items")
+        job = warehouse.start_job("--max-records-per-batch=4000", "--trigger-seconds=900")  # one batch alone
+        wait_for(lambda: warehouse.batches() > 0, job, seconds=300)
+        job.kill()
+        shutil.rmtree(tmp_path / "checkpoint" / "spark" / "commits")
+        first = read_topic(broker.bootstrap, "joined")
+        again = warehouse.run_to_the_end()
+        report = warehouse.verify()
+        found = read_topic(broker.bootstrap, "joined")
+
+    assert report.ok, report.to_json()
+    assert "Traceback" not in again.log.read_text()
+    once = without_repeats(found)
+    assert {record.is_result for record in first} == {True, False}
+    assert Counter(found) - Counter(once) == Counter(first)
+    assert {(record.batch, record.checkpoint) for record in first} == {(0, found[0].checkpoint)}
+    assert out_of_order(found) == []
+    results, punctuations = tables(tmp_path / "warehouse")
+    assert Counter(spelled(record.spoken) for record in once if record.is_result) == results
+    pattern = {f"items_{name}": each for name, each in NOTHING.items()}
+    assert punctuations[spelled(pattern)] == 1
+    punctuations[spelled(pattern)] = PARTITIONS
+    assert Counter(spelled(record.spoken[MARK]) for record in once if not record.is_result) == punctuations
+
+
+def promise_everywhere(bootstrap: str, topic: str) -> None:
+    """Rule out in every partition what no row has ever had, so that the promise is announced at once."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for partition in range(partition_counts(bootstrap, [topic])[topic]):
+        producer.send(topic, json.dumps({MARK: NOTHING}).encode(), partition=partition)
+    producer.close()
+
+
+def tables(warehouse: Path) -> tuple[Counter[str], Counter[str]]:
+    """Results and output punctuations as in the tables."""
+    results = DeltaTable(warehouse / "results").to_pyarrow_table().to_pylist()
+    said = DeltaTable(warehouse / "punctuations").to_pyarrow_table().column("punctuation").to_pylist()
+    return Counter(map(spelled, results)), Counter(spelled(json.loads(text)) for text in said)
+
+
+def spelled(row: dict[str, Any]) -> str:
+    values = {
+        name: value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        if isinstance(value, datetime)
+        else value
+        for name, value in row.items()
+    }
+    return json.dumps(values, sort_keys=True)
