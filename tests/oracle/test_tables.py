@@ -98,3 +98,35 @@ def test_a_unique_key_does_not_come_twice(tmp_path: Path, size: int) -> None:
     ]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
+    """The first row of another key ends it, late or not; then a row of it is a violation, unless a
+    punctuation had closed it before."""
+    declared: tuple[dict[str, Any], dict[str, Any]] = ({"clustered": ["item_id"]}, {})
+    pipeline = make_pipeline(lookup="items", windows=(None, None), declared=declared)
+    rows = [
+        item(0, 5, partition=0),
+        item(0, 6, partition=0),
+        item(2, 4, partition=0),
+        item(0, 7, partition=0),
+    ]
+    again = [item(4, 8, partition=0), close("items", 4), item(6, 9, partition=0), item(4, 9, partition=0)]
+    records = [bid(0, 0), *rows, *again, item(2, 9, partition=0), bid(0, 9), bid(6, 9)]
+    sellers = [(key, *seller) for key, seller in SELLERS.items()]
+    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path), locate(records)
+
+    found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+
+    told = [
+        (row["offset"], row["reason"], row["promise"], row["promise_offset"]) for row in found["violations"]
+    ]
+    assert sorted(told) == [
+        (2, "late", None, None),
+        (3, "unclustered", '{"item_id": {"equals": 0}}', 2),
+        (7, "closed", '{"item_id": {"equals": 4}}', 5),
+        (8, "unclustered", '{"item_id": {"equals": 2}}', 3),
+    ]
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)

@@ -43,8 +43,9 @@ def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
     direction = draw(st.sampled_from([None, None, "ascending", "descending"]))
     if direction is not None and len(keys.types) == 1:
         declared["ordered"] = dict.fromkeys(keys.types, direction)
-    if draw(st.integers(0, 3)) == 0:
-        declared["unique"] = list(keys.types)
+    runs = draw(st.sampled_from([None, None, None, "unique", "clustered"]))
+    if runs is not None:
+        declared[runs] = list(keys.types)
     return declared
 
 
@@ -161,7 +162,7 @@ def _numbers(declared: Stream | None, up: int) -> st.SearchStrategy[int]:
     """Keys; of an ordered stream, most of the time those that it has come to."""
     unique = declared is not None and declared.unique
     anywhere = st.integers(0, 8 if unique else 4)
-    if declared is None or not declared.ordered:
+    if declared is None or not (declared.ordered or declared.clustered):
         return anywhere
-    now = up if "ascending" in declared.ordered.values() else 4 - up
+    now = 4 - up if "descending" in declared.ordered.values() else up
     return st.one_of(st.just(now), st.just(now), anywhere)

@@ -11,6 +11,7 @@ from typing import Any
 from endmark.joins.presets import Preset
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
+from support.verify_declared import end_of_run, is_behind, precedes
 from support.verify_fates import Key, Promise, fate
 from support.verify_world import PARTITIONS, Record, Row, locate
 
@@ -114,20 +115,25 @@ class _World:
         rows = {
             partition for partition, other in self.came[side] if other == key and self.streams[side].unique
         }
+        rows |= {at for at in range(PARTITIONS) if self._ended(side, at, key) is not None}
         names = rows or any(self._names(line, key) for line in by)
         if names and self.streams[side].punctuation_scope == "partition":
             return True
-        passed = [line for line in self.lines[side] if line.columns and self._precedes(side, key, line.key)]
+        passed = [
+            line for line in self.lines[side] if line.columns and precedes(self.streams[side], key, line.key)
+        ]
         return len({line.partition for line in by + passed} | rows) == PARTITIONS
+
+    def _ended(self, side: int, partition: int, key: Key) -> int | None:
+        rows = [
+            (line.offset, line.key)
+            for line in self.lines[side]
+            if line.columns and line.partition == partition
+        ]
+        return end_of_run(self.streams[side], rows, key)
 
     def _names(self, line: Line, key: Key) -> bool:
         return line.promise is None or key in line.promise.named(self.pipeline.join.on)
-
-    def _precedes(self, side: int, key: Key, other: Key) -> bool:
-        """Whether a key should not come after another, by the order of its stream."""
-        for direction in self.streams[side].ordered.values():
-            return key < other if direction == "ascending" else key > other
-        return False
 
     def _key(self, columns: dict[str, Any]) -> Key:
         return tuple(columns[name] for name in self.pipeline.join.on)
@@ -149,15 +155,18 @@ class _World:
             ]
             times = [self._time(side, other) for other in before if other.columns]
             moment, said = self._time(side, line), [other for other in before if not other.columns]
+            by_name = [other.offset for other in said if self._rules_out(other, line)]
             if any(other - moment > stream.event_time.lateness for other in times):
                 reason = "late"
-            elif any(self._precedes(side, line.key, other.key) for other in before if other.columns):
+            elif any(precedes(stream, line.key, other.key) for other in before if other.columns):
                 reason = "unordered"
             elif any(self._rules_out(other, line) and not self._names(other, line.key) for other in said):
                 reason = "closed"
             elif stream.unique and (line.partition, line.key) in self.came[side]:
                 reason = "repeated"
-            elif any(self._rules_out(other, line) for other in said):
+            elif is_behind(self._ended(side, line.partition, line.key), line.offset, by_name):
+                reason = "unclustered"
+            elif by_name:
                 reason = "closed"
             else:
                 processed.append(line)

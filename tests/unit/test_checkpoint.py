@@ -89,6 +89,7 @@ def test_settings_of_the_first_version_are_understood() -> None:
         {"punctuation_scope": "topic"},
         {"ordered": {"item_id": "ascending"}},
         {"unique": ("item_id",)},
+        {"clustered": ("item_id",)},
     )
     for declared in told_of:
         bids = SPEC.streams["bids"].model_copy(update=declared)

@@ -73,6 +73,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "is not the join key 'item_id', so it closes no key",
         ),
         ("streams.items.ordered", {"item_id": "up"}, "streams.items.ordered.item_id: Input should be 'asc"),
+        ("streams.bids.clustered", "price", "'price' is not the join key 'item_id', so it closes no key"),
         ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
         ("tables", {"groups": "results"}, "tables: results: 'results' is another table's name too; rename"),
         ("publish", {"topic": "items"}, "publish.topic: 'items' is read by a stream"),

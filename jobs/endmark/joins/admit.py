@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass
 class Violation:
     """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered`,
-    `closed`, `repeated` or `idle`.
+    `closed`, `repeated`, `unclustered` or `idle`.
 
     `promises` are those that they break unless they are late or idle, one for each row, under the names that
     both sides share; `None` stands for a wider one.
@@ -48,7 +48,7 @@ class Admitted:
 
 def admit(side: SideState, given: SideInput) -> Admitted:
     """Set violations aside, bystanders' among them."""
-    if side.spec.unique:
+    if side.spec.unique or side.spec.clustered:
         given = _named_by_rows(side, given)
     found = Admitted(given)
     if given.bystanders is not None:
@@ -73,14 +73,16 @@ def _reject(side: SideState, rows: pa.RecordBatch, given: SideInput, found: Admi
 
 
 def _named_by_rows(side: SideState, given: SideInput) -> SideInput:
-    """The batch with what rows of unique keys say: each names its own, unless it is ruled out anyhow."""
+    """The batch with the keys that its rows name: of unique ones each its own, unless it is ruled out anyhow;
+    of clustered ones each that of the run it ends."""
     columns = [*side.spec.key.stored, str(side.spec.partition), str(side.spec.offset)]
     names = [*side.key.stored, "partition", "offset"]
     named = []
     if given.punctuations is not None:
         named.append((given.punctuations.select(names), 0))
+    named += [(keys.select(names), 1) for keys in side.runs.take(given.runs)]
     for rows in (given.bystanders, given.rows):
-        if rows is not None:
+        if rows is not None and side.spec.unique:
             bad = _any(_ruled_out(side, rows, given)) | _overtaken(side, rows)
             good = rows.filter(pa.array(~bad))
             named.append((good.select(columns).rename_columns(names), 1))
@@ -99,7 +101,7 @@ def violations(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[
     since, by_row = side.named.named_at(side.spec.key.keys(rows), partitions, given.punctuations)
     named = (since < offsets) & ~_any(found)
     found["closed"] |= named & ~by_row
-    found["repeated"] = named & by_row
+    found["unclustered" if side.spec.clustered else "repeated"] = named & by_row
     found["idle"] = _overtaken(side, rows) & ~_any(found)
     return found
 
@@ -134,9 +136,9 @@ def broken(
 ) -> Sequence[Punctuation | None]:
     """The promise that each of some rows breaks which are violations for this reason.
 
-    Of a `closed` row that is the pattern of its partition by then, else the first that names its key, as of a
-    `repeated` one; `None` where only a wider promise matches it. Its origin is `None` where an earlier
-    version did not keep it. Of `late` and `idle` rows there is none.
+    Of a `closed` row that is the pattern of its partition by then, else the first that names its key, as of
+    those that a row ruled out; `None` where only a wider promise matches it. Its origin is `None` where an
+    earlier version did not keep it. Of `late` and `idle` rows there is none.
     """
     if reason in ("late", "idle"):
         return []

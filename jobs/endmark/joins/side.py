@@ -13,6 +13,7 @@ from endmark.joins.named import NamedKeys
 from endmark.joins.order import Order
 from endmark.joins.promised import Promised
 from endmark.joins.promises import Promises
+from endmark.joins.runs import RunNews, Runs
 from endmark.joins.silence import Silence
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state import codec
@@ -61,6 +62,7 @@ class SideSpec:
         ordered: rows come in this order of the key's one column, in each partition.
         unique: no partition has two rows of a key.
         idle: microseconds of silence after which a partition does not hold progress back; `None` is never.
+        clustered: no partition has two runs of rows of a key.
     """
 
     name: str
@@ -77,6 +79,7 @@ class SideSpec:
     ordered: Direction | None = None
     unique: bool = False
     idle: int | None = None
+    clustered: bool = False
 
 
 @dataclass
@@ -94,6 +97,7 @@ class SideInput:
         marks: how far an ordered side has come, over all buckets, as `Order` takes it.
         heard: oldest and newest timestamp of Kafka's records in microseconds, likewise; only where
             partitions can be idle.
+        runs: those of a clustered side.
     """
 
     rows: pa.RecordBatch | None = None
@@ -104,6 +108,7 @@ class SideInput:
     newest: Mapping[int, int] = field(default_factory=dict)
     marks: pa.RecordBatch | None = None
     heard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    runs: RunNews = field(default_factory=RunNews)
 
 
 class SideState:
@@ -133,7 +138,8 @@ class SideState:
             self.order = Order(spec.name, name, kind, descending=spec.ordered == "descending")
             self.promises = Promises(spec.name, self.key, types, spec.partitions)
         needed = 1 if spec.keyed else spec.partitions
-        self.named = NamedKeys(store, self.key, self.promises, needed, by_rows=spec.unique)
+        self.named = NamedKeys(store, self.key, self.promises, needed, by_rows=spec.unique or spec.clustered)
+        self.runs = Runs(self.key, types)
         restricted = pa.schema([spec.schema.field(name) for name in spec.punctuated_on])
         self.promised = Promised(spec.name, restricted, spec.key.columns, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")

@@ -124,6 +124,7 @@ class StreamJoin:
                 side.said.restore(notes.get(f"{side.spec.name}.promises", {}))
                 side.restore_order(notes.get(f"{side.spec.name}.order", {}))
                 side.restore_progress(notes.get(f"{side.spec.name}.progress"))
+                side.runs.restore(notes.get(f"{side.spec.name}.runs", []))
                 side.unpurged_promises = notes.get(f"{side.spec.name}.unpurged_promises", 0)
                 side.restore_promised(notes.get(f"{side.spec.name}.promised"))
 
@@ -134,11 +135,12 @@ class StreamJoin:
         newest = {side.spec.name: side.newest for side in self._sides}
         promises = {f"{side.spec.name}.promises": side.said.snapshot() for side in self._sides}
         orders = {f"{side.spec.name}.order": side.order.snapshot() for side in self._sides if side.order}
+        runs = {f"{side.spec.name}.runs": side.runs.snapshot() for side in self._sides if side.spec.clustered}
         unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
         numbered = {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
         promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
         progress = {f"{side.spec.name}.progress": side.snapshot_progress() for side in self._sides}
-        notes = newest | promises | orders | unpurged | numbered | promised | progress
+        notes = newest | promises | orders | runs | unpurged | numbered | promised | progress
         return manifest.save(self._lists(), notes)
 
     @property

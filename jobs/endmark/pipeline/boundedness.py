@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KEYS = "closed keys"
 _PUNCTUATIONS = "punctuations"
-_UNIQUE = "unique keys"
+_BY_ROWS = ("unique keys", "clusters")
 _ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
 
 
@@ -112,7 +112,7 @@ class _Input:
 
     @property
     def names_keys(self) -> bool:
-        return self.punctuated or self.closes == _UNIQUE
+        return self.punctuated or self.closes in _BY_ROWS
 
     @property
     def mend_window(self) -> str:
@@ -162,7 +162,8 @@ def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
 
     def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
         stream = pipeline.streams[name]
-        means = {_UNIQUE: stream.unique, "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
+        by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered), strict=True)
+        means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
         closes = next((by for by, does in means.items() if does), None)
         declared = stream.punctuated_on
         return _Input(name, window, f"join.window.{field}", closes, declared, preserved, join.on)

@@ -76,7 +76,16 @@ class Pipeline(Model):
                     f"streams.{side}.punctuated_on: {_listed(missing)} of the join key "
                     f"{_listed(self.join.on)} is missing; name all of the key, or none of it"
                 )
-            implied = {"ordered": tuple(self.streams[side].ordered), "unique": self.streams[side].unique}
+            declared = self.streams[side]
+            if declared.unique and declared.clustered:
+                raise ValueError(
+                    f"streams.{side}.clustered: unique keys are in clusters anyhow; leave it out"
+                )
+            implied = {
+                "ordered": tuple(declared.ordered),
+                "unique": declared.unique,
+                "clustered": declared.clustered,
+            }
             for field, by in implied.items():
                 if by and (set(by) != set(self.join.on) or (field == "ordered" and len(self.join.on) > 1)):
                     raise ValueError(
@@ -152,7 +161,9 @@ class Pipeline(Model):
     def closes_keys(self, stream: str) -> bool:
         """Whether a stream can close keys of the join, by punctuations or by what is declared of its rows."""
         declared = self.streams[stream]
-        return bool(declared.ordered or declared.unique) or set(self.join.on) <= set(declared.punctuated_on)
+        return bool(declared.ordered or declared.unique or declared.clustered) or set(self.join.on) <= set(
+            declared.punctuated_on
+        )
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,

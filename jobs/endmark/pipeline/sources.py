@@ -44,7 +44,8 @@ class Stream(Model):
     `punctuation_scope: topic` closes a key once every partition has promised it.
     Where rows come in the order of the join key in each partition, `ordered` says so: each row closes the
     keys before its own, as if a punctuation followed it. Where no partition has two rows of a key, `unique`
-    says so: each row closes its own.
+    says so: each row closes its own. Where none has two runs of rows of a key, `clustered` says so: the first
+    row of another key closes it.
     """
 
     topic: Topic
@@ -55,6 +56,7 @@ class Stream(Model):
     ordered: Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]
 
     unique: AnyNames = ()
+    clustered: AnyNames = ()
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:

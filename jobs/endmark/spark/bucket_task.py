@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.aggregate.closing import ClosingAggregate
+from endmark.joins.runs import RunNews
 from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
@@ -189,6 +190,7 @@ class BucketTask:
             newest=newest,
             marks=batch(channels.MARKS),
             heard=heard,
+            runs=RunNews(batch(channels.ENDED), batch(channels.FIRST), batch(channels.LAST)),
         )
 
     def _progress(self) -> Samples:

@@ -55,7 +55,12 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1, "memory": None}
     spec["join"] = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
     for stream in spec["streams"].values():
-        for field, usual in (("punctuation_scope", "partition"), ("ordered", {}), ("unique", None)):
+        for field, usual in (
+            ("punctuation_scope", "partition"),
+            ("ordered", {}),
+            ("unique", None),
+            ("clustered", None),
+        ):
             if stream[field] == usual:
                 del stream[field]
         if stream["event_time"]["idle"] is None:

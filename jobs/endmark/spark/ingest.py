@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from endmark.formats.json_records import JsonParser, Parsed
 from endmark.joins.order import Mark, batch_of, marks
+from endmark.joins.runs import ended
 from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
 from endmark.profile import Profile
@@ -22,6 +23,7 @@ from endmark.spark import channels
 from endmark.spark.channels import Buckets, Packer, stream_channel
 from endmark.spark.pack_promises import PromisePacker
 from endmark.spark.violations import violation_rows
+from endmark.state import codec
 from endmark.state.segment import int64
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class _Task:
         self._directory = directory
         self._parsers: dict[str, JsonParser] = {}
         self._newest: dict[tuple[str, int], int] = {}
+        self._last: dict[tuple[str, int], pa.RecordBatch] = {}
         self._marks: dict[tuple[str, int], Mark] = {}
         self._heard: dict[tuple[str, int], tuple[int, int]] = {}
         self._until: dict[str, dict[str, int]] = {}
@@ -115,6 +118,7 @@ class _Task:
         rows = pa.record_batch(
             parsed.rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
         )
+        self._end_runs(stream, partition, rows)
         self._mark(stream, partition, rows)
         newest = self._newest.get((stream.name, partition), NEVER)
         late, newest = late_rows(int64(rows.column(stream.side.time)), newest, stream.side.lateness)
@@ -145,6 +149,25 @@ class _Task:
             descending=stream.side.ordered == "descending",
         )
         self._pack_marks(stream, [(partition, mark) for mark in broken])
+
+    def _end_runs(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
+        """Name the keys of a clustered stream whose runs end; tell every bucket how the partition begins."""
+        if not stream.side.clustered:
+            return
+        side, key = stream.side, stream.side.key.shared
+        rows = rows.select([*side.key.columns, str(side.partition), str(side.offset)])
+        rows = rows.rename_columns([*key.columns, "partition", "offset"])
+        last = self._last.get((stream.name, partition))
+        if last is None:
+            for label in self._buckets.labels:
+                self.packer.add(label, stream_channel(channels.FIRST, stream.name), rows.slice(0, 1))
+        found = ended(rows if last is None else codec.concat([last, rows]), key.columns)
+        self._pack_keys(stream, channels.ENDED, found)
+        self._last[stream.name, partition] = rows.slice(rows.num_rows - 1)
+
+    def _pack_keys(self, stream: StreamPlan, channel: str, keys: pa.RecordBatch) -> None:
+        for label, share in self._buckets.by_key(keys, stream.side.key.shared):
+            self.packer.add(label, stream_channel(channel, stream.name), share)
 
     def _pack_marks(self, stream: StreamPlan, found: list[tuple[int, Mark]]) -> None:
         if found:
@@ -184,6 +207,9 @@ class _Task:
 
         Every bucket hears of every task that read anything, however little, so that all of them run.
         """
+        for (name, _), last in self._last.items():
+            plan = next(stream for stream in self._by_topic.values() if stream.name == name)
+            self._pack_keys(plan, channels.LAST, last)
         for topic in self._until:
             stream = self._by_topic[topic].name
             newest = {str(partition): at for (name, partition), at in self._newest.items() if name == stream}

@@ -76,6 +76,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             ordered=next(iter(stream.ordered.values()), None),
             unique=bool(stream.unique),
             idle=microseconds(stream.event_time.idle),
+            clustered=bool(stream.clustered),
         )
         looked_up = name == pipeline.lookup.stream
         plans[name] = StreamPlan(

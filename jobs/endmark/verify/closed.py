@@ -19,11 +19,11 @@ CREATE TABLE $punctuations AS
 SELECT "partition", "offset" FROM $promises UNION SELECT "partition", "offset" FROM arriving
 """
 
-# By punctuations and, of unique keys, by the rows that are processed.
+# By punctuations; of unique keys by the rows that are processed, of clustered ones by those that end runs.
 _NAMED = """
 CREATE TABLE $named AS
 SELECT $key, "partition" FROM $promises UNION
-SELECT $named_key, $partition AS "partition" FROM $judged WHERE $unique AND violation IS NULL
+SELECT $named_key, $partition AS "partition" FROM $judged WHERE $by_row
 """
 
 # A pattern does not say where its keys live, so that of every partition is needed.
@@ -105,7 +105,8 @@ def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
     keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
     declared = pipeline.streams[stream]
     gather_patterns(session, pipeline, stream)
-    session.run(_NAMED, unique=str(bool(declared.unique)), **stream_names(pipeline, stream))
+    by_row = "violation IS NULL" if declared.unique else '"#came" IS NOT NULL'
+    session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
     session.run(
         _CLOSED if declared.punctuation_scope == "partition" else _CLOSED_BY_ALL,
         [declared.topic],

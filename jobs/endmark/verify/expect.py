@@ -9,27 +9,31 @@ from endmark.verify.idle import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
-from endmark.verify.session import Session, name, names
+from endmark.verify.session import Session, name, names, text
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
 
 # A row's fate hangs on what its partition held before it, so the frame ends at the row before. The first
-# row of a unique key that nothing else rules out is the one that came.
+# row of a unique key that nothing else rules out is the one that came; of a clustered one, what came is
+# the first row that ended a run.
 _JUDGED = """
 CREATE TABLE $judged AS
-SELECT * REPLACE (CASE WHEN "#came" < $offset THEN "#came" ELSE "#since" END AS "#since"),
+SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"),
     coalesce("#ruled",
-        CASE WHEN "#came" < $offset THEN 'repeated' WHEN "#since" IS NOT NULL THEN 'closed'
+        CASE WHEN "#by_row" THEN $by_row WHEN "#since" IS NOT NULL THEN 'closed'
             WHEN "#overtaken" THEN 'idle' END
     ) AS violation
 FROM (
-SELECT *, min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")
-    OVER (PARTITION BY $partition, $own_key) AS "#came"
+SELECT *, "#came" < $offset AND coalesce("#came" < "#since", true) AS "#by_row"
+FROM (
+SELECT *, coalesce("#ended",
+    min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")
+    OVER (PARTITION BY $partition, $own_key)) AS "#came"
 FROM (
 SELECT r.*,
     CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
         WHEN r."#reached" $beyond r.$ordered THEN 'unordered'
         WHEN m.matched OR w.matched THEN 'closed' END AS "#ruled", $overtaken AS "#overtaken",
-    CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched"
+    CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched", e.ended AS "#ended"
 FROM (
     SELECT *, max($time) OVER before AS newest, $reached AS "#reached" FROM $rows
     WINDOW before AS (
@@ -47,7 +51,14 @@ LEFT JOIN (
     SELECT DISTINCT r.$partition AS part, r.$offset AS off, true AS matched
     FROM $rows r JOIN $wider q ON q."partition" = r.$partition AND q."offset" < r.$offset AND $within_wider
 ) w ON w.part = r.$partition AND w.off = r.$offset
-))
+LEFT JOIN (
+    SELECT part, run, min(off) AS ended FROM (
+        SELECT $partition AS part, $offset AS off, row($own_key) AS own,
+            lag(row($own_key)) OVER (PARTITION BY $partition ORDER BY $offset) AS run
+        FROM $rows
+    ) WHERE $clustered AND run <> own GROUP BY ALL
+) e ON e.part = r.$partition AND e.run = row($own_key)
+)))
 """
 
 _VIOLATIONS = """
@@ -132,6 +143,8 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         within=among(pipeline.join.on),
         within_wider=among(wider),
         unique=str(bool(declared.unique)),
+        clustered=str(bool(declared.clustered)),
+        by_row=text("unclustered" if declared.clustered else "repeated"),
         own_key=names([f"{stream}_{column}" for column in pipeline.join.on]),
         overtaken=possibly_idle(pipeline, stream),
         **ordering(pipeline, stream),
