@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from endmark.cli import AUCTION
+from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse
@@ -35,7 +38,8 @@ def test_full_join_with_a_condition(tmp_path: Path) -> None:
         warehouse.feed()
         warehouse.run_to_the_end()
         report = warehouse.verify()
-    batch = warehouse.batch()
+        batch = warehouse.batch()
+        require_refused(warehouse)
 
     assert report.ok, report.to_json()
     results = DeltaTable(tmp_path / "warehouse" / "results").to_pyarrow_table(
@@ -52,3 +56,22 @@ def test_full_join_with_a_condition(tmp_path: Path) -> None:
     assert sum(spent.values()) <= CORES * batch.samples["compute_seconds"]
     assert batch.samples["write_seconds{table=results}"] > 0
     assert batch.samples["state_commit_seconds"] > 0
+
+
+def require_refused(warehouse: Warehouse) -> None:
+    """The checkpoint takes no job of other buckets, another preset or a key of another type."""
+    text = warehouse.pipeline.read_text()
+    full, pwjoin = "  type: full\n", "  type: full\n  preset: pwjoin\n"
+    for buckets, old, new, said in [
+        (7, full, full, "buckets was 2, is 7"),
+        (2, full, pwjoin, 'join.preset was left out, is "pwjoin"'),
+        (2, "item_id: long", "item_id: string", 'columns.item_id was "long", is "string"'),
+    ]:
+        warehouse.pipeline.write_text(text.replace(old, new))
+        with pytest.raises(MissingPartError, match="failed with code 2") as refused:
+            warehouse.start_job("--available-now", f"--buckets={buckets}").wait_done(60)
+        message = json.loads(str(refused.value).splitlines()[-1])["error"]
+        assert "was made with other settings: " in message
+        assert said in message
+        assert "go back to them, or start with a new checkpoint and an empty warehouse" in message
+    warehouse.pipeline.write_text(text)
