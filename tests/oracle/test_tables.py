@@ -19,7 +19,7 @@ from support.cases import cases
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import SELLERS, recomputed, require_within
-from support.verify_world import PARTITIONS, bid, close, item, locate, make_pipeline
+from support.verify_world import PARTITIONS, bid, close, item, locate, make_pipeline, promise
 
 
 @pytest.mark.parametrize("kind", JoinType)
@@ -67,6 +67,27 @@ def test_rows_out_of_order_are_violations(tmp_path: Path, size: int) -> None:
         (4, "late", None, None),
         (5, "unordered", '{"item_id": {"between": {"to": 7}}}', 4),
         (8, "unordered", '{"item_id": {"between": {"to": 8}}}', 7),
+    ]
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("scope", ["partition", "topic"])
+def test_a_key_is_final_without_a_row(tmp_path: Path, scope: str) -> None:
+    """One stream names it, patterns of the other close it, and no row ever had it."""
+    declared: tuple[dict[str, Any], dict[str, Any]] = ({}, {"punctuation_scope": scope})
+    pipeline = make_pipeline(windows=(None, None), declared=declared, join={"preset": "mjoin"})
+    below = {"item_id": {"between": {"to": 3}}}
+    patterns = [promise("bids", below, partition) for partition in range(PARTITIONS)]
+    records = [*patterns, close("items", 2), close("items", 4)]
+    sellers = [(key, *seller) for key, seller in SELLERS.items()]
+    tasks = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path)
+
+    found = tasks.batch(locate(records))
+
+    assert sorted(row["punctuation"] for row in found["announced"]) == [
+        '{"bids_item_id": {"equals": 2}}',
+        '{"items_item_id": {"equals": 2}}',
     ]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)

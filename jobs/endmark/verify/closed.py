@@ -26,13 +26,18 @@ SELECT $key, "partition" FROM $promises UNION
 SELECT $named_key, $partition AS "partition" FROM $judged WHERE $by_row
 """
 
+# A key that the other stream names may be final without a row.
+_MENTIONED = """
+CREATE TABLE mentioned AS
+SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
+    UNION SELECT $key FROM $left_named UNION SELECT $key FROM $right_named
+"""
+
 # A pattern does not say where its keys live, so that of every partition is needed.
 _CLOSED = """
 CREATE TABLE $closed AS
 SELECT $key FROM $named UNION
-SELECT $key FROM (
-    SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
-) k JOIN $closing q ON $within
+SELECT $key FROM mentioned k JOIN $closing q ON $within
 GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
 
@@ -41,10 +46,7 @@ _CLOSED_BY_ALL = """
 CREATE TABLE $closed AS
 SELECT $key FROM (
     SELECT $key, "partition" FROM $named UNION
-    SELECT $key, q."partition" FROM (
-        SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
-            UNION SELECT $key FROM $named
-    ) k JOIN $closing q ON $within
+    SELECT $key, q."partition" FROM mentioned k JOIN $closing q ON $within
 ) GROUP BY ALL HAVING count(DISTINCT "partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
 
@@ -99,27 +101,36 @@ def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
     return declared.punctuated_on or key
 
 
-def close_keys(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """Make `closed_<stream>`: of the keys that are named or that rows have, those the stream has closed."""
+def close_keys(session: Session, pipeline: Pipeline) -> None:
+    """Make `closed_<stream>` for both: of the keys that are named or that rows have, those it has closed."""
     left, right = (stream_names(pipeline, side) for side in pipeline.sides)
-    keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
-    declared = pipeline.streams[stream]
-    gather_patterns(session, pipeline, stream)
-    by_row = "violation IS NULL" if declared.unique else '"#came" IS NOT NULL'
-    session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
+    key = names([key_column(column) for column in pipeline.join.on])
+    for stream in pipeline.sides:
+        by_row = "violation IS NULL" if pipeline.streams[stream].unique else '"#came" IS NOT NULL'
+        session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
     session.run(
-        _CLOSED if declared.punctuation_scope == "partition" else _CLOSED_BY_ALL,
-        [declared.topic],
-        closed=name(f"closed_{stream}"),
-        named=name(f"named_{stream}"),
-        closing=name(f"closing_{stream}"),
-        key=names([key_column(column) for column in pipeline.join.on]),
+        _MENTIONED,
+        key=key,
         left_key=left["named_key"],
         left_rows=left["rows"],
+        left_named=left["named"],
         right_key=right["named_key"],
         right_rows=right["rows"],
-        within=within(keys),
+        right_named=right["named"],
     )
+    keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
+    for stream in pipeline.sides:
+        declared = pipeline.streams[stream]
+        gather_patterns(session, pipeline, stream)
+        session.run(
+            _CLOSED if declared.punctuation_scope == "partition" else _CLOSED_BY_ALL,
+            [declared.topic],
+            closed=name(f"closed_{stream}"),
+            named=name(f"named_{stream}"),
+            closing=name(f"closing_{stream}"),
+            key=key,
+            within=within(keys),
+        )
 
 
 def within(keys: dict[str, str]) -> str:

@@ -118,7 +118,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     for stream in pipeline.sides:
         _judge(session, pipeline, stream)
         _keep_processed(session, pipeline, stream)
-        close_keys(session, pipeline, stream)
+    close_keys(session, pipeline)
     join(session, pipeline)
     for side in both_sides(pipeline):
         _close(session, pipeline, side, "final", "lowest")
