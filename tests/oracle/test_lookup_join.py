@@ -1,10 +1,11 @@
-"""HYBRIDJOIN against the join's definition, on relations in a real database."""
+"""The lookup join against its definition, on relations in a real database."""
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
-from unittest.mock import patch
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import pyarrow as pa
 import pytest
@@ -12,12 +13,15 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.joins import lookup_join
-from endmark.joins.lookup_join import LookupJoin
+from endmark.joins.lookup.costs import measure
+from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
+from endmark.joins.lookup.strategies import Name
 from endmark.pipeline import Relation
-from endmark.relation.contract import KeyRange, PageDirectory
 from endmark.relation.sql import SqlRelation
+from endmark.state.keys import KeySpec
+from endmark.state.store import SegmentStore
 from support.cases import cases
+from support.memory_store import MemoryBlobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,21 +69,29 @@ def _stream(keys: list[int]) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(range(len(keys)), pa.int64()), "key": pa.array(keys, pa.int64())})
 
 
+def _partners(keys: list[int], rows: list[tuple[int, str]]) -> Iterator[tuple[int, str | None]]:
+    for n, key in enumerate(keys):
+        values = [value for of, value in rows if of == key]
+        yield from ((n, value) for value in values)
+        if not values:
+            yield n, None
+
+
 @cases(150)
 @given(
     master=st.lists(KEYS, max_size=25),
     later=st.lists(KEYS, max_size=5),
     batches=st.lists(st.lists(KEYS, max_size=20), max_size=3),
     page_rows=st.integers(1, 7),
-    pages_at_once=st.integers(1, 3),
+    strategy=st.sampled_from(get_args(Name)),
 )
-def test_hybridjoin_equals_definition(
+def test_answers_of_a_database_equal_the_definition(
     fill: Fill,
     master: list[int],
     later: list[int],
     batches: list[list[int]],
     page_rows: int,
-    pages_at_once: int,
+    strategy: Name,
 ) -> None:
     """Every stream row meets every relation row of its key once, keys that repeat, are missing, or came to
     the relation after its page directory was made included; no page is read twice in a batch."""
@@ -87,51 +99,19 @@ def test_hybridjoin_equals_definition(
     directory = fill(rows).directory(page_rows)
     rows += [(key, f"later{n}") for n, key in enumerate(later)]
     relation = fill(rows)
-    join = LookupJoin(relation, directory, ["key"], {"v": "r_v"})
+    spec = LookupSpec(_stream([]).schema, KeySpec.of(["key"], [pa.int64()]), {"v": "r_v"}, Misses("nulls"))
+    with tempfile.TemporaryDirectory() as local:
+        store = SegmentStore(MemoryBlobs(), Path(local))
+        join = LookupJoin(spec, Source(relation, directory, strategy, measure(relation, directory)), store)
+        for keys in batches:
+            output = join.process(_stream(keys), now=0)
 
-    for keys in batches:
-        with patch.object(lookup_join, "PAGES_AT_ONCE", pages_at_once):
-            output = join.resolve(_stream(keys))
-
-        joined = zip(
-            output.joined.column("n").to_pylist(), output.joined.column("r_v").to_pylist(), strict=True
-        )
-        expected = Counter((n, v) for n, key in enumerate(keys) for k, v in rows if k == key)
-        assert expected == Counter(joined)
-        present = {key for key, _ in rows}
-        assert [n for n, key in enumerate(keys) if key not in present] == output.missed.column(
-            "n"
-        ).to_pylist()
-        assert len({int(page) for page in directory.page_of(_keys(keys))}) == output.page_reads
-        assert output.page_reads <= min(len(directory), len(set(keys)))
-
-
-def _keys(keys: list[int]) -> pa.RecordBatch:
-    return pa.record_batch({"key": pa.array(keys, pa.int64())})
-
-
-def test_oldest_pending_row_picks_the_next_page() -> None:
-    """Pages are read in the order in which their oldest row arrived, `PAGES_AT_ONCE` at a time."""
-    read: list[list[KeyRange]] = []
-
-    class Recorder:
-        schema = pa.schema([("k", pa.int64()), ("v", pa.string())])
-        key = ("k",)
-
-        def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-            read.append(ranges)
-            return self.read_keys(_keys([]))
-
-        def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-            return pa.RecordBatch.from_pylist([], schema=self.schema)
-
-        def scan(self) -> Iterator[pa.RecordBatch]:
-            yield self.read_keys(_keys([]))
-
-    directory = PageDirectory(_keys([0, 10, 20, 30]))
-    join = LookupJoin(Recorder(), directory, ["key"], {"v": "r_v"})
-    with patch.object(lookup_join, "PAGES_AT_ONCE", 1):
-        output = join.resolve(_stream([25, 3, 31, 27, 3]))
-
-    assert read == [[((20,), (30,))], [(None, (10,))], [((30,), None)]]
-    assert output.missed.num_rows == 5
+            joined = Counter(
+                pair
+                for batch in output.joined
+                for pair in zip(batch.column("n").to_pylist(), batch.column("r_v").to_pylist(), strict=True)
+            )
+            assert joined == Counter(_partners(keys, rows))
+            if strategy == "hybrid":
+                wanted = _stream(keys).select(["key"])
+                assert len(set(directory.page_of(wanted).tolist())) == output.figures.pages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,17 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.joins.announce import aligned
-from endmark.joins.lookup_join import LookupJoin
 from endmark.pipeline import Pipeline
-from endmark.relation.contract import KeyRange, PageDirectory
 from endmark.spark import channels
 from endmark.spark.bucket_task import BucketPlan, BucketTask
 from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
-from endmark.spark.lookup import Lookup
+from endmark.spark.lookup import lookup_plan
 from endmark.spark.streams import arrow_schema, group_plan, residual, stream_plans
 from endmark.spark.tables import targets
 from endmark.state import codec
 from endmark.state.store import SegmentStore
+from support.memory_relation import MemoryRelation
 from support.memory_store import MemoryBlobs
 
 BUCKETS = Buckets((3, 5))
@@ -48,24 +47,12 @@ def kafka_batch(records: list[Located]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=KAFKA)
 
 
-class OnePage:
-    """A relation in memory, of one page."""
-
-    def __init__(self, pipeline: Pipeline, rows: Iterable[tuple[Any, ...]]) -> None:
-        declared = pipeline.relations[pipeline.lookup.relation]
-        self.schema, self.key = arrow_schema(dict(declared.columns)), declared.key
-        columns = list(zip(*sorted(rows, key=lambda row: row[0]), strict=True))
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
-        self._rows = pa.record_batch(arrays, schema=self.schema)
-
-    def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        return self._rows
-
-    def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        raise AssertionError(f"a page was asked for by {keys.num_rows} keys")
-
-    def scan(self) -> Iterator[pa.RecordBatch]:
-        yield self._rows
+def relation_in_memory(pipeline: Pipeline, rows: Iterable[tuple[Any, ...]]) -> MemoryRelation:
+    declared = pipeline.relations[pipeline.lookup.relation]
+    schema = arrow_schema(dict(declared.columns))
+    columns = list(zip(*rows, strict=True))
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return MemoryRelation(pa.record_batch(arrays, schema=schema), declared.key)
 
 
 class BucketTasks:
@@ -85,6 +72,16 @@ class BucketTasks:
         counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
         streams = stream_plans(pipeline, counts)
         left, right = (streams[side] for side in pipeline.sides)
+        self.relation = relation_in_memory(pipeline, relation)
+        lookup = lookup_plan(
+            pipeline,
+            streams[pipeline.lookup.stream],
+            len(BUCKETS),
+            self.relation,
+            self.relation.directory(page_rows=2),
+            nullcontext,
+            cache_name=str(directory),
+        )
         self._plan = BucketPlan(
             left=left,
             right=right,
@@ -93,25 +90,17 @@ class BucketTasks:
             policy=pipeline.join.policy(len(BUCKETS)),
             group=group_plan(pipeline),
             full_batch=full_batch,
+            lookup=lookup,
         )
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
-        reader = OnePage(pipeline, relation)
-        pages = PageDirectory(reader.pages([]).select(reader.key).slice(length=1))
-        self._ingest = Ingest(streams, BUCKETS, pages)
-        looked_up, name = pipeline.lookup.stream, pipeline.lookup.relation
-        renamed = {column: f"{name}_{column}" for column in reader.schema.names if column not in reader.key}
-        stream_key = [f"{looked_up}_{column}" for column in pipeline.lookup.key]
-        join = LookupJoin(reader, pages, stream_key, renamed)
+        self._ingest = Ingest(streams, BUCKETS)
         self.reports: list[dict[str, Any]] = []
-        self._lookup = Lookup(streams[looked_up], name, join, BUCKETS, nullcontext)
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
-        # A shuffle has all of it before it gives any.
-        ingested = list(self._ingest(iter([kafka_batch(records)])))
-        return [row for rows in self._lookup(iter(ingested)) for row in rows.to_pylist()]
+        return [row for rows in self._ingest(iter([kafka_batch(records)])) for row in rows.to_pylist()]
 
     def batch(self, records: list[Located]) -> Tables:
         """The rows that one batch of records adds to each table, by channel."""

@@ -100,10 +100,10 @@ class Run:
             self._found.update(zip(batch["n"].to_pylist(), batch["v"].to_pylist(), strict=True))
         for batch in output.missed:
             assert batch.schema == self._spec.schema
-            assert self._spec.misses.fate != "null"
+            assert self._spec.misses.fate != "nulls"
             self._found.update((n, None) for n in batch["n"].to_pylist())
         nulls = sum(batch["v"].null_count for batch in output.joined)
-        assert nulls == (output.misses if self._spec.misses.fate == "null" else 0)
+        assert nulls == (output.misses if self._spec.misses.fate == "nulls" else 0)
         definition = Counter(self._history.definition(self._stream()))
         assert self._found <= definition, "an answer that is wrong, or comes twice"
 

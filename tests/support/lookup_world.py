@@ -124,7 +124,7 @@ def histories(draw: st.DrawFn, strategy: Name) -> History:
         small=draw(st.integers(1, 3)),
         reads=draw(st.sampled_from([None, 0, 1, 1, 2, 3])),
         capacity=draw(st.sampled_from([None, None, 1, 100, 400])),
-        fate=draw(st.sampled_from(["drop", "null", "dead_letter"])),
+        fate=draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
         attempts=draw(st.sampled_from([1, 1, 2, 3])),
         cache=draw(st.sampled_from([None, 0, 150, 5000, 5000])),
         costs=draw(st.builds(ReadCosts, page=_SECONDS, trip=_SECONDS, key=_SECONDS, scan=_SECONDS)),

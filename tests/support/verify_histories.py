@@ -25,6 +25,7 @@ from support.verify_world import (
     wider_promises,
 )
 
+STRATEGIES = ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"]
 CONDITIONS = [
     None,
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
@@ -75,6 +76,13 @@ def pipelines(
         lateness=(draw(lateness), draw(lateness)),
         idle=(draw(silence), draw(silence)),
         lookup=draw(st.sampled_from(["items", "bids"])),
+        looking={
+            "strategy": draw(st.sampled_from(STRATEGIES)),
+            "miss": draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
+            "time_per_batch": draw(st.sampled_from([None, "0ms"])),
+            "memory": draw(st.sampled_from([1, 500, 64_000_000])),
+            "cache": draw(st.sampled_from([None, {"memory": 300}])),
+        },
         punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
         declared=(draw(declarations(keys)), draw(declarations(keys))),
         keys=keys,

@@ -13,22 +13,11 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.verify_declared import end_of_run, is_behind, precedes
 from support.verify_fates import Key, Promise, fate
+from support.verify_line import Line
 from support.verify_world import PARTITIONS, Record, Row, locate
 
 Sellers = Mapping[int, tuple[str | None, float | None]]
-Pair = tuple["Line", "Line"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row or a punctuation, with its place; `columns` is empty for a punctuation, which has a key or a
-    promise about many."""
-
-    partition: int
-    offset: int
-    key: Key
-    columns: dict[str, Any]
-    promise: Promise | None = None
+Pair = tuple[Line, Line]
 
 
 @dataclass
@@ -95,7 +84,7 @@ class _World:
             elif isinstance(found, tuple):
                 lines.append(Line(partition, offset, found, {}))
             else:
-                lines.append(Line(partition, offset, self._key(found), found))
+                lines.append(Line(partition, offset, self._key(found), found, value=value))
         return lines
 
     def _matches(self, line: Line, key: Key) -> bool:
@@ -104,10 +93,6 @@ class _World:
             return line.key == key
         on = self.pipeline.join.on
         return line.promise.speaks_of(on) and line.promise.matches(dict(zip(on, key, strict=True)))
-
-    @staticmethod
-    def _rules_out(line: Line, row: Line) -> bool:
-        return line.key == row.key if line.promise is None else line.promise.matches(row.columns)
 
     def _closed(self, side: int, key: Key) -> bool:
         """Whether a stream has closed a key: by its name, or in every partition by patterns or order."""
@@ -155,12 +140,12 @@ class _World:
             ]
             times = [self._time(side, other) for other in before if other.columns]
             moment, said = self._time(side, line), [other for other in before if not other.columns]
-            by_name = [other.offset for other in said if self._rules_out(other, line)]
+            by_name = [other.offset for other in said if other.rules_out(line)]
             if any(other - moment > stream.event_time.lateness for other in times):
                 reason = "late"
             elif any(precedes(stream, line.key, other.key) for other in before if other.columns):
                 reason = "unordered"
-            elif any(self._rules_out(other, line) and not self._names(other, line.key) for other in said):
+            elif any(other.rules_out(line) and not self._names(other, line.key) for other in said):
                 reason = "closed"
             elif stream.unique and (line.partition, line.key) in self.came[side]:
                 reason = "repeated"
@@ -176,9 +161,18 @@ class _World:
             expected.violations.append(
                 (stream.topic, line.partition, line.offset, reason, moment, "{}", *broken)
             )
-        if self.pipeline.sides[side] != self.pipeline.lookup.stream:
+        looked_up = self.pipeline.sides[side] == self.pipeline.lookup.stream
+        return self._looked_up(stream, processed, expected) if looked_up else processed
+
+    def _looked_up(self, stream: Stream, processed: list[Line], expected: Expected) -> list[Line]:
+        """Those that stay, by what becomes of rows without a match."""
+        if self.pipeline.lookup.miss == "nulls":
             return processed
-        return [line for line in processed if line.columns["seller_id"] in self.sellers]
+        missed = [line for line in processed if line.columns["seller_id"] not in self.sellers]
+        if self.pipeline.lookup.miss == "dead_letter":
+            lost = [(stream.topic, line.partition, line.offset, line.value) for line in missed]
+            expected.dead_letters += [(*place, "no_match", "made up", value) for *place, value in lost]
+        return [line for line in processed if line not in missed]
 
     def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:
         """The first promise of one key by its name; of patterns, nothing is said here."""
@@ -246,7 +240,7 @@ class _World:
         if line is None:
             return dict.fromkeys(columns)
         looked_up = name == self.pipeline.lookup.stream
-        found = self.sellers[line.columns["seller_id"]] if looked_up else ()
+        found = self.sellers.get(line.columns["seller_id"], (None, None)) if looked_up else ()
         own = (line.columns[column] for column in self.streams[side].columns)
         return dict(zip(columns, (*own, *found, line.partition, line.offset), strict=True))
 

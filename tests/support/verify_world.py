@@ -45,6 +45,7 @@ def make_pipeline(
     lateness: tuple[int, int] = (0, 0),
     idle: tuple[int | None, int | None] = (None, None),
     lookup: str = "bids",
+    looking: Mapping[str, Any] = MappingProxyType({}),
     punctuated: tuple[bool, bool] = (True, True),
     declared: tuple[Mapping[str, Any], Mapping[str, Any]] = (MappingProxyType({}), MappingProxyType({})),
     keys: KeyKind = LONG,
@@ -67,7 +68,7 @@ def make_pipeline(
             "relations": {
                 "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": sellers}
             },
-            "lookup": {"stream": lookup, "relation": "sellers", "key": "seller_id"},
+            "lookup": {"stream": lookup, "relation": "sellers", "key": "seller_id", **looking},
             "join": {
                 "left": "items",
                 "right": "bids",

@@ -12,7 +12,7 @@ import pytest
 
 from endmark.metrics import add, parse
 from endmark.pipeline import Pipeline
-from support.bucket_tasks import BucketTasks
+from support.bucket_tasks import BucketTasks, Located
 from support.shops import CARDS, DOCUMENT, Shops, offer, over, sales, seconds
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
@@ -80,3 +80,46 @@ def test_pending_punctuations_say_what_they_wait_for(tmp_path: Path, kind: str, 
 
     waiting = add(report["samples"] for report in shops.reports)
     assert waiting[f"pending_punctuations{{stream=offers,waits_for={waits_for}}}"] == 1
+
+
+def test_the_lookup_says_how_it_read(tmp_path: Path) -> None:
+    """Reads by kind, what they cost by each strategy, and what the cache made needless."""
+    document = DOCUMENT | {"lookup": DOCUMENT["lookup"] | {"cache": {"memory": "1MB"}}}
+    tasks = BucketTasks(Pipeline.model_validate(document), CARDS, 1, tmp_path)
+
+    def told(offset: int, card: int) -> dict[str, float]:
+        (sale,) = sales(("north", 1, "1.00", card))
+        tasks.batch([("sales", 0, offset, json.dumps(sale).encode(), 0)])
+        summed = add(report["samples"] for report in tasks.reports)
+        return {name.replace("relation=cards", ""): value for name, value in summed.items()}
+
+    first, absent, again = told(0, 1), told(1, 7), told(2, 1)
+
+    assert first["lookup_rows_total{}"] == again["lookup_rows_total{}"] == 1
+    assert sum(first[f"lookup_reads_total{{by={by},}}"] for by in ("page", "list", "scan")) == 1
+    assert sum(again[f"lookup_reads_total{{by={by},}}"] for by in ("page", "list", "scan")) == 0
+    assert (first["lookup_cached_rows_total{}"], again["lookup_cached_rows_total{}"]) == (0, 1)
+    assert (first["lookup_missed_rows_total{}"], absent["lookup_missed_rows_total{}"]) == (0, 1)
+    assert first["lookup_expected_seconds{,strategy=hybrid}"] > 0
+    ages = [report["greatest"] for report in tasks.reports if "greatest" in report]
+    assert len(ages) == 2  # of both buckets, which share a cache
+    assert all(age["lookup_cache_age_seconds{relation=cards}"] > 0 for age in ages)
+
+
+def test_rows_that_wait_are_counted(tmp_path: Path) -> None:
+    """In a full batch that has no time to read; the pause after it lets them in."""
+    document = DOCUMENT | {"lookup": DOCUMENT["lookup"] | {"time_per_batch": "0s"}}
+    tasks = BucketTasks(Pipeline.model_validate(document), CARDS, 1, tmp_path, full_batch=1)
+
+    def waiting(*cards: int) -> tuple[float, float]:
+        come = sales(*(("north", 1, "1.00", card) for card in cards))
+        written = zip(cards, (json.dumps(one).encode() for one in come), strict=True)
+        records: list[Located] = [("sales", 0, at, value, 0) for at, value in written]
+        tasks.batch(records)
+        summed = add(report["samples"] for report in tasks.reports)
+        return summed["lookup_pending_rows{relation=cards}"], summed["state_rows{operator=join,stream=sales}"]
+
+    assert waiting(0) == (0, 0)  # the first batch has none before it that says what full is
+    assert waiting(1) == (1, 0)
+    assert waiting(2) == (2, 0)
+    assert waiting() == (0, 2)

@@ -50,6 +50,11 @@ KEY_TYPE = {
             'join.preset was left out, is "pjoin"',
         ),
         (
+            {"lookup": SPEC.lookup.model_copy(update={"miss": "nulls", "strategy": "scan"})},
+            2,
+            'lookup.miss was left out, is "nulls"',
+        ),
+        (
             {"streams": KEY_TYPE},
             2,
             ", ".join(

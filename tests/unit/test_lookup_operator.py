@@ -116,7 +116,7 @@ def test_a_parked_row_finds_what_came_to_r_since(tmp_path: Path) -> None:
 def test_a_cached_answer_costs_no_read(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     cache = FrontCache(CacheSpec(10_000, 100, 100), KeySpec.of(["id"], [pa.int64()]), bench.relation.schema)
-    join = bench.join(Misses("null"), cache=cache)
+    join = bench.join(Misses("nulls"), cache=cache)
     join.process(_rows([12, 13]), now=0)
     output = join.process(_rows([12, 13, 13]), now=1)
     assert (output.cached_rows, output.figures.reads, output.misses) == (3, 0, 2)
@@ -128,7 +128,7 @@ def test_a_cached_answer_costs_no_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", ["hybrid", "batched", "scan"])
 def test_a_second_row_of_a_key_is_refused_where_one_was_declared(tmp_path: Path, strategy: Name) -> None:
     bench = Bench(tmp_path, strategy, extra=42)
-    with pytest.raises(DuplicateKeyError, match="several rows have id = 42"):
+    with pytest.raises(DuplicateKeyError, match="several rows of id = 42"):
         bench.join(unique=True).process(_rows([42]), now=0)
     assert _joined(bench.join().process(_rows([42]), now=0)) == ["n42", "n42"]
 

@@ -59,8 +59,8 @@ def live_view(state: DemoState) -> Table:
         "batches",
         f"{seconds:.2f} s",
         "last batch",
-        _sum(totals, "lookup_page_reads_total"),
-        "pages read",
+        _sum(totals, "lookup_reads_total"),
+        "lookup reads",
         run["state"] if run else "starting",
         "job",
     )

@@ -38,11 +38,12 @@ class Violation:
 
 @dataclass
 class Admitted:
-    """The rows of a batch that are joined, and those that are not; `given` is the batch, with the keys that
-    its rows name."""
+    """The rows of a batch that are joined, the bystanders that break no promise, and who does; `given` is the
+    batch, with the keys that its rows name."""
 
     given: SideInput
     rows: Segment | None = None
+    bystanders: pa.RecordBatch | None = None
     violations: list[Violation] = field(default_factory=list)
 
 
@@ -52,7 +53,8 @@ def admit(side: SideState, given: SideInput) -> Admitted:
         given = _named_by_rows(side, given)
     found = Admitted(given)
     if given.bystanders is not None:
-        _reject(side, given.bystanders, given, found)
+        bad = _reject(side, given.bystanders, given, found)
+        found.bystanders = given.bystanders.filter(pa.array(~bad))
     if given.rows is None:
         return found
     bad = _reject(side, given.rows, given, found)

@@ -52,6 +52,10 @@ class Report:
     def __bool__(self) -> bool:
         return bool(self.released or self.waiting)
 
+    def then(self, later: Report) -> Report:
+        """What is to be said after both, where several batches of the join are one of the job."""
+        return Report(self.released | later.released, later.waiting)
+
 
 def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """What the reports of all buckets of one batch, as JSON objects, announce together: text to `closed` or

@@ -51,6 +51,7 @@ class BatchOutput:
 
     Args:
         violations: rows that were not joined.
+        bystanders: those of the input that are no violation.
         announced: keys of which no further result will come, each announced once, under the names that both
             sides share, in order of code; `None` without any.
         announced_by: the same keys by what completed them, `closed` or `expired`.
@@ -60,6 +61,7 @@ class BatchOutput:
     """
 
     violations: list[Violation] = field(default_factory=list)
+    bystanders: list[pa.RecordBatch] = field(default_factory=list)
     announced: pa.RecordBatch | None = None
     announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
     widened: bool = False
@@ -113,7 +115,7 @@ class StreamJoin:
         self._retirement = Retirement(self.left, self.right, policy, self._deferral)
         early = policy.propagate is Propagation.EARLY
         self._patterns = PatternAnnouncer(self.left, self.right, kind, early=early)
-        self._output = BatchOutput()
+        self.output = BatchOutput()
         self.notes: dict[str, Any] = {}
         if restored is not None:
             notes = manifest.load(restored, self._lists())
@@ -147,10 +149,6 @@ class StreamJoin:
     def deferral(self) -> Deferral:
         return self._deferral
 
-    @property
-    def output(self) -> BatchOutput:
-        return self._output
-
     def final(self, keys: Keys) -> Bools:
         """Which keys are announced: no further result can have them. To be asked between two batches."""
         return final(self.left, self.right, keys, self._policy.propagate)
@@ -160,16 +158,17 @@ class StreamJoin:
 
         `output` speaks of this batch once the iterator is exhausted.
         """
-        self._output = BatchOutput()
-        self._retirement.counts = self._output.counts
+        self.output = BatchOutput()
+        self._retirement.counts = self.output.counts
         with self._profile.phase("purge"):
             for piece in self._process(left, right):
-                self._output.counts["join_results_total", ""] += piece.num_rows
+                self.output.counts["join_results_total", ""] += piece.num_rows
                 yield piece
 
     def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         admitted = admit(self.left, left), admit(self.right, right)
-        self._output.violations += [*admitted[0].violations, *admitted[1].violations]
+        self.output.violations += [*admitted[0].violations, *admitted[1].violations]
+        self.output.bystanders += [each.bystanders for each in admitted if each.bystanders is not None]
         left, right = admitted[0].given, admitted[1].given
         arrived = admitted[0].rows, admitted[1].rows
         self._deferral.begin(*arrived)
@@ -191,7 +190,7 @@ class StreamJoin:
         self._patterns.release(CLOSED)
         yield from self._make_room(news, horizons, pause=pause)
         self._patterns.release(EXPIRED)
-        self._output.patterns = self._patterns.report()
+        self.output.patterns = self._patterns.report()
         self._spend(closing[1])
         self.left.spent.expire(horizons[0])
         self._announce(closing, horizons, widened=bool(of_left or of_right))
@@ -200,7 +199,7 @@ class StreamJoin:
             hold_back(self.left, self.right, rule)
         if of_right:
             hold_back(self.right, self.left, rule)
-        self._output.widened = bool(of_left or of_right) and rule is not Propagation.NEVER
+        self.output.widened = bool(of_left or of_right) and rule is not Propagation.NEVER
         self._maintain()
         self._deferral.spill()
 
@@ -232,11 +231,11 @@ class StreamJoin:
         """Results that spilled rows are owed by now; of no key that is announced. Follows `process`."""
         self._probe.spent = []
         for piece in self._deferral.catch_up():
-            self._output.counts["join_results_total", ""] += piece.num_rows
+            self.output.counts["join_results_total", ""] += piece.num_rows
             yield piece
         self._spend(None)
         self._patterns.release(CLOSED)
-        self._output.patterns = self._patterns.report()
+        self.output.patterns = self._patterns.report()
         self._maintain()
 
     def _maintain(self) -> None:
@@ -261,9 +260,9 @@ class StreamJoin:
             if filled:
                 keys = codec.concat(filled)
                 # A key that both sides name is final for each of them where a pattern closes it as well.
-                self._output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
-        for reason, keys in self._output.announced_by.items():
-            self._output.counts["propagated_punctuations_total", reason] += keys.num_rows
-        if self._output.announced_by:
-            announced = codec.concat(list(self._output.announced_by.values()))
-            self._output.announced = self.left.key.sorted(announced)
+                self.output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
+        for reason, keys in self.output.announced_by.items():
+            self.output.counts["propagated_punctuations_total", reason] += keys.num_rows
+        if self.output.announced_by:
+            announced = codec.concat(list(self.output.announced_by.values()))
+            self.output.announced = self.left.key.sorted(announced)

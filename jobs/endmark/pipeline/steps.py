@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -11,16 +12,38 @@ from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
 from endmark.types import JoinType
 
 
+class Cache(Model):
+    """Rows of the relation that each Python process of the job keeps at hand, those asked for most.
+
+    They, and keys the relation did not have, are believed for their lifetime, so results may show the
+    relation as it was that long ago.
+    """
+
+    memory: Size = 64_000_000
+    lifetime: Duration = timedelta(minutes=5)
+    absent_lifetime: Duration = timedelta(seconds=10)
+
+
 class Lookup(Model):
-    """HYBRIDJOIN of a stream with a relation; rows without a match are dropped and counted.
+    """Join of a stream with a relation.
 
     `key` has a column of the stream for each column of the relation's key, in that order and of its type.
+    `strategy` says what is read next: pages of `page_rows` rows, lists of keys or all of the relation; `auto`
+    takes the cheapest, by what each has cost. A batch of as many records as a batch may have stops reading
+    after `time_per_batch`. The rows it leaves wait in `memory`, which all buckets share, and hold back what
+    came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
+    `nulls` joins them with nulls for the relation's columns.
     """
 
     stream: Name
     relation: Name
     key: Names
     page_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
+    time_per_batch: Duration | None = None
+    memory: Size = 64_000_000
+    miss: Literal["drop", "nulls", "dead_letter"] = "drop"
+    cache: Cache | None = None
 
 
 class Window(Model):

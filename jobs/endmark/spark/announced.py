@@ -1,8 +1,7 @@
-"""What a bucket announces: keys as rows of the punctuations table, patterns as reports for the sink."""
+"""The keys that a bucket announces, as rows of the punctuations table."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def announced(join: StreamJoin, kind: JoinType) -> Iterator[tuple[str, bytes]]:
-    """Channels and blobs, after a batch.
+    """Channel and blobs, after a batch of the join.
 
     A key is said of the key columns of each side that results show, each by itself, since a row beside nulls
     has only one of them.
@@ -32,5 +31,3 @@ def announced(join: StreamJoin, kind: JoinType) -> Iterator[tuple[str, bytes]]:
             reasons = pa.repeat(pa.scalar(by), len(texts))
             rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)
             yield channels.ANNOUNCED, codec.encode(rows)
-    if join.output.patterns:
-        yield channels.PATTERNS, json.dumps(vars(join.output.patterns)).encode()

@@ -1,15 +1,18 @@
-"""One bucket's work in one batch: the stream join, then the group-by on the same key, without a shuffle."""
+"""One bucket's work in one batch: lookup, stream join and group-by on its key, without a shuffle."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from endmark.aggregate.closing import ClosingAggregate
+from endmark.joins.announce import Report
+from endmark.joins.lookup.intake import Arrivals
 from endmark.joins.runs import RunNews
 from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
@@ -17,8 +20,10 @@ from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
 from endmark.spark import channels, refused
 from endmark.spark.announced import announced
+from endmark.spark.kept import state_samples
+from endmark.spark.lookup import NO_MATCH, Lookup, missed_letters
 from endmark.spark.made import require_same
-from endmark.spark.progress import progress_samples, waits_for
+from endmark.spark.progress import progress_samples
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
@@ -29,8 +34,8 @@ if TYPE_CHECKING:
     from endmark.joins.presets import Policy
     from endmark.joins.residual import Residual
     from endmark.joins.side import SideState
+    from endmark.spark.lookup import LookupPlan
     from endmark.spark.streams import GroupPlan, StreamPlan
-    from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
     from endmark.types import JoinType
 
@@ -43,10 +48,11 @@ class BucketPlan:
     """What runs in every bucket: the join of two streams, and the group-by on its key if there is one.
 
     A batch of fewer records than `full_batch` is taken for a pause, in which the join catches up with what it
-    has spilled; `None` takes each batch for one. It counts from the batch after, since a batch that is
-    replayed with another value must give what it gave before.
+    has spilled and no row is left waiting for the relation; `None` takes each batch for one. It counts from
+    the batch after, since a batch that is replayed with another value must give what it gave before.
 
     Args:
+        lookup: of one of the streams, before the join.
         made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
         in_band: violations leave as text, for a frame that has a column of punctuations.
     """
@@ -58,6 +64,7 @@ class BucketPlan:
     policy: Policy
     group: GroupPlan | None
     full_batch: int | None = None
+    lookup: LookupPlan | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     in_band: bool = False
 
@@ -68,6 +75,7 @@ class BucketSnapshot:
 
     join: bytes
     group: bytes | None
+    lookup: bytes | None = None
 
 
 class BucketTask:
@@ -95,9 +103,16 @@ class BucketTask:
                 store,
                 restored.group if restored is not None else None,
             )
+        self._lookup: Lookup | None = None
+        if plan.lookup is not None:
+            self._lookup = Lookup(plan.lookup, store, restored.lookup if restored is not None else None)
 
     def snapshot(self) -> BucketSnapshot:
-        return BucketSnapshot(self._join.snapshot(), self._groups.snapshot() if self._groups else None)
+        return BucketSnapshot(
+            self._join.snapshot(),
+            self._groups.snapshot() if self._groups else None,
+            self._lookup.snapshot() if self._lookup else None,
+        )
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
         """One batch: blobs by channel in, blobs for the sink out."""
@@ -107,14 +122,48 @@ class BucketTask:
                 yield channel, blob
             else:
                 arrived.setdefault(channel, []).append(blob)
-        measured = []
         records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
+        full = self._join.notes.get("full_batch")
+        pause = full is None or records < full
         with self._profile.phase("unpack"):
-            inputs = (
-                self._input(self._join.left, self._plan.left, arrived),
-                self._input(self._join.right, self._plan.right, arrived),
-            )
-        for result in _gather(self._results(inputs, records)):
+            came = self._arrivals(self._plan.left, arrived), self._arrivals(self._plan.right, arrived)
+        samples: Counter[str] = Counter()
+        patterns = Report()
+        entering = self._looked_up(came, samples, pause=pause)
+        for number, (left, right) in enumerate(entering, 1):
+            inputs = _input(self._join.left, left), _input(self._join.right, right)
+            yield from self._step(inputs, samples, catch_up=pause and number == len(entering))
+            patterns = patterns.then(self._join.output.patterns)
+        if patterns:
+            yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
+        self._join.notes["full_batch"] = self._plan.full_batch
+        samples.update(state_samples(self._join, self._groups))
+        report: dict[str, Samples] = {"samples": dict(samples), "alike": self._progress()}
+        if self._lookup is not None:
+            report["greatest"] = self._lookup.greatest()
+        yield channels.METRICS, json.dumps(report).encode()
+
+    def _looked_up(
+        self, came: tuple[Arrivals, Arrivals], samples: Counter[str], *, pause: bool
+    ) -> list[tuple[Arrivals, Arrivals]]:
+        """What enters the join, one batch of the stream that is looked up after the other."""
+        if self._lookup is None or self._plan.lookup is None:
+            return [came]
+        on_left = self._plan.lookup.stream == self._plan.left.name
+        mine, other = came if on_left else came[::-1]
+        with self._profile.phase("lookup"):
+            entering = self._lookup.process(mine, pause=pause)
+        samples.update(self._lookup.samples(0 if mine.rows is None else mine.rows.num_rows))
+        others = [other, *(Arrivals() for _ in entering[1:])]
+        pairs = list(zip(entering, others, strict=True))
+        return pairs if on_left else [(left, right) for right, left in pairs]
+
+    def _step(
+        self, inputs: tuple[SideInput, SideInput], samples: Counter[str], *, catch_up: bool
+    ) -> Iterator[tuple[str, bytes]]:
+        """One batch of the join, and the groups it makes final."""
+        measured = []
+        for result in _gather(self._results(inputs, catch_up=catch_up)):
             with self._profile.phase("emit"):
                 encoded = codec.encode(result)
             yield channels.RESULTS, encoded
@@ -123,23 +172,30 @@ class BucketTask:
                     measured.append(self._groups.inputs(result))
         yield from self._violations()
         yield from announced(self._join, self._plan.kind)
-        closed_groups = 0
+        yield from self._missed(samples)
+        self._count_output(samples)
         if self._groups is not None and self._plan.group is not None:
             with self._profile.phase("aggregate"):
                 self._groups.add(measured)
                 closed = self._closed_groups(self._groups)
-            closed_groups = closed.num_rows
-            if closed_groups:
+            samples[sample("groups_closed_total")] += closed.num_rows
+            if closed.num_rows:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
-        report = {"samples": self._samples(closed_groups), "alike": self._progress()}
-        yield channels.METRICS, json.dumps(report).encode()
 
-    def _results(self, inputs: tuple[SideInput, SideInput], records: int) -> Iterator[pa.RecordBatch]:
+    def _results(self, inputs: tuple[SideInput, SideInput], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
         yield from self._join.process(*inputs)
-        full = self._join.notes.get("full_batch")
-        if full is None or records < full:
+        if catch_up:
             yield from self._join.drain()
-        self._join.notes["full_batch"] = self._plan.full_batch
+
+    def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
+        lookup = self._plan.lookup
+        if lookup is None or lookup.fate != "dead_letter":
+            return
+        stream = self._plan.left if lookup.stream == self._plan.left.name else self._plan.right
+        for rows in self._join.output.bystanders:
+            name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
+            samples[name] += rows.num_rows
+            yield channels.DEAD_LETTERS, codec.encode(missed_letters(stream, lookup.relation, rows))
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
@@ -158,35 +214,30 @@ class BucketTask:
             return pa.RecordBatch.from_pylist([], groups.schema)
         return groups.close(self._join.left.key.keys(announced))
 
-    def _input(self, side: SideState, stream: StreamPlan, arrived: dict[str, list[bytes]]) -> SideInput:
-        def batches(channel: str) -> list[pa.RecordBatch]:
-            name = channels.stream_channel(channel, stream.name)
-            return [codec.decode(blob) for blob in arrived.get(name, [])]
+    def _arrivals(self, stream: StreamPlan, arrived: dict[str, list[bytes]]) -> Arrivals:
+        """What came of a stream; rows that are to be joined next are sorted by key."""
+
+        def blobs(channel: str) -> list[bytes]:
+            return arrived.get(channels.stream_channel(channel, stream.name), [])
 
         def batch(channel: str) -> pa.RecordBatch | None:
-            found = batches(channel)
+            found = [codec.decode(blob) for blob in blobs(channel)]
             return codec.concat(found) if found else None
 
-        patterns = []
-        promises = map(json.loads, arrived.get(channels.stream_channel(channels.PROMISES, stream.name), []))
-        # Those of a frame have one place. A batch that is repeated may bring them in another order.
-        for written in sorted(promises, key=_place_and_text):
-            origin = Origin(written["partition"], written["offset"])
-            patterns.append(side.promised.read(written["patterns"], origin))
-        rows = batches(channels.ROWS)
+        rows = [codec.decode(blob) for blob in blobs(channels.ROWS)]
+        waits = self._plan.lookup is not None and self._plan.lookup.stream == stream.name
+        joined = codec.concat if waits else partial(merge_sorted, key=stream.side.key)
         newest: dict[int, int] = {}
-        for blob in arrived.get(channels.stream_channel(channels.PROGRESS, stream.name), []):
+        for blob in blobs(channels.PROGRESS):
             for partition, time in json.loads(blob).items():
                 newest[int(partition)] = max(time, newest.get(int(partition), time))
         heard: dict[int, tuple[int, int]] = {}
-        for blob in arrived.get(channels.stream_channel(channels.HEARD, stream.name), []):
+        for blob in blobs(channels.HEARD):
             heard |= {int(partition): tuple(times) for partition, times in json.loads(blob).items()}
-        return SideInput(
-            rows=merge_sorted(rows, stream.side.key) if rows else None,
-            bystanders=batch(channels.BYSTANDERS),
+        return Arrivals(
+            rows=joined(rows) if rows else None,
             punctuations=batch(channels.PUNCTUATIONS),
-            promises=side.on_key(patterns),
-            patterns=patterns,
+            promises=[json.loads(blob) for blob in blobs(channels.PROMISES)],
             newest=newest,
             marks=batch(channels.MARKS),
             heard=heard,
@@ -196,9 +247,8 @@ class BucketTask:
     def _progress(self) -> Samples:
         return progress_samples(self._join.left) | progress_samples(self._join.right)
 
-    def _samples(self, closed_groups: int) -> Samples:
+    def _count_output(self, samples: Counter[str]) -> None:
         output = self._join.output
-        samples: Counter[str] = Counter()
         for (name, label), count in output.counts.items():
             if name == "propagated_punctuations_total":
                 samples[sample(name, by=label)] += count
@@ -207,25 +257,25 @@ class BucketTask:
         for violation in output.violations:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows
-        left, right = self._join.left, self._join.right
-        for side, opposite in ((left, right), (right, left)):
-            labels = {"operator": "join", "stream": side.spec.name}
-            samples.update(_state_samples(side.rows, labels))
-            spilled = [one for one in side.rows.segments if one.joined_to is not None]
-            stream = side.spec.name
-            samples[sample("join_spilled_segments", stream=stream)] += len(spilled)
-            samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
-            deferred = sum(one.live for one in self._join.deferral.owed(side))
-            samples[sample("join_deferred_rows", stream=stream)] += deferred
-            samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
-            samples[sample("promised_keys", stream=side.spec.name)] += side.named.promised.rows
-            samples[
-                sample("pending_punctuations", stream=side.spec.name, waits_for=waits_for(side, opposite))
-            ] += side.pending.rows
-        if self._groups is not None:
-            samples.update(_state_samples(self._groups.groups, {"operator": "aggregate", "stream": "groups"}))
-            samples[sample("groups_closed_total")] += closed_groups
-        return dict(samples)
+
+
+def _input(side: SideState, came: Arrivals) -> SideInput:
+    patterns = []
+    # Those of a frame have one place. A batch that is repeated may bring them in another order.
+    for written in sorted(came.promises, key=_place_and_text):
+        origin = Origin(written["partition"], written["offset"])
+        patterns.append(side.promised.read(written["patterns"], origin))
+    return SideInput(
+        rows=came.rows,
+        bystanders=came.bystanders,
+        punctuations=came.punctuations,
+        promises=side.on_key(patterns),
+        patterns=patterns,
+        newest=came.newest,
+        marks=came.marks,
+        heard=came.heard,
+        runs=came.runs,
+    )
 
 
 def _place_and_text(promise: dict[str, Any]) -> tuple[int, int, str]:
@@ -242,11 +292,3 @@ def _gather(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held = []
     if held:
         yield codec.concat(held)
-
-
-def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, int]:
-    return {
-        sample("state_rows", **labels): segments.rows,
-        sample("state_bytes", **labels): segments.size,
-        sample("state_segments", **labels): len(segments.segments),
-    }

@@ -23,7 +23,6 @@ UNPACKED_DDL = "channel string, blob binary"
 
 # Channels into the operators, each followed by ":" and a stream's name.
 ROWS = "rows"
-BYSTANDERS = "bystanders"
 PUNCTUATIONS = "punctuations"  # that name a key
 PROMISES = "promises"  # any others
 MARKS = "marks"  # how far an ordered stream has come
@@ -42,6 +41,8 @@ ANNOUNCED = "announced"  # output punctuations
 PATTERNS = "patterns"  # what each bucket says of those that all buckets announce together
 REFUSED = "refused"  # dead letters and violations of frames, as text
 METRICS = "metrics"
+
+VALUE = "$value"  # a column of rows: what they came as
 
 TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, REFUSED, METRICS})
 
@@ -89,24 +90,16 @@ class Buckets:
         high = (codes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
         return (high % np.uint64(len(self))).astype(np.int64)
 
-    def of_pages(self, pages: Ints) -> Ints:
-        return pages % len(self)
-
     def by_key(self, batch: pa.RecordBatch, key: KeySpec) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Each bucket's rows with their code, in its order, with the bucket's label."""
         coded = key.coded(batch)
         codes = key.keys(coded).codes
-        return self.split(coded, self.of_keys(codes), codes)
-
-    def split(
-        self, batch: pa.RecordBatch, buckets: Ints, order: Ints
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Each bucket's rows sorted by `order`, with the bucket's label."""
+        buckets = self.of_keys(codes)
         for number, label in enumerate(self.labels):
             mine = np.flatnonzero(buckets == number)
             if len(mine):
                 # Sorting each share by itself is twice as fast as sorting all rows by (bucket, key).
-                yield label, batch.take(pa.array(mine[np.argsort(order[mine])]))
+                yield label, coded.take(pa.array(mine[np.argsort(codes[mine])]))
 
 
 class Packer:

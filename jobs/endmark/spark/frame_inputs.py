@@ -179,4 +179,4 @@ def frame_stream(
         lateness=microseconds(lateness) or 0,
         punctuated_on=tuple(restricted),
     )
-    return StreamPlan(name, name, {}, (), on, side, None)
+    return StreamPlan(name, name, {}, (), on, side)

@@ -20,7 +20,7 @@ from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
 from endmark.profile import Profile
 from endmark.spark import channels
-from endmark.spark.channels import Buckets, Packer, stream_channel
+from endmark.spark.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.spark.pack_promises import PromisePacker
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
@@ -29,20 +29,18 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.relation.contract import PageDirectory
     from endmark.spark.streams import StreamPlan
 
 
 class Ingest:
     """For `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value."""
 
-    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, directory: PageDirectory) -> None:
+    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets) -> None:
         self._by_topic = {stream.topic: stream for stream in streams.values()}
         self._buckets = buckets
-        self._directory = directory
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(self._by_topic, self._buckets, self._directory)
+        task = _Task(self._by_topic, self._buckets)
         profile = task.profile
         for batch in profile.each("read", batches):
             with profile.phase("pack"):
@@ -55,10 +53,9 @@ class Ingest:
 
 
 class _Task:
-    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, directory: PageDirectory) -> None:
+    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets) -> None:
         self._by_topic = by_topic
         self._buckets = buckets
-        self._directory = directory
         self._parsers: dict[str, JsonParser] = {}
         self._newest: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], pa.RecordBatch] = {}
@@ -91,7 +88,7 @@ class _Task:
         self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows + len(
             parsed.promises
         )
-        self._pack_rows(stream, partition, parsed, offsets)
+        self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
         self._pack_promises(stream, partition, parsed, offsets)
         self._pack_dead_letters(stream, partition, parsed, offsets)
 
@@ -107,7 +104,9 @@ class _Task:
             )
         return self._parsers[stream.name]
 
-    def _pack_rows(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
+    def _pack_rows(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray, values: pa.Array
+    ) -> None:
         if parsed.rows.num_rows == 0:
             return
         coordinates = [
@@ -119,6 +118,8 @@ class _Task:
             parsed.rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
         )
         self._end_runs(stream, partition, rows)
+        if stream.keeps_value:
+            rows = rows.append_column(VALUE, values.take(pa.array(parsed.row_at)))
         self._mark(stream, partition, rows)
         newest = self._newest.get((stream.name, partition), NEVER)
         late, newest = late_rows(int64(rows.column(stream.side.time)), newest, stream.side.lateness)
@@ -128,13 +129,7 @@ class _Task:
             self._counts[sample("violations_total", stream=stream.name, reason="late")] += broken.num_rows
             self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
             rows = rows.filter(pa.array(~late))
-        if stream.lookup_key is None:
-            shares = self._buckets.by_key(rows, stream.side.key)
-        else:
-            pages = self._directory.page_of(rows.select(stream.lookup_key.columns))
-            order = stream.lookup_key.keys(stream.lookup_key.coded(rows)).codes
-            shares = self._buckets.split(rows, self._buckets.of_pages(pages), order)
-        for label, share in shares:
+        for label, share in self._buckets.by_key(rows, stream.side.key):
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
 
     def _mark(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:

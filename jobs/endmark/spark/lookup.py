@@ -1,73 +1,193 @@
-"""The lookup join as a stage of the plan: a task owns the pages of its bucket for the batch."""
+"""The lookup join of a pipeline, as the tasks of its buckets need it."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from endmark.joins.lookup_join import LookupJoin, LookupOutput
-from endmark.metrics import sample
-from endmark.profile import Profile
-from endmark.spark import channels
-from endmark.spark.channels import Buckets, Packer, stream_channel
-from endmark.state import codec
+from endmark.joins.lookup.cache import CacheSpec, FrontCache
+from endmark.joins.lookup.costs import measure
+from endmark.joins.lookup.intake import BATCH, Intake, IntakeSpec
+from endmark.joins.lookup.operator import LookupSpec, Misses, Source
+from endmark.joins.lookup.resolve import Budget
+from endmark.metrics import Samples, sample
+from endmark.spark.channels import DEAD_LETTER_SCHEMA, VALUE
+from endmark.spark.streams import microseconds
+from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from endmark.joins.lookup.intake import Arrivals
+    from endmark.joins.lookup.operator import Fate, LookupOutput
+    from endmark.pipeline import Pipeline
+    from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.spark.streams import StreamPlan
+    from endmark.state.store import SegmentStore
 
-    Reading = Callable[[], AbstractContextManager[None]]
+NO_MATCH = "no_match"
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """The lookup of one stream.
+
+    Args:
+        stream, relation: their names.
+        intake: what is looked up, and how rows go on.
+        source: the relation.
+        reading: entered around the reads of a batch.
+        cache: how much of the relation a Python process keeps at hand; `None` is nothing.
+        cache_name: the cache that all buckets of a process share.
+    """
+
+    stream: str
+    relation: str
+    intake: IntakeSpec
+    source: Source
+    reading: Callable[[], AbstractContextManager[None]]
+    cache: CacheSpec | None
+    cache_name: str
+
+    @property
+    def fate(self) -> Fate:
+        return self.intake.lookup.misses.fate
+
+
+def lookup_plan(
+    pipeline: Pipeline,
+    stream: StreamPlan,
+    buckets: int,
+    reader: RelationReader,
+    directory: PageDirectory,
+    reading: Callable[[], AbstractContextManager[None]],
+    cache_name: str,
+) -> LookupPlan:
+    """Plan of a pipeline's lookup; measures what reads of the relation cost.
+
+    Args:
+        stream: that is looked up.
+        buckets: which share `lookup.memory`.
+        reader, directory, reading, cache_name: as `LookupPlan` has them.
+    """
+    declared = pipeline.lookup
+    keeps_value = declared.miss == "dead_letter"
+    source = Source(reader, directory, declared.strategy, measure(reader, directory), unique=True)
+    lookup = LookupSpec(
+        schema=_schema(stream, keeps_value=keeps_value),
+        key=KeySpec.of(
+            [f"{stream.name}_{name}" for name in declared.key],
+            [stream.columns[name].arrow for name in declared.key],
+        ),
+        renamed={
+            name: f"{declared.relation}_{name}" for name in reader.schema.names if name not in reader.key
+        },
+        misses=Misses(declared.miss),
+        budget=Budget(
+            seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
+        ),
+        capacity=max(1, declared.memory // buckets),
+    )
+    intake = IntakeSpec(
+        lookup, stream.side.key, (VALUE,) if keeps_value else (), carries=declared.time_per_batch is not None
+    )
+    cache = None
+    if declared.cache is not None:
+        lifetime = microseconds(declared.cache.lifetime) or 0
+        absent_lifetime = microseconds(declared.cache.absent_lifetime) or 0
+        cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
+    return LookupPlan(stream.name, declared.relation, intake, source, reading, cache, cache_name)
+
+
+def _schema(stream: StreamPlan, *, keeps_value: bool) -> pa.Schema:
+    """Of the rows that ingest packs, numbered by batch."""
+    fields = [(f"{stream.name}_{name}", kind.arrow) for name, kind in stream.columns.items()]
+    fields += [(str(stream.side.partition), pa.int64()), (str(stream.side.offset), pa.int64())]
+    fields += [(VALUE, pa.binary())] if keeps_value else []
+    return pa.schema([*fields, (BATCH, pa.int64())])
 
 
 class Lookup:
-    """For `mapInArrow` over packed rows: joins the rows of one stream, lets everything else pass.
+    """One bucket's lookup, batch by batch; `Intake` with a clock, a cache and figures."""
 
-    Args:
-        reading: entered around the reads of a batch.
-    """
+    def __init__(self, plan: LookupPlan, store: SegmentStore, restored: bytes | None) -> None:
+        self._plan = plan
+        self._cache = None
+        if plan.cache is not None:
+            reader = plan.source.reader
+            kinds = tuple(reader.schema.field(name).type for name in reader.key)
+            self._cache = _shared_cache(
+                plan.cache_name, plan.cache, KeySpec.of(reader.key, kinds), reader.schema
+            )
+        self._intake = Intake(plan.intake, plan.source, store, self._cache, restored, plan.reading)
 
-    def __init__(
-        self, stream: StreamPlan, relation: str, join: LookupJoin, buckets: Buckets, reading: Reading
-    ) -> None:
-        self._stream = stream
-        self._relation = relation
-        self._join = join
-        self._buckets = buckets
-        self._reading = reading
+    def snapshot(self) -> bytes:
+        return self._intake.snapshot()
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        channel = stream_channel(channels.ROWS, self._stream.name)
-        arrived, profile = [], Profile()
-        for batch in profile.each("shuffle", batches):
-            mine = pc.equal(batch.column("channel"), channel)
-            arrived += [codec.decode(blob.as_buffer()) for blob in batch.filter(mine).column("blob")]
-            if others := batch.filter(pc.invert(mine)):
-                with profile.phase("hand_over"):
-                    yield others
-        packer = Packer()
-        if arrived:
-            with profile.phase("lookup"), self._reading():
-                rows = codec.concat(arrived)
-                output = self._join.resolve(rows)
-            with profile.phase("pack"):
-                self._pack(packer, rows.num_rows, output)
-        packer.add_json(self._buckets.labels[0], channels.METRICS, {"samples": profile.take()})
-        yield from packer.flush()
+    def process(self, came: Arrivals, *, pause: bool) -> list[Arrivals]:
+        """As `Intake.process`, now."""
+        return self._intake.process(came, _now(), pause=pause)
 
-    def _pack(self, packer: Packer, rows: int, output: LookupOutput) -> None:
-        for channel, batch in ((channels.ROWS, output.joined), (channels.BYSTANDERS, output.missed)):
-            for label, share in self._buckets.by_key(batch, self._stream.side.key):
-                packer.add(label, stream_channel(channel, self._stream.name), share)
+    def samples(self, rows: int) -> Samples:
+        """Figures of the last batch, in which so many rows came."""
+        output = self._intake.output
+        samples = Samples()
         counts = {
             "lookup_rows_total": rows,
-            "lookup_missed_rows_total": output.missed.num_rows,
-            "lookup_page_reads_total": output.page_reads,
-            "lookup_page_rows_total": output.page_rows,
-            "lookup_read_seconds_total": output.read_seconds,
+            "lookup_missed_rows_total": output.misses,
+            "lookup_cached_rows_total": output.cached_rows,
+            "lookup_read_rows_total": output.figures.rows,
+            "lookup_read_seconds_total": output.figures.seconds,
+            "lookup_pending_rows": output.pending_rows + output.parked_rows,
+            "lookup_pending_bytes": output.pending_bytes,
+            "lookup_held_rows": self._intake.held_rows,
+            "lookup_held_bytes": self._intake.held_bytes,
         }
-        samples = {sample(name, relation=self._relation): value for name, value in counts.items()}
-        packer.add_json(self._buckets.labels[0], channels.METRICS, {"samples": samples})
+        relation = self._plan.relation
+        for name, value in counts.items():
+            samples[sample(name, relation=relation)] = value
+        for by, reads in _reads(output).items():
+            samples[sample("lookup_reads_total", relation=relation, by=by)] = reads
+        for strategy, seconds in output.predicted.items():
+            samples[sample("lookup_expected_seconds", relation=relation, strategy=strategy)] = seconds
+        return samples
+
+    def greatest(self) -> Samples:
+        """Figures of which the greatest of all buckets counts."""
+        if self._cache is None:
+            return {}
+        age = self._cache.age(_now()) / 1_000_000
+        return {sample("lookup_cache_age_seconds", relation=self._plan.relation): age}
+
+
+def missed_letters(stream: StreamPlan, relation: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """What the dead letters table keeps of rows without a match."""
+    found = {
+        "topic": pa.repeat(pa.scalar(stream.topic), rows.num_rows),
+        "partition": rows.column(stream.side.partition).cast(pa.int32()),
+        "offset": rows.column(stream.side.offset),
+        "reason": pa.repeat(pa.scalar(NO_MATCH), rows.num_rows),
+        "error": pa.repeat(pa.scalar(f"{relation} has no row of this key"), rows.num_rows),
+        "value": rows.column(VALUE),
+    }
+    columns = [found[field.name] for field in DEAD_LETTER_SCHEMA]
+    return pa.record_batch(columns, schema=DEAD_LETTER_SCHEMA)
+
+
+def _reads(output: LookupOutput) -> dict[str, int]:
+    return {"page": output.figures.pages, "list": output.figures.lists, "scan": output.figures.scans}
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
+
+
+@lru_cache(maxsize=2)
+def _shared_cache(name: str, spec: CacheSpec, key: KeySpec, schema: pa.Schema) -> FrontCache:
+    """The cache of that name in this process; tasks come and go."""
+    return FrontCache(spec, key, schema)

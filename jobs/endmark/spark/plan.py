@@ -1,17 +1,16 @@
-"""The plan: one source, two shuffles, one stateful operator, no branches."""
+"""The plan: one source, one shuffle, one stateful operator, no branches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.joins.lookup_join import LookupJoin
 from endmark.relation.sql import SqlRelation
 from endmark.spark import channels
 from endmark.spark.bucket_task import BucketPlan
 from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
-from endmark.spark.lookup import Lookup
+from endmark.spark.lookup import lookup_plan
 from endmark.spark.processor import BucketProcessor
 from endmark.spark.streams import group_plan, residual, stream_plans
 
@@ -69,20 +68,8 @@ def build(
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
     left, right = (streams[name] for name in pipeline.sides)
+    reader = SqlRelation(pipeline.relations[pipeline.lookup.relation])
     looked_up = streams[pipeline.lookup.stream]
-    relation = pipeline.relations[pipeline.lookup.relation]
-    renamed = {
-        name: f"{pipeline.lookup.relation}_{name}" for name in relation.columns if name not in relation.key
-    }
-    stream_key = [f"{looked_up.name}_{name}" for name in pipeline.lookup.key]
-    reader = SqlRelation(relation)
-    join = LookupJoin(reader, directory, stream_key, renamed)
-    lookup = Lookup(looked_up, pipeline.lookup.relation, join, buckets, reader.batch)
-    packed = (
-        records.mapInArrow(Ingest(streams, buckets, directory).__call__, channels.PACKED_DDL)
-        .repartition(len(buckets), "bucket")
-        .mapInArrow(lookup.__call__, channels.PACKED_DDL)
-    )
     bucket = BucketPlan(
         left=left,
         right=right,
@@ -91,7 +78,9 @@ def build(
         policy=pipeline.join.policy(len(buckets)),
         group=group_plan(pipeline),
         full_batch=full_batch,
+        lookup=lookup_plan(pipeline, looked_up, len(buckets), reader, directory, reader.batch, cache_name),
     )
+    packed = records.mapInArrow(Ingest(streams, buckets).__call__, channels.PACKED_DDL)
     processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 

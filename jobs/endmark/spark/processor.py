@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MANIFEST_DDL = "join binary, grouping binary"
 SEGMENTS_KEY_DDL = "segment_id string"
 SEGMENTS_VALUE_DDL = "segment binary"
+# What the lookup remembers rests among the segments, under a name that no segment has: a checkpoint's state
+# keeps the columns it began with.
+_LOOKUP = "lookup"
 
 
 class _StateBlobs:
@@ -30,6 +33,10 @@ class _StateBlobs:
 
     def get(self, blob_id: str) -> bytes:
         return bytes(self._segments.getValue((blob_id,))[0])
+
+    def find(self, blob_id: str) -> bytes | None:
+        found = self._segments.getValue((blob_id,))
+        return None if found is None else bytes(found[0])
 
     def put(self, blob_id: str, data: bytes) -> None:
         self._segments.updateValue((blob_id,), (data,))
@@ -55,7 +62,8 @@ class BucketProcessor(StatefulProcessor):
         segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
         directory = cache_directory(self._cache_name)
         directory.mkdir(parents=True, exist_ok=True)
-        self._store = SegmentStore(_StateBlobs(segments), directory)
+        self._blobs = _StateBlobs(segments)
+        self._store = SegmentStore(self._blobs, directory)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         profile = self._store.profile
@@ -64,7 +72,8 @@ class BucketProcessor(StatefulProcessor):
             restored = None
             if found is not None:
                 join, grouping = found
-                restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping))
+                lookup = None if self._plan.lookup is None else self._blobs.find(_LOOKUP)
+                restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping), lookup)
             task = BucketTask(self._plan, self._store, restored)
         packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
         for channel, blob in task.run(packed):
@@ -73,6 +82,8 @@ class BucketProcessor(StatefulProcessor):
         with profile.phase("store"):
             snapshot = task.snapshot()
             self._manifest.update((snapshot.join, snapshot.group))
+            if snapshot.lookup is not None:
+                self._blobs.put(_LOOKUP, snapshot.lookup)
         yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())
 
     def close(self) -> None:

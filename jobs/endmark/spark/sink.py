@@ -93,6 +93,8 @@ class Sink:
         samples = add(report["samples"] for report in reports)
         for report in reports:
             samples |= report.get("alike", {})
+            for key, value in report.get("greatest", {}).items():
+                samples[key] = max(value, samples.get(key, value))
         for by in patterns.values():
             key = sample("propagated_punctuations_total", by=by)
             samples[key] = samples.get(key, 0) + 1

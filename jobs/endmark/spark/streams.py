@@ -42,7 +42,7 @@ class StreamPlan:
     punctuated_on: tuple[str, ...]
     on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
-    lookup_key: KeySpec | None  # what is looked up, by output names, on the lookup stream
+    keeps_value: bool = False  # whether rows take along what they came as
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,6 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
         )
-        looked_up = name == pipeline.lookup.stream
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
@@ -86,17 +85,9 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
             side=side,
-            lookup_key=_lookup_key(pipeline) if looked_up else None,
+            keeps_value=name == pipeline.lookup.stream and pipeline.lookup.miss == "dead_letter",
         )
     return plans
-
-
-def _lookup_key(pipeline: Pipeline) -> KeySpec:
-    lookup = pipeline.lookup
-    columns = pipeline.streams[lookup.stream].columns
-    return KeySpec.of(
-        [f"{lookup.stream}_{name}" for name in lookup.key], [columns[name].arrow for name in lookup.key]
-    )
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:

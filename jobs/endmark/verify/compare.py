@@ -42,7 +42,8 @@ SELECT
     (SELECT count(*) FROM $punctuations) AS punctuations,
     (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters,
     (SELECT count(*) FROM $judged WHERE violation IS NOT NULL) AS violated,
-    (SELECT count(*) FROM $side) AS joined
+    (SELECT count(*) FROM $missed) AS missed,
+    $refused AS refused
 """
 
 _REASONS = """
@@ -67,7 +68,7 @@ FROM $rejected ANTI JOIN records USING (topic, "partition", "offset")
 _UNBALANCED = """
 SELECT records, processed, rejected FROM (
     SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
-        (SELECT count(*) FROM $judged WHERE violation IS NULL)
+        (SELECT count(*) FROM $judged WHERE violation IS NULL) - $refused
             + (SELECT count(*) FROM $punctuations) AS processed,
         (SELECT count(*) FROM $rejected WHERE topic = ?) AS rejected
 ) WHERE records <> processed + rejected
@@ -102,8 +103,8 @@ def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
 
 def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCounts:
     topic = pipeline.streams[stream].topic
-    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "side")}
-    (found,) = session.run(_COUNTS, [topic, topic], **fragments)
+    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "missed")}
+    (found,) = session.run(_COUNTS, [topic, topic], refused=_refused(pipeline, stream), **fragments)
     kept = found["rows"] - found["violated"]
     reasons = session.run(_REASONS, judged=fragments["judged"])
     violations = {"closed": 0, "late": 0}
@@ -114,9 +115,15 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
         punctuations=found["punctuations"],
         dead_letters=found["dead_letters"],
         violations=violations | {row["violation"]: row["rows"] for row in reasons},
-        processed=kept + found["punctuations"],
-        lookup_missed=kept - found["joined"],
+        processed=kept - found["refused"] + found["punctuations"],
+        lookup_missed=found["missed"],
     )
+
+
+def _refused(pipeline: Pipeline, stream: str) -> str:
+    """How many rows are dead letters for want of a match in R."""
+    missed = fill("(SELECT count(*) FROM $missed)", missed=name(f"missed_{stream}"))
+    return missed if pipeline.lookup.miss == "dead_letter" else "0"
 
 
 def compare_tables(
@@ -202,6 +209,7 @@ def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | No
         f"topic {topic}: records do not add up to processed and rejected ones",
         _UNBALANCED,
         [topic, topic],
+        refused=_refused(pipeline, stream),
         judged=name(f"judged_{stream}"),
         punctuations=name(f"punctuations_{stream}"),
         rejected=_REJECTED,

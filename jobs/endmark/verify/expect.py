@@ -72,6 +72,18 @@ _SIDE = """
 CREATE TABLE $side AS SELECT $columns FROM $judged $lookup WHERE violation IS NULL
 """
 
+_MISSED = """
+CREATE TABLE $missed AS
+SELECT $partition::BIGINT AS part, $offset AS off FROM $judged
+WHERE violation IS NULL AND $misses
+"""
+
+_NO_MATCH = """
+INSERT INTO expected_dead_letters
+SELECT topic, "partition", "offset", value FROM records JOIN $missed ON "partition" = part AND "offset" = off
+WHERE topic = ?
+"""
+
 # A group that may still get results is not final: a row to come that can have no partner is a result
 # itself, if its side is preserved. Keys without results are final too, but have no row.
 # Where progress or the window is NULL (a silent partition, a window without end), the comparison is not true.
@@ -100,8 +112,8 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     Where partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may be there as
     well or not, which hangs on how far the job had read each partition when.
 
-    Also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, those that
-    enter the join.
+    Also makes `judged_<stream>`, all rows with their `violation` or NULL, `side_<stream>`, those that enter
+    the join, and `missed_<stream>`, where those are that R has no row for.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.
@@ -155,10 +167,18 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 
 
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
-    known, lookup = stream_names(pipeline, stream), ""
+    """The rows that enter the join, less or beside those that R has no row for."""
+    known, lookup, misses = stream_names(pipeline, stream), "", "false"
     if stream == pipeline.lookup.stream:
-        equal = (f"relation.{theirs} = {known['judged']}.{ours}" for ours, theirs in lookup_key(pipeline))
-        lookup = f"JOIN relation ON {' AND '.join(equal)}"
+        equal = " AND ".join(
+            f"relation.{theirs} = {known['judged']}.{ours}" for ours, theirs in lookup_key(pipeline)
+        )
+        lookup = f"{'LEFT ' if pipeline.lookup.miss == 'nulls' else ''}JOIN relation ON {equal}"
+        misses = f"NOT EXISTS (FROM relation WHERE {equal})"
+    missed = name(f"missed_{stream}")
+    session.run(_MISSED, missed=missed, misses=misses, **known)
+    if pipeline.lookup.miss == "dead_letter":
+        session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
     columns = names(list(pipeline.side_columns(stream)))
     session.run(_SIDE, columns=columns, lookup=lookup, **known)
 

@@ -9,7 +9,7 @@ absent, so rows without a match leave the queue; what is read next is up to a st
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +24,17 @@ from endmark.joins.results import Results
 from endmark.state import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from endmark.joins.lookup.cache import FrontCache
     from endmark.joins.lookup.resolve import Answer
     from endmark.joins.lookup.strategies import Name
     from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.keys import KeySpec
+    from endmark.state.segment_list import SegmentList
     from endmark.state.store import SegmentStore
 
-Fate = Literal["drop", "null", "dead_letter"]
+Fate = Literal["drop", "nulls", "dead_letter"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Misses:
     """What becomes of a row without a match in R.
 
     Args:
-        fate: `null` puts it out beside nulls (a left join), `drop` and `dead_letter` give it back as missed.
+        fate: `nulls` puts it out beside nulls (a left join), `drop` and `dead_letter` give it back as missed.
         attempts: how often R is asked before that; until then the row is parked.
         delay: microseconds it is parked for.
     """
@@ -126,6 +129,7 @@ class LookupJoin:
         store: where rows rest that wait beyond their batch.
         cache: rows of R at hand; it may outlive this object.
         restored: a snapshot.
+        others: segment lists of the caller, which a snapshot keeps too; as it keeps `notes`, any JSON.
     """
 
     def __init__(
@@ -135,11 +139,13 @@ class LookupJoin:
         store: SegmentStore,
         cache: FrontCache | None = None,
         restored: bytes | None = None,
+        others: Mapping[str, SegmentList] | None = None,
     ) -> None:
         self._spec = spec
-        self._pending = Pending(spec.key, store, restored)
+        self.pending = Pending(spec.key, store, restored, others)
         self._cache = cache
-        notes = self._pending.notes
+        notes = self.pending.notes
+        self.notes: dict[str, Any] = notes.get("caller", {})
         self._costs = ReadCosts(**notes["costs"]) if notes else source.costs
         self._strategy = make(source.strategy, len(source.directory), self._costs, notes.get("position", 0))
         self._resolver = Resolver(
@@ -151,34 +157,38 @@ class LookupJoin:
 
     def snapshot(self) -> bytes:
         """What the next batch needs to know, beside the segments."""
-        return self._pending.snapshot({"costs": vars(self._costs), "position": self._strategy.position})
+        known = {"costs": vars(self._costs), "position": self._strategy.position, "caller": self.notes}
+        return self.pending.snapshot(known)
 
-    def process(self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False) -> LookupOutput:
+    def process(
+        self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False, beside: int = 0
+    ) -> LookupOutput:
         """One batch.
 
         Args:
             rows: stream rows that have come.
             now: microseconds since 1970; parked rows and the cache go by it.
             drain: answer all that is pending, whatever the budget.
+            beside: bytes that the caller keeps of `capacity`.
         """
         self.output = LookupOutput()
         came = pa.RecordBatch.from_pylist([], self._spec.schema) if rows is None else rows
-        arrived = self._from_cache(self._pending.arrived(came), now)
-        new = codec.concat([*self._pending.due(now), arrived])
+        arrived = self._from_cache(self.pending.arrived(came), now)
+        new = codec.concat([*self.pending.due(now), arrived])
         waiting = Waiting(
-            codec.concat([*self._pending.waiting(), new]), self._spec.key, self._resolver.directory
+            codec.concat([*self.pending.waiting(), new]), self._spec.key, self._resolver.directory
         )
         budget = Budget() if drain else self._spec.budget
         answered: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []
-        for answer in self._resolver.resolve(waiting, budget, self._keep(waiting)):
+        for answer in self._resolver.resolve(waiting, budget, self._keep(waiting, beside)):
             if self._cache is not None:
                 answered.append((waiting.distinct_keys(answer.rows), answer.matched))
             self._put_out(waiting.take(answer.rows), answer, now)
         if self._cache is not None:
             self._cache.admit(answered, now)
         self._measure(waiting)
-        self._pending.settle(waiting.unanswered_rows(), new)
-        self.output.parked_rows = self._pending.parked_rows
+        self.pending.settle(waiting.unanswered_rows(), new)
+        self.output.parked_rows = self.pending.parked_rows
         return self.output
 
     def _from_cache(self, arrived: pa.RecordBatch, now: int) -> pa.RecordBatch:
@@ -192,10 +202,10 @@ class LookupJoin:
         others[answer.rows] = False
         return arrived.filter(pa.array(others))
 
-    def _keep(self, waiting: Waiting) -> int | None:
+    def _keep(self, waiting: Waiting, beside: int) -> int | None:
         if self._spec.capacity is None:
             return None
-        return int(self._spec.capacity / max(1.0, waiting.row_bytes))
+        return int(max(0, self._spec.capacity - beside) / max(1.0, waiting.row_bytes))
 
     def _put_out(self, rows: pa.RecordBatch, answer: Answer, now: int) -> None:
         block = answer.block.select(list(self._spec.renamed))
@@ -204,12 +214,12 @@ class LookupJoin:
         missed = rows.filter(pa.array(~answer.found))
         if missed.num_rows and self._spec.misses.attempts > 1:
             again = pc.less(pc.add(missed.column(ASKED), 1), self._spec.misses.attempts)
-            self._pending.park(missed.filter(again), now + self._spec.misses.delay)
+            self.pending.park(missed.filter(again), now + self._spec.misses.delay)
             missed = missed.filter(pc.invert(again))
         if not missed.num_rows:
             return
         self.output.misses += missed.num_rows
-        if self._spec.misses.fate == "null":
+        if self._spec.misses.fate == "nulls":
             self.output.joined.append(self._results.left_alone(missed))
         else:
             self.output.missed.append(missed.select(self._spec.schema.names))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from endmark.joins.lookup.waiting import SERIAL
 from endmark.state import manifest
+from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
@@ -30,21 +31,45 @@ class Pending:
         key: the stream's key.
         store: where segments rest.
         restored: a snapshot.
+        others: the caller's lists, which a snapshot keeps beside these.
     """
 
-    def __init__(self, key: KeySpec, store: SegmentStore, restored: bytes | None = None) -> None:
+    def __init__(
+        self,
+        key: KeySpec,
+        store: SegmentStore,
+        restored: bytes | None = None,
+        others: Mapping[str, SegmentList] | None = None,
+    ) -> None:
         self._key = key
         self._queue = SegmentList(store, key)
         self._parked = SegmentList(store, key, DUE)
+        self._others = others or {}
         self.notes: dict[str, Any] = {}
         self._serial = 0
         if restored is not None:
-            self.notes = manifest.load(restored, self._lists())
+            self.notes = manifest.load(restored, {**self._lists(), **self._others})
             self._serial = self.notes["serial"]
 
     def snapshot(self, notes: Mapping[str, Any]) -> bytes:
         """All there is to remember; `notes` is any JSON value by name, and comes back as `notes`."""
-        return manifest.save(self._lists(), {**notes, "serial": self._serial})
+        return manifest.save({**self._lists(), **self._others}, {**notes, "serial": self._serial})
+
+    @property
+    def arrived_rows(self) -> int:
+        """Rows that ever arrived."""
+        return self._serial
+
+    @property
+    def answered_rows(self) -> int:
+        """How many of them, from the first on, are all answered."""
+        waiting = [segment for each in self._lists().values() for segment in each.segments if segment.live]
+        serials = (int64(segment.batch.column(SERIAL)) for segment in waiting)
+        alive = (
+            some if segment.dead is None else some[~segment.dead]
+            for segment, some in zip(waiting, serials, strict=True)
+        )
+        return min((int(some.min()) for some in alive), default=self._serial)
 
     @property
     def parked_rows(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +13,21 @@ import pyarrow as pa
 from endmark.errors import EndmarkError
 from endmark.joins.lookup.costs import LIST_KEYS
 from endmark.joins.lookup.strategies import ReadAll, ReadKeys, ReadPages
+from endmark.relation.read_ahead import read_ahead
 from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from endmark.joins.lookup.costs import ReadCosts
-    from endmark.joins.lookup.strategies import Read, Strategy
+    from endmark.joins.lookup.strategies import Strategy
     from endmark.joins.lookup.waiting import Waiting
     from endmark.relation.contract import KeyRange, PageDirectory, RelationReader
     from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints
+
+    # The rows a read answers, the read, its seconds and what came.
+    _Done = tuple[Ints, ReadPages | ReadKeys, float, pa.RecordBatch]
 
 # Reads done at once. Bounds memory by the size of a page, not of R, and lets one merge resolve many pages.
 READS_AT_ONCE = 64
@@ -98,6 +103,7 @@ class Resolver:
     costs: ReadCosts
     unique: bool = False
     figures: ReadFigures = field(default_factory=ReadFigures)
+    _scans: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         kinds = [self.reader.schema.field(name).type for name in self.reader.key]
@@ -106,11 +112,24 @@ class Resolver:
     def resolve(self, waiting: Waiting, budget: Budget, keep: int | None = None) -> Iterator[Answer]:
         """Answers of at least one row, until none waits or the budget is spent and at most `keep` wait.
 
+        The next read is under way while one is joined.
+
         Raises:
             DuplicateKeyError: R holds a key twice that it should hold once.
         """
         self.figures = ReadFigures()
+        for rows, read, seconds, block in read_ahead(self._planned(waiting, budget, keep)):
+            self._saw(read, seconds, block)
+            answer = self._answer(waiting, rows, block)
+            if len(answer.rows):
+                yield answer
+        if self._scans:
+            yield from self._scan(waiting)
+
+    def _planned(self, waiting: Waiting, budget: Budget, keep: int | None) -> Iterator[Callable[[], _Done]]:
+        """Reads of pages and keys; a scan is the last of all, since it leaves nothing to wait."""
         started = time.monotonic()
+        self._scans = False
         while len(waiting):
             left = READS_AT_ONCE if budget.reads is None else budget.reads - self.figures.reads
             late = budget.seconds is not None and time.monotonic() - started >= budget.seconds
@@ -120,47 +139,52 @@ class Resolver:
                     return
                 left = READS_AT_ONCE
             read = self.strategy.plan(waiting, min(left, READS_AT_ONCE))
-            for answer in self._read(read, waiting):
-                if len(answer.rows):
-                    waiting.answer(answer.rows)
-                    yield answer
+            if isinstance(read, ReadAll):
+                self._scans = True
+                return
+            yield self._prepared(read, waiting)
 
-    def _read(self, read: Read, waiting: Waiting) -> Iterator[Answer]:
-        match read:
-            case ReadPages():
-                started = time.perf_counter()
-                block = self.reader.pages(self._ranges(read))
-                self.costs.saw_pages(len(read.numbers), self._spent(started, block))
-                self.figures.pages += len(read.numbers)
-                yield self._answer(waiting, waiting.on_pages(read.numbers), block)
-            case ReadKeys():
-                rows = waiting.of_keys(read.groups)
-                keys = waiting.distinct_keys(rows).rename_columns(list(self.key.columns))
-                started = time.perf_counter()
-                block = self.reader.read_keys(keys)
-                self.costs.saw_keys(keys.num_rows, self._spent(started, block))
-                self.figures.lists += -(-keys.num_rows // LIST_KEYS)
-                self.figures.keys += keys.num_rows
-                yield self._answer(waiting, rows, block)
-            case ReadAll():
-                yield from self._scan(waiting)
+    def _prepared(self, read: ReadPages | ReadKeys, waiting: Waiting) -> Callable[[], _Done]:
+        """A read to come. Nothing else is to be read for the rows it answers, so they wait no longer."""
+        fetch: Callable[[], pa.RecordBatch]
+        if isinstance(read, ReadPages):
+            rows = waiting.on_pages(read.numbers)
+            self.figures.pages += len(read.numbers)
+            fetch = partial(self.reader.pages, self._ranges(read))
+        else:
+            rows = waiting.of_keys(read.groups)
+            keys = waiting.distinct_keys(rows).rename_columns(list(self.key.columns))
+            self.figures.lists += -(-keys.num_rows // LIST_KEYS)
+            self.figures.keys += keys.num_rows
+            fetch = partial(self.reader.read_keys, keys)
+        waiting.answer(rows)
+        return partial(_done, rows, read, fetch)
+
+    def _saw(self, read: ReadPages | ReadKeys, seconds: float, block: pa.RecordBatch) -> None:
+        self.figures.seconds += seconds
+        self.figures.rows += block.num_rows
+        if isinstance(read, ReadPages):
+            self.costs.saw_pages(len(read.numbers), seconds)
+        else:
+            self.costs.saw_keys(len(read.groups), seconds)
 
     def _scan(self, waiting: Waiting) -> Iterator[Answer]:
         before = self.figures.seconds
         started = time.perf_counter()
         for piece in self.reader.scan():
-            self._spent(started, piece)
-            yield self._answer(waiting, waiting.all(), piece, proven=False)
+            self.figures.seconds += time.perf_counter() - started
+            self.figures.rows += piece.num_rows
+            found = self._answer(waiting, waiting.all(), piece, proven=False)
+            waiting.answer(found.rows)
+            if len(found.rows):
+                yield found
             started = time.perf_counter()
         self.figures.scans += 1
         self.costs.saw_scan(self.figures.seconds - before)
-        yield self._answer(waiting, waiting.all(), pa.RecordBatch.from_pylist([], self.reader.schema))
-
-    def _spent(self, started: float, block: pa.RecordBatch) -> float:
-        seconds = time.perf_counter() - started
-        self.figures.seconds += seconds
-        self.figures.rows += block.num_rows
-        return seconds
+        absent = self._answer(waiting, waiting.all(), pa.RecordBatch.from_pylist([], self.reader.schema))
+        waiting.answer(absent.rows)
+        if len(absent.rows):
+            yield absent
 
     def _ranges(self, read: ReadPages) -> list[KeyRange]:
         breaks = np.flatnonzero(np.diff(read.numbers) > 1) + 1
@@ -189,6 +213,12 @@ class Resolver:
                 row = block.select(list(self.key.columns)).slice(int(again[0]), 1).to_pylist()[0]
                 named = ", ".join(f"{name} = {value!r}" for name, value in row.items())
                 raise DuplicateKeyError(
-                    f"relation: several rows have {named}, but the lookup is declared one_to_one; "
-                    "mend the relation, or declare the lookup many_to_many"
+                    f"the relation has several rows of {named}, but a lookup needs a unique key; "
+                    "remove rows, or name more key columns"
                 )
+
+
+def _done(rows: Ints, read: ReadPages | ReadKeys, fetch: Callable[[], pa.RecordBatch]) -> _Done:
+    started = time.perf_counter()
+    block = fetch()
+    return rows, read, time.perf_counter() - started, block

@@ -1,0 +1,243 @@
+"""The way of a stream through the lookup join into the stream join: what came in one batch enters together.
+
+Rows that wait for R hold back what came with them and after them: rows, punctuations, progress. The stream
+join sees the stream as it would without a lookup, only later, so nothing is closed, announced, purged or
+judged late before the rows that precede it have come.
+
+How many rows R answers within a batch is a matter of time, but a batch that is repeated must give what it
+gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause, and
+when a pattern has come.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.joins.lookup.operator import LookupJoin, LookupOutput
+from endmark.joins.runs import RunNews
+from endmark.state import codec
+from endmark.state.keys import KeySpec
+from endmark.state.segment import int64
+from endmark.state.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from endmark.joins.lookup.cache import FrontCache
+    from endmark.joins.lookup.operator import LookupSpec, Source
+    from endmark.state.store import SegmentStore
+
+_BY_PARTITION = KeySpec(("partition",))
+BATCH = "$batch"  # int64: the number of the batch in which a row came
+
+
+@dataclass
+class Arrivals:
+    """What one batch brings of one stream to one bucket.
+
+    Args:
+        rows: data rows.
+        bystanders: rows that are not to be joined, but may be violations.
+        punctuations: keys closed, as `SideInput` has them.
+        promises: other punctuations, as they were packed.
+        newest: newest event time in microseconds by partition.
+        marks, heard, runs: as `SideInput` has them.
+    """
+
+    rows: pa.RecordBatch | None = None
+    bystanders: pa.RecordBatch | None = None
+    punctuations: pa.RecordBatch | None = None
+    promises: list[dict[str, Any]] = field(default_factory=list)
+    newest: dict[int, int] = field(default_factory=dict)
+    marks: pa.RecordBatch | None = None
+    heard: dict[int, tuple[int, int]] = field(default_factory=dict)
+    runs: RunNews = field(default_factory=RunNews)
+
+    def said(self) -> dict[str, pa.RecordBatch | None]:
+        """What it says in batches, by name."""
+        return {"closed": self.punctuations, "marks": self.marks, **self.runs._asdict()}
+
+
+@dataclass(frozen=True)
+class IntakeSpec:
+    """How a stream is looked up, and how it leaves.
+
+    Args:
+        lookup: the join with R; its schema ends with `BATCH`.
+        key: by which rows enter the stream join.
+        dropped: columns, beside `BATCH`, that rows with a match do not keep.
+        carries: whether batches that are no pause leave rows waiting; it counts from the batch after.
+    """
+
+    lookup: LookupSpec
+    key: KeySpec
+    dropped: tuple[str, ...] = ()
+    carries: bool = False
+
+
+@dataclass
+class _Held:
+    """What waits of a batch beside `Intake`'s lists; `until` rows of the stream had come at its end."""
+
+    number: int
+    until: int
+    promises: list[dict[str, Any]]
+    newest: dict[int, int]
+    heard: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, written: dict[str, Any]) -> _Held:
+        """From JSON, whose members are named by text."""
+        newest = {int(partition): time for partition, time in written["newest"].items()}
+        heard = {int(partition): (first, last) for partition, (first, last) in written["heard"].items()}
+        return cls(written["number"], written["until"], written["promises"], newest, heard)
+
+
+class Intake:
+    """One bucket's share of a stream.
+
+    Args:
+        spec: how.
+        source: R, and how it is read.
+        store: where rows rest that wait beyond their batch.
+        cache: rows of R at hand.
+        restored: a snapshot.
+        reading: entered around the reads of a batch.
+    """
+
+    def __init__(  # each of them is a part of its own
+        self,
+        spec: IntakeSpec,
+        source: Source,
+        store: SegmentStore,
+        cache: FrontCache | None = None,
+        restored: bytes | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._spec = spec
+        self._reading = reading
+        self._rows = SegmentList(store, spec.key, BATCH)
+        self._missed = SegmentList(store, spec.key, BATCH)
+        by_key = spec.key.shared
+        keys = {"closed": by_key, "marks": _BY_PARTITION}
+        keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}
+        said = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
+        self._lists = {"rows": self._rows, "missed": self._missed} | said
+        lists = {f"held_{name}": held for name, held in self._lists.items()}
+        self._join = LookupJoin(spec.lookup, source, store, cache, restored, lists)
+        notes = self._join.notes
+        self._held = [_Held.of(one) for one in notes.get("held", [])]
+        self._number: int = notes.get("number", 0)
+        self._carries: bool = notes.get("carries", False)
+
+    def snapshot(self) -> bytes:
+        self._join.notes = {
+            "held": [asdict(one) for one in self._held],
+            "number": self._number,
+            "carries": self._spec.carries,
+        }
+        return self._join.snapshot()
+
+    @property
+    def output(self) -> LookupOutput:
+        """Of the last batch."""
+        return self._join.output
+
+    @property
+    def held_rows(self) -> int:
+        """Rows that R has answered, and that wait for others."""
+        return self._rows.rows + self._missed.rows
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(segment.memory for each in (self._rows, self._missed) for segment in each.segments)
+
+    def process(self, came: Arrivals, now: int, *, pause: bool) -> list[Arrivals]:
+        """One batch; gives what enters the stream join, one batch of the stream after the other.
+
+        Args:
+            came: what has come; rows have the stream's columns.
+            now: microseconds since 1970.
+            pause: let all of it in.
+        """
+        # All buckets announce a pattern together, and each must know of it.
+        drain = pause or not self._carries or bool(came.promises)
+        complete = self._join.pending.answered_rows
+        self._number += 1
+        output = self._look_up(came.rows, now, drain=drain)
+        joined = self._leaving(output.joined, self._spec.dropped)
+        missed = self._leaving(output.missed, ())
+        until = self._join.pending.arrived_rows
+        self._held.append(_Held(self._number, until, came.promises, came.newest, came.heard))
+        if drain and len(self._held) == 1:
+            self._held = []
+            return [replace(came, rows=_rows(joined), bystanders=_rows(missed))]
+        for name, said in came.said().items():
+            if said is not None:
+                self._lists[name].append(self._lists[name].key.sorted(self._numbered(said)))
+        if drain:
+            complete = until
+            self._keep(joined, missed)
+        entering = self._let_in(complete)
+        if not drain:
+            self._keep(joined, missed)
+        for each in self._lists.values():
+            each.maintain()
+        return entering
+
+    def _look_up(self, rows: pa.RecordBatch | None, now: int, *, drain: bool) -> LookupOutput:
+        pending = self._join.pending
+        if rows is None and pending.answered_rows == pending.arrived_rows:
+            return self._join.process(None, now)
+        if rows is not None:
+            rows = self._numbered(rows).select(self._spec.lookup.schema.names)
+        with self._reading():
+            return self._join.process(rows, now, drain=drain, beside=self.held_bytes)
+
+    def _numbered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.append_column(BATCH, pa.array(np.full(rows.num_rows, self._number)))
+
+    def _leaving(self, pieces: list[pa.RecordBatch], dropped: tuple[str, ...]) -> pa.RecordBatch | None:
+        """Rows as the stream join wants them, but with `BATCH`."""
+        if not pieces:
+            return None
+        return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces).drop_columns(list(dropped))))
+
+    def _keep(self, joined: pa.RecordBatch | None, missed: pa.RecordBatch | None) -> None:
+        for rows, held in ((joined, self._rows), (missed, self._missed)):
+            if rows is not None:
+                held.append(rows)
+
+    def _let_in(self, complete: int) -> list[Arrivals]:
+        """Everything of batches whose rows are all among the first `complete`."""
+        free = [one for one in self._held if one.until <= complete]
+        self._held = self._held[len(free) :]
+        if not free:
+            return [Arrivals()]
+        last = free[-1].number
+        lists = self._lists.values()
+        taken = [(held.key, [gone.batch for gone in held.expire(last + 1)]) for held in lists]
+        entering = []
+        for one in free:
+            rows, missed, closed, marks, *runs = (_of_batch(gone, one.number, key) for key, gone in taken)
+            entering.append(
+                Arrivals(rows, missed, closed, one.promises, one.newest, marks, one.heard, RunNews(*runs))
+            )
+        return entering
+
+
+def _rows(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    return None if batch is None else batch.drop_columns([BATCH])
+
+
+def _of_batch(pieces: list[pa.RecordBatch], number: int, key: KeySpec) -> pa.RecordBatch | None:
+    """The rows of one batch, sorted by key."""
+    found = [piece.filter(pa.array(int64(piece.column(BATCH)) == number)) for piece in pieces]
+    filled = [rows for rows in found if rows.num_rows]
+    return _rows(key.sorted(codec.concat(filled))) if filled else None

@@ -1,0 +1,44 @@
+"""What a bucket keeps of the join and of groups, as samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from endmark.metrics import sample
+from endmark.spark.progress import waits_for
+
+if TYPE_CHECKING:
+    from endmark.aggregate.closing import ClosingAggregate
+    from endmark.joins.stream_join import StreamJoin
+    from endmark.state.segment_list import SegmentList
+
+
+def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[str]:
+    """Sizes after a batch."""
+    samples: Counter[str] = Counter()
+    for side, opposite in ((join.left, join.right), (join.right, join.left)):
+        labels = {"operator": "join", "stream": side.spec.name}
+        samples.update(_state_samples(side.rows, labels))
+        spilled = [one for one in side.rows.segments if one.joined_to is not None]
+        stream = side.spec.name
+        samples[sample("join_spilled_segments", stream=stream)] += len(spilled)
+        samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
+        deferred = sum(one.live for one in join.deferral.owed(side))
+        samples[sample("join_deferred_rows", stream=stream)] += deferred
+        samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
+        samples[sample("promised_keys", stream=side.spec.name)] += side.named.promised.rows
+        samples[
+            sample("pending_punctuations", stream=side.spec.name, waits_for=waits_for(side, opposite))
+        ] += side.pending.rows
+    if groups is not None:
+        samples.update(_state_samples(groups.groups, {"operator": "aggregate", "stream": "groups"}))
+    return samples
+
+
+def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, int]:
+    return {
+        sample("state_rows", **labels): segments.rows,
+        sample("state_bytes", **labels): segments.size,
+        sample("state_segments", **labels): len(segments.segments),
+    }

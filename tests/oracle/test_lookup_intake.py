@@ -1,0 +1,165 @@
+"""A stream's way through the lookup: out comes what came, batch by batch, the same if one is repeated."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.joins.lookup import resolve, strategies
+from endmark.joins.lookup.costs import measure
+from endmark.joins.lookup.intake import BATCH, Arrivals, Intake, IntakeSpec
+from endmark.joins.lookup.operator import LookupSpec, Misses, Source
+from endmark.joins.lookup.resolve import Budget
+from endmark.joins.lookup.strategies import Name
+from endmark.joins.order import Mark, batch_of
+from endmark.joins.runs import RunNews
+from endmark.state.keys import CODE, KeySpec
+from endmark.state.store import SegmentStore
+from support.cases import cases
+from support.memory_relation import MemoryRelation
+from support.memory_store import MemoryBlobs
+
+KEYS = range(6)  # of which R has the even ones
+JOIN_KEY = KeySpec.of(["name"], [pa.string()])
+SCHEMA = pa.schema([("n", pa.int64()), ("id", pa.int64()), ("name", pa.string()), (BATCH, pa.int64())])
+RELATION = pa.record_batch({"k": pa.array(KEYS[::2], pa.int64()), "v": [f"v{key}" for key in KEYS[::2]]})
+IN_STATE = ["n", "id", "name", "r_v", CODE]  # an order that checkpoints of earlier versions have
+# Rows with their value or `None` for a miss, promises, progress, then keys closed, marks and runs.
+Said = tuple[
+    Counter[tuple[int, str | None]], list[dict[str, int]], dict[int, Any], list[list[dict[str, Any]]]
+]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A batch: keys of its rows, how many reads each of its attempts has time for, whether it is a pause."""
+
+    keys: list[int]
+    closed: list[int]
+    promised: bool
+    reads: list[int]
+    pause: bool
+
+
+HISTORIES = st.lists(
+    st.builds(
+        Given,
+        keys=st.lists(st.sampled_from(KEYS), max_size=8),
+        closed=st.lists(st.sampled_from(KEYS), max_size=2, unique=True),
+        promised=st.sampled_from([False, False, False, False, True]),
+        reads=st.lists(st.integers(0, 3), min_size=1, max_size=2),
+        pause=st.sampled_from([False, False, False, False, True]),
+    ),
+    max_size=8,
+)
+
+
+def _arrivals(number: int, batch: Given, first: int) -> Arrivals:
+    ids = pa.array(batch.keys, pa.int64())
+    rows = pa.record_batch(
+        {
+            "n": pa.array(range(first, first + len(ids)), pa.int64()),
+            "id": ids,
+            "name": pa.array([f"{key % 3}" for key in batch.keys], pa.string()),
+        }
+    )
+    key, last = JOIN_KEY.shared, [f"{key}" for key in batch.closed]
+    closed = key.sorted(key.coded(pa.record_batch({"key": pa.array(last, pa.string())})))
+    began = pa.record_batch({"key": pa.array([f"{number}"]), "partition": pa.array([number % 2])})
+    return Arrivals(
+        rows=JOIN_KEY.coded(rows) if batch.keys else None,
+        punctuations=closed if batch.closed else None,
+        promises=[{"offset": number}] if batch.promised else [],
+        newest={number % 2: number},
+        heard={2: (number, number)},
+        marks=batch_of([(number % 2, Mark(number, first))], pa.int64()) if batch.closed else None,
+        runs=RunNews(closed, began, key.coded(began)) if batch.closed else RunNews(),
+    )
+
+
+def _said(one: Arrivals) -> Said:
+    found: Counter[tuple[int, str | None]] = Counter()
+    for rows in (one.rows, one.bystanders):
+        for row in [] if rows is None else rows.to_pylist():
+            assert BATCH not in row
+            found[row["n"], row.get("r_v")] += 1
+        assert one.rows is None or one.rows.schema.names == IN_STATE
+        assert rows is None or (JOIN_KEY.order(rows) == range(rows.num_rows)).all()
+    told = [[] if told is None else told.to_pylist() for told in (one.punctuations, one.marks, *one.runs)]
+    return found, one.promises, {**one.newest, **one.heard}, told
+
+
+def _expected(came: Arrivals) -> Said:
+    rows = [] if came.rows is None else came.rows.to_pylist()
+    found = Counter((row["n"], None if row["id"] % 2 else f"v{row['id']}") for row in rows)
+    return (found, *_said(replace(came, rows=None))[1:])
+
+
+class _Run:
+    """An intake that is restored before every attempt at a batch."""
+
+    def __init__(self, strategy: Name, capacity: int | None, directory: Path) -> None:
+        relation = MemoryRelation(RELATION, ("k",))
+        pages = relation.directory(1)
+        self._source = Source(relation, pages, strategy, measure(relation, pages))
+        lookup = LookupSpec(
+            SCHEMA, KeySpec.of(["id"], [pa.int64()]), {"v": "r_v"}, Misses("drop"), capacity=capacity
+        )
+        self._spec = IntakeSpec(lookup, JOIN_KEY, carries=True)
+        self._directory = directory
+        self._blobs = MemoryBlobs()
+        self._snapshot: bytes | None = None
+
+    def attempts(self, came: Arrivals, batch: Given) -> Iterator[list[Said]]:
+        """What each attempt lets in; the last one counts."""
+        before = self._blobs.blobs
+        for reads in batch.reads:
+            self._blobs = MemoryBlobs()
+            self._blobs.blobs = dict(before)
+            lookup = replace(self._spec.lookup, budget=Budget(reads=reads))
+            store = SegmentStore(self._blobs, self._directory)
+            intake = Intake(
+                replace(self._spec, lookup=lookup), copy.deepcopy(self._source), store, None, self._snapshot
+            )
+            held = intake.held_bytes
+            yield [_said(one) for one in intake.process(came, 0, pause=batch.pause)]
+            if lookup.capacity is not None:
+                assert intake.output.pending_bytes <= max(0, lookup.capacity - held)
+            snapshot = intake.snapshot()
+        self._snapshot = snapshot
+
+
+@pytest.mark.parametrize("strategy", get_args(Name))
+@cases(60, among=7)
+@given(history=HISTORIES, capacity=st.sampled_from([None, 1, 100, 200]))
+def test_batches_enter_the_join_as_they_came(
+    strategy: Name, history: list[Given], capacity: int | None
+) -> None:
+    """In their order, each whole and with what it says of the stream, all of them in a pause and with a
+    pattern; a batch that is repeated lets in what it let in, however much of R it has time to read."""
+    entered: list[Said] = []
+    expected: list[Said] = []
+    nothing = _said(Arrivals())
+    small = patch.object(resolve, "READS_AT_ONCE", 2), patch.object(strategies, "SEGMENT_PAGES", 2)
+    with tempfile.TemporaryDirectory() as directory, small[0], small[1]:
+        run, rows = _Run(strategy, capacity, Path(directory)), 0
+        for number, batch in enumerate([*history, Given([], [], False, [0], True)]):
+            came = _arrivals(number, batch, rows)
+            rows += len(batch.keys)
+            expected.append(_expected(came))
+            attempts = list(run.attempts(came, batch))
+            assert attempts[0] == attempts[-1]
+            entered += [one for one in attempts[-1] if one != nothing]
+            assert entered == expected[: len(entered)]
+            assert not (batch.pause or batch.promised) or len(entered) == len(expected)
