@@ -82,6 +82,7 @@ def test_an_aggregate_needs_announcements(tmp_path: Path) -> None:
         "results",
         "dead_letters",
         "violations",
+        "announced",
     ]
 
 
