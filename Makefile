@@ -79,6 +79,10 @@ bench-state: $(READY) ## Rows in state against what may be held, on the papers' 
 bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes tests/bench/results
 	PYTHONPATH=tests $(BIN)/python tests/bench/relation.py $(ARGS)
 
+.PHONY: bench-lookup
+bench-lookup: $(READY) ## Every way to look a stream up, against R in memory and DuckDB's answers; writes tests/bench/results
+	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_join.py $(ARGS)
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json
