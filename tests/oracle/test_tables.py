@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from support.bucket_tasks import BucketTasks, total
+from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import SELLERS, recomputed, require_within
-from support.verify_world import PARTITIONS, bid, close, item, locate, make_pipeline, promise
+from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promise
 
 
 @pytest.mark.parametrize("kind", JoinType)
@@ -53,15 +54,10 @@ def test_rows_out_of_order_are_violations(tmp_path: Path, size: int) -> None:
     pipeline = make_pipeline(lookup="items", punctuated=(False, True), declared=declared)
     rows = [(2, 5), (0, 6), (4, 7), (4, 4), (8, 3), (6, 8), (8, 9), (9, 9), (8, 9)]
     records = [item(key, at, partition=0) for key, at in rows]
-    sellers = [(key, *seller) for key, seller in SELLERS.items()]
-    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path), locate(records)
 
-    found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+    found = in_batches(pipeline, records, size, tmp_path)
 
-    told = [
-        (row["offset"], row["reason"], row["promise"], row["promise_offset"]) for row in found["violations"]
-    ]
-    assert sorted(told) == [
+    assert told(found) == [
         (1, "unordered", '{"item_id": {"between": {"to": 1}}}', 0),
         (3, "late", None, None),
         (4, "late", None, None),
@@ -80,10 +76,8 @@ def test_a_key_is_final_without_a_row(tmp_path: Path, scope: str) -> None:
     below = {"item_id": {"between": {"to": 3}}}
     patterns = [promise("bids", below, partition) for partition in range(PARTITIONS)]
     records = [*patterns, close("items", 2), close("items", 4)]
-    sellers = [(key, *seller) for key, seller in SELLERS.items()]
-    tasks = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path)
 
-    found = tasks.batch(locate(records))
+    found = in_batches(pipeline, records, len(records), tmp_path)
 
     assert sorted(row["punctuation"] for row in found["announced"]) == [
         '{"bids_item_id": {"equals": 2}}',
@@ -102,15 +96,10 @@ def test_a_unique_key_does_not_come_twice(tmp_path: Path, size: int) -> None:
     rows = [item(0, 5, partition=0), item(2, 4, partition=0), item(2, 6, seller=4, partition=0)]
     again = [item(0, 7, partition=0), item(2, 8, partition=0), close("items", 0), close("items", 4)]
     records = [bid(0, 0), *rows, *again, item(4, 9, partition=0), item(0, 9, partition=0), bid(2, 9)]
-    sellers = [(key, *seller) for key, seller in SELLERS.items()]
-    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path), locate(records)
 
-    found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+    found = in_batches(pipeline, records, size, tmp_path)
 
-    told = [
-        (row["offset"], row["reason"], row["promise"], row["promise_offset"]) for row in found["violations"]
-    ]
-    assert sorted(told) == [
+    assert told(found) == [
         (1, "late", None, None),
         (3, "repeated", '{"item_id": {"equals": 0}}', 0),
         (4, "repeated", '{"item_id": {"equals": 2}}', 2),
@@ -135,15 +124,10 @@ def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
     ]
     again = [item(4, 8, partition=0), close("items", 4), item(6, 9, partition=0), item(4, 9, partition=0)]
     records = [bid(0, 0), *rows, *again, item(2, 9, partition=0), bid(0, 9), bid(6, 9)]
-    sellers = [(key, *seller) for key, seller in SELLERS.items()]
-    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, tmp_path), locate(records)
 
-    found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+    found = in_batches(pipeline, records, size, tmp_path)
 
-    told = [
-        (row["offset"], row["reason"], row["promise"], row["promise_offset"]) for row in found["violations"]
-    ]
-    assert sorted(told) == [
+    assert told(found) == [
         (2, "late", None, None),
         (3, "unclustered", '{"item_id": {"equals": 0}}', 2),
         (7, "closed", '{"item_id": {"equals": 4}}', 5),
@@ -151,3 +135,16 @@ def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
     ]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
+
+
+def in_batches(pipeline: Pipeline, records: list[Record], size: int, directory: Path) -> Tables:
+    """The rows of each table after batches of so many records."""
+    sellers = [(key, *seller) for key, seller in SELLERS.items()]
+    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, directory), locate(records)
+    return total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
+
+
+def told(found: Tables) -> list[tuple[Any, ...]]:
+    """What is said of each violation."""
+    names = ("offset", "reason", "promise", "promise_offset")
+    return sorted(tuple(row[name] for name in names) for row in found["violations"])

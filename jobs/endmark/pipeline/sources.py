@@ -54,7 +54,6 @@ class Stream(Model):
     punctuated_on: AnyNames = ()
     punctuation_scope: Literal["partition", "topic"] = "partition"
     ordered: Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]
-
     unique: AnyNames = ()
     clustered: AnyNames = ()
 
