@@ -13,11 +13,12 @@ import pyarrow as pa
 from endmark.joins.announce import aligned
 from endmark.pipeline import Pipeline
 from endmark.spark import channels
-from endmark.spark.bucket_task import BucketPlan, BucketTask
+from endmark.spark.bucket_plan import BucketPlan
+from endmark.spark.bucket_task import BucketTask
 from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
 from endmark.spark.lookup import lookup_plan
-from endmark.spark.streams import arrow_schema, group_plan, residual, stream_plans
+from endmark.spark.streams import arrow_schema, stream_plans
 from endmark.spark.tables import targets
 from endmark.state import codec
 from endmark.state.store import SegmentStore
@@ -71,7 +72,6 @@ class BucketTasks:
     ) -> None:
         counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
         streams = stream_plans(pipeline, counts)
-        left, right = (streams[side] for side in pipeline.sides)
         self.relation = relation_in_memory(pipeline, relation)
         lookup = lookup_plan(
             pipeline,
@@ -82,16 +82,7 @@ class BucketTasks:
             nullcontext,
             cache_name=str(directory),
         )
-        self._plan = BucketPlan(
-            left=left,
-            right=right,
-            kind=pipeline.join.type,
-            residual=residual(pipeline),
-            policy=pipeline.join.policy(len(BUCKETS)),
-            group=group_plan(pipeline),
-            full_batch=full_batch,
-            lookup=lookup,
-        )
+        self._plan = BucketPlan.of(pipeline, streams, lookup, len(BUCKETS), full_batch)
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from endmark.joins.presets import DEFAULT, Policy
 from endmark.spark import channels
-from endmark.spark.bucket_task import BucketPlan, BucketTask
+from endmark.spark.bucket_plan import BucketPlan
+from endmark.spark.bucket_task import BucketTask
 from endmark.spark.channels import Buckets
 from endmark.spark.frame_inputs import frame_stream
 from endmark.spark.frame_pack import PackFrame, UnpackFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,44 +29,15 @@ from endmark.state import codec
 from endmark.state.segment import merge_sorted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from endmark.joins.presets import Policy
-    from endmark.joins.residual import Residual
     from endmark.joins.side import SideState
-    from endmark.spark.lookup import LookupPlan
-    from endmark.spark.streams import GroupPlan, StreamPlan
+    from endmark.spark.bucket_plan import BucketPlan
+    from endmark.spark.streams import StreamPlan
     from endmark.state.store import SegmentStore
-    from endmark.types import JoinType
 
 
 ROWS_PER_BLOB = 1 << 16
-
-
-@dataclass(frozen=True)
-class BucketPlan:
-    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one.
-
-    A batch of fewer records than `full_batch` is taken for a pause, in which the join catches up with what it
-    has spilled and no row is left waiting for the relation; `None` takes each batch for one. It counts from
-    the batch after, since a batch that is replayed with another value must give what it gave before.
-
-    Args:
-        lookup: of one of the streams, before the join.
-        made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
-        in_band: violations leave as text, for a frame that has a column of punctuations.
-    """
-
-    left: StreamPlan
-    right: StreamPlan
-    kind: JoinType
-    residual: Residual | None
-    policy: Policy
-    group: GroupPlan | None
-    full_batch: int | None = None
-    lookup: LookupPlan | None = None
-    made_with: Mapping[str, str] = field(default_factory=dict)
-    in_band: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructType
 from endmark.errors import ConfigError
 from endmark.joins.presets import Preset, policy
 from endmark.spark import channels
-from endmark.spark.bucket_task import BucketPlan
+from endmark.spark.bucket_plan import BucketPlan
 from endmark.spark.frame_inputs import FrameInput, frame_inputs
 from endmark.spark.frame_pack import PackFrame, UnpackFrame
 from endmark.spark.plan import bucket_labels

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from endmark.relation.sql import SqlRelation
 from endmark.spark import channels
-from endmark.spark.bucket_task import BucketPlan
+from endmark.spark.bucket_plan import BucketPlan
 from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
 from endmark.spark.lookup import lookup_plan
 from endmark.spark.processor import BucketProcessor
-from endmark.spark.streams import group_plan, residual, stream_plans
+from endmark.spark.streams import stream_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,19 +67,10 @@ def build(
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
-    left, right = (streams[name] for name in pipeline.sides)
     reader = SqlRelation(pipeline.relations[pipeline.lookup.relation])
     looked_up = streams[pipeline.lookup.stream]
-    bucket = BucketPlan(
-        left=left,
-        right=right,
-        kind=pipeline.join.type,
-        residual=residual(pipeline),
-        policy=pipeline.join.policy(len(buckets)),
-        group=group_plan(pipeline),
-        full_batch=full_batch,
-        lookup=lookup_plan(pipeline, looked_up, len(buckets), reader, directory, reader.batch, cache_name),
-    )
+    lookup = lookup_plan(pipeline, looked_up, len(buckets), reader, directory, reader.batch, cache_name)
+    bucket = BucketPlan.of(pipeline, streams, lookup, len(buckets), full_batch)
     packed = records.mapInArrow(Ingest(streams, buckets).__call__, channels.PACKED_DDL)
     processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")

@@ -9,7 +9,8 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from endmark.spark import channels
-from endmark.spark.bucket_task import BucketPlan, BucketSnapshot, BucketTask
+from endmark.spark.bucket_plan import BucketPlan
+from endmark.spark.bucket_task import BucketSnapshot, BucketTask
 from endmark.spark.cache import cache_directory
 from endmark.state.store import SegmentStore
 

@@ -1,0 +1,66 @@
+"""What every bucket of a plan runs; it travels to the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from endmark.spark.streams import group_plan, residual
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endmark.joins.presets import Policy
+    from endmark.joins.residual import Residual
+    from endmark.pipeline import Pipeline
+    from endmark.spark.lookup import LookupPlan
+    from endmark.spark.streams import GroupPlan, StreamPlan
+    from endmark.types import JoinType
+
+
+@dataclass(frozen=True)
+class BucketPlan:
+    """What runs in every bucket: the join of two streams, and the group-by on its key if there is one.
+
+    A batch of fewer records than `full_batch` is taken for a pause, in which the join catches up with what it
+    has spilled and no row is left waiting for the relation; `None` takes each batch for one. It counts from
+    the batch after, since a batch that is replayed with another value must give what it gave before.
+
+    Args:
+        lookup: of one of the streams, before the join.
+        made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
+        in_band: violations leave as text, for a frame that has a column of punctuations.
+    """
+
+    left: StreamPlan
+    right: StreamPlan
+    kind: JoinType
+    residual: Residual | None
+    policy: Policy
+    group: GroupPlan | None
+    full_batch: int | None = None
+    lookup: LookupPlan | None = None
+    made_with: Mapping[str, str] = field(default_factory=dict)
+    in_band: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: Pipeline,
+        streams: Mapping[str, StreamPlan],
+        lookup: LookupPlan,
+        buckets: int,
+        full_batch: int | None,
+    ) -> Self:
+        """What a pipeline says, for one of so many buckets."""
+        left, right = (streams[name] for name in pipeline.sides)
+        return cls(
+            left=left,
+            right=right,
+            kind=pipeline.join.type,
+            residual=residual(pipeline),
+            policy=pipeline.join.policy(buckets),
+            group=group_plan(pipeline),
+            full_batch=full_batch,
+            lookup=lookup,
+        )
