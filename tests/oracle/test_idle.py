@@ -15,10 +15,9 @@ from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
 from support.verify_histories import broken_histories, pipelines, stamped
 from support.verify_keys import LONG
-from support.verify_recompute import SELLERS, recomputed, require_within
+from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, bid, item, locate, make_pipeline
 
-ROWS = [(key, *seller) for key, seller in SELLERS.items()]
 PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by which time matters
 
 
@@ -32,7 +31,7 @@ def test_tables_are_within_their_recomputation(kind: JoinType, data: st.DataObje
     records = data.draw(broken_histories(LONG, pipeline.streams))
     size = data.draw(st.integers(1, 4))
     with tempfile.TemporaryDirectory() as directory:
-        tasks = BucketTasks(pipeline, ROWS, PARTITIONS, Path(directory))
+        tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory))
         located = locate(records)
         batches = [located[at : at + size] for at in range(0, len(located), size)]
         found = total(tasks.batch(batch) for batch in [*batches, []])  # the last one is a pause
@@ -50,7 +49,7 @@ def test_rows_held_back_are_overtaken_batch_by_batch(size: int, overtaken: int, 
     pipeline = make_pipeline(kind=JoinType.LEFT, windows=(2, 2), idle=(None, 10))
     held = [(bid(1, second), 12) for second in (20, 21)]
     records = stamped((item(1, 21), 0), (bid(0, 50), 0), (bid(0, 60), 11), *held)
-    tasks = BucketTasks(pipeline, ROWS, PARTITIONS, tmp_path)
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
     located = locate(records)
 
     found = total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
@@ -66,7 +65,7 @@ def test_an_overtaken_row_does_not_take_its_unique_key(tmp_path: Path) -> None:
     pipeline = make_pipeline(windows=(2, 2), idle=(None, 10), declared=({}, {"unique": "item_id"}))
     back = [(bid(1, second), 12) for second in (20, 61)]
     records = stamped((bid(0, 50), 0), (bid(2, 60), 11), *back)
-    tasks = BucketTasks(pipeline, ROWS, PARTITIONS, tmp_path)
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
 
     found = total(tasks.batch([each]) for each in locate(records))
 

@@ -6,6 +6,7 @@ The two share no code but the pipeline file, so they agree on what a pipeline me
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
-from support.verify_recompute import SELLERS, recomputed, require_within
+from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promise
 
 
@@ -34,7 +35,7 @@ def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, k
     with tempfile.TemporaryDirectory() as directory:
         tasks = BucketTasks(
             pipeline,
-            [(key, *seller) for key, seller in SELLERS.items()],
+            sellers_of(pipeline),
             PARTITIONS,
             Path(directory),
             full_batch=data.draw(st.sampled_from([None, 1, size])),
@@ -111,6 +112,32 @@ def test_a_unique_key_does_not_come_twice(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_a_record_with_several_matches_is_several_rows(tmp_path: Path, size: int) -> None:
+    """Each of them has partners, or none, by itself; but as a violation it is one record, and a unique key
+    does not come twice by coming with two rows of R."""
+    pipeline = make_pipeline(
+        lookup="items",
+        looking={"cardinality": "many_to_many"},
+        windows=(None, None),
+        kind=JoinType.LEFT,
+        where="sellers_rating > 0",
+        declared=({"unique": ["item_id"]}, {}),
+    )
+    records = [item(0, 5), bid(0, 6), item(0, 7), item(2, 1), item(2, 8, seller=2), close("bids", 0)]
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    results = [(row["sellers_name"], row["bids_kafka_offset"]) for row in found["results"]]
+    assert Counter(results) == {("Ann", 0): 1, ("Anna", None): 1}
+    assert told(found) == [
+        (1, "repeated", '{"item_id": {"equals": 0}}', 0),
+        (2, "late", None, None),
+    ]
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
 def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
     """The first row of another key ends it, late or not; then a row of it is a violation, unless a
     punctuation had closed it before."""
@@ -139,8 +166,8 @@ def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
 
 def in_batches(pipeline: Pipeline, records: list[Record], size: int, directory: Path) -> Tables:
     """The rows of each table after batches of so many records."""
-    sellers = [(key, *seller) for key, seller in SELLERS.items()]
-    tasks, located = BucketTasks(pipeline, sellers, PARTITIONS, directory), locate(records)
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, directory)
+    located = locate(records)
     return total(tasks.batch(located[at : at + size]) for at in range(0, len(located), size))
 
 

@@ -22,10 +22,10 @@ from endmark.spark.session import start_session
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.spark_pipeline import End, SparkPipeline
-from support.verify_histories import broken_histories, histories, pipelines
+from support.verify_histories import CARDINALITIES, broken_histories, histories, pipelines
 from support.verify_keys import KEY_KINDS
-from support.verify_recompute import SELLERS, recomputed, require_within
-from support.verify_world import PARTITIONS, Record, locate, seed_sellers
+from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_world import PARTITIONS, Record, locate, make_pipeline, seed_sellers
 
 AT_ONCE = 2  # the start of a query mostly waits for one core
 
@@ -65,9 +65,11 @@ def spark(jars: list[Path]) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def sellers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a database with the sellers."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('sellers') / 'relation.db'}"
-    seed_sellers(url, SELLERS)
+    """URL of a database with the sellers, with a place for the cardinality."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('sellers')}/{{}}.db"
+    for cardinality in CARDINALITIES:
+        pipeline = make_pipeline(url.format(cardinality), looking={"cardinality": cardinality})
+        seed_sellers(pipeline.relations["sellers"].url, sellers_of(pipeline))
     return url
 
 

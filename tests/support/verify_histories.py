@@ -26,6 +26,7 @@ from support.verify_world import (
 )
 
 STRATEGIES = ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"]
+CARDINALITIES = ["many_to_one", "many_to_many"]
 CONDITIONS = [
     None,
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
@@ -60,7 +61,7 @@ def pipelines(
     *,
     idle: bool = False,
 ) -> Pipeline:
-    """Of the preset that is chosen, or of any.
+    """Of the preset that is chosen, or of any; `url` may have a place for the cardinality.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -70,13 +71,15 @@ def pipelines(
     bound = windows if able.window else st.none()
     lateness = st.integers(0, 1 if idle else 3)
     silence = st.integers(1, 2) if idle else st.none()
+    cardinality = draw(st.sampled_from(CARDINALITIES))
     return make_pipeline(
-        url,
+        url.format(cardinality),
         windows=(draw(bound), draw(bound)),
         lateness=(draw(lateness), draw(lateness)),
         idle=(draw(silence), draw(silence)),
         lookup=draw(st.sampled_from(["items", "bids"])),
         looking={
+            "cardinality": cardinality,
             "strategy": draw(st.sampled_from(STRATEGIES)),
             "miss": draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
             "time_per_batch": draw(st.sampled_from([None, "0ms"])),

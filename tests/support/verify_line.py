@@ -11,7 +11,7 @@ from support.verify_fates import Key, Promise
 @dataclass(frozen=True)
 class Line:
     """A row or a punctuation, with its place; `columns` is empty for a punctuation, which has a key or a
-    promise about many."""
+    promise about many. `found` is what a match in R adds to it."""
 
     partition: int
     offset: int
@@ -19,6 +19,7 @@ class Line:
     columns: dict[str, Any]
     promise: Promise | None = None
     value: bytes | None = None  # what a row came as
+    found: tuple[Any, ...] = ()
 
     def rules_out(self, row: Line) -> bool:
         """Whether a punctuation matches a row."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
 from support.verify_world import PARTITIONS, Record, Row, locate
 
-Sellers = Mapping[int, tuple[str | None, float | None]]
+Sellers = Sequence[tuple[int, str | None, float | None]]
 Pair = tuple[Line, Line]
 
 
@@ -165,14 +165,17 @@ class _World:
         return self._looked_up(stream, processed, expected) if looked_up else processed
 
     def _looked_up(self, stream: Stream, processed: list[Line], expected: Expected) -> list[Line]:
-        """Those that stay, by what becomes of rows without a match."""
-        if self.pipeline.lookup.miss == "nulls":
-            return processed
-        missed = [line for line in processed if line.columns["seller_id"] not in self.sellers]
-        if self.pipeline.lookup.miss == "dead_letter":
-            lost = [(stream.topic, line.partition, line.offset, line.value) for line in missed]
-            expected.dead_letters += [(*place, "no_match", "made up", value) for *place, value in lost]
-        return [line for line in processed if line not in missed]
+        """One for each match, and what becomes of rows without any."""
+        joined = []
+        for line in processed:
+            found = [seller for key, *seller in self.sellers if key == line.columns["seller_id"]]
+            if not found and self.pipeline.lookup.miss == "nulls":
+                found = [[None, None]]
+            if not found and self.pipeline.lookup.miss == "dead_letter":
+                place = (stream.topic, line.partition, line.offset)
+                expected.dead_letters.append((*place, "no_match", "made up", line.value))
+            joined += [replace(line, found=tuple(seller)) for seller in found]
+        return joined
 
     def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:
         """The first promise of one key by its name; of patterns, nothing is said here."""
@@ -239,10 +242,8 @@ class _World:
         columns = list(self.pipeline.side_columns(name))
         if line is None:
             return dict.fromkeys(columns)
-        looked_up = name == self.pipeline.lookup.stream
-        found = self.sellers.get(line.columns["seller_id"], (None, None)) if looked_up else ()
         own = (line.columns[column] for column in self.streams[side].columns)
-        return dict(zip(columns, (*own, *found, line.partition, line.offset), strict=True))
+        return dict(zip(columns, (*own, *line.found, line.partition, line.offset), strict=True))
 
     def _is_final(self, key: Key) -> bool:
         """Whether no result to come can have this key."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.report import VerifyReport
 from endmark.verify.run import verify_records
-from support.verify_oracle import Expected, Sellers, recompute
+from support.verify_oracle import Expected, recompute
+from support.verify_recompute import sellers_of
 from support.verify_world import (
     Record,
     bid,
@@ -23,7 +25,6 @@ from support.verify_world import (
 )
 
 TABLES = ("results", "groups", "dead_letters", "violations", "punctuations")
-SELLERS: Sellers = {1: ("Ann", 4.5), 2: ("Bo", None), 3: (None, -0.5)}
 RECORDS: list[Record] = [
     *[item(key, 1) for key in range(4)],
     *[bid(key, 2, seller=1 + seller) for key in range(4) for seller in range(4)],
@@ -46,12 +47,13 @@ RECORDS: list[Record] = [
 class Warehouse:
     """Delta tables that can be wrong on purpose: the right rows, changed, and then verified."""
 
-    def __init__(self, directory: Path, kind: JoinType = JoinType.INNER) -> None:
+    def __init__(self, directory: Path, kind: JoinType = JoinType.INNER, **looking: Any) -> None:
         self.path = directory / "warehouse"
         url = f"sqlite:///{directory / 'r.db'}"
-        seed_sellers(url, SELLERS)
-        self.pipeline: Pipeline = make_pipeline(url, kind=kind)
-        self.rows: Expected = recompute(self.pipeline, RECORDS, SELLERS)
+        self.pipeline: Pipeline = make_pipeline(url, kind=kind, looking=looking)
+        sellers = sellers_of(self.pipeline)
+        seed_sellers(url, sellers)
+        self.rows: Expected = recompute(self.pipeline, RECORDS, sellers)
 
     def verify(self) -> VerifyReport:
         shutil.rmtree(self.path, ignore_errors=True)

@@ -244,18 +244,18 @@ def to_kafka(records: Iterable[Record]) -> tuple[list[Range], list[pa.RecordBatc
     return ranges, [batch.slice(0, half), batch.slice(half)]
 
 
-def seed_sellers(url: str, sellers: Mapping[int, tuple[str | None, float | None]]) -> None:
+def seed_sellers(url: str, sellers: Sequence[tuple[int, str | None, float | None]]) -> None:
     meta = sa.MetaData()
     table = sa.Table(
         "sellers",
         meta,
-        sa.Column("seller_id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("seller_id", sa.BigInteger, index=True),
         sa.Column("name", sa.String(40)),
         sa.Column("rating", sa.Double),
     )
     engine = sa.create_engine(url)
     meta.create_all(engine)
-    rows = [{"seller_id": key, "name": name, "rating": rating} for key, (name, rating) in sellers.items()]
+    rows = [{"seller_id": key, "name": name, "rating": rating} for key, name, rating in sellers]
     with engine.begin() as connection:
         if rows:
             connection.execute(table.insert(), rows)

@@ -55,6 +55,11 @@ KEY_TYPE = {
             'lookup.miss was left out, is "nulls"',
         ),
         (
+            {"lookup": SPEC.lookup.model_copy(update={"cardinality": "many_to_many"})},
+            2,
+            'lookup.cardinality was left out, is "many_to_many"',
+        ),
+        (
             {"streams": KEY_TYPE},
             2,
             ", ".join(

@@ -1,22 +1,19 @@
-"""The recomputation follows the definitions: against nested loops on random worlds, and at every bound."""
+"""The recomputation follows the definitions at every bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import date
-from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
-from endmark.types import JoinType
-from support.verify_histories import declarations
 from support.verify_keys import COMPOSITE, KEY_KINDS, KeyKind
-from support.verify_oracle import recompute
-from support.verify_recompute import COMPARED, SELLERS, groups, known_rows, oracle_rows, recomputed, rows_of
+from support.verify_recompute import (
+    COMPARED,
+    groups,
+    recomputed,
+    rows_of,
+)
 from support.verify_world import (
     PARTITIONS,
     Record,
@@ -25,10 +22,8 @@ from support.verify_world import (
     item,
     make_pipeline,
     promise,
-    promises,
     raw,
     to_kafka,
-    wider_promises,
 )
 
 
@@ -40,87 +35,6 @@ def violations(pipeline: Pipeline, records: list[Record]) -> list[tuple[str, int
 def joined(pipeline: Pipeline, records: list[Record]) -> int:
     with recomputed(pipeline, records) as session:
         return session.count("expected_results")
-
-
-KINDS = ["item"] * 4 + ["bid"] * 6 + ["close items"] * 2 + ["close bids"] * 2 + ["bad"]
-DRAWN = st.tuples(
-    st.sampled_from(KINDS),
-    st.integers(0, 4),
-    st.integers(-3, 3),
-    st.sampled_from([1, 1, 2, 3, 4]),
-    st.sampled_from([None] * 12 + [0, 1]),  # few records stray from their key's partition
-)
-BAD = [raw(stream, value) for stream in ("items", "bids") for value in (None, b"", b"{", b"\xff")]
-
-
-CONDITIONS: dict[str | None, Callable[[dict[str, Any]], bool]] = {
-    None: lambda pair: True,
-    "bids_price >= 0.1 AND items_seller_id <> bids_seller_id": lambda pair: (
-        pair["bids_price"] >= 0.1 and pair["items_seller_id"] != pair["bids_seller_id"]
-    ),
-    # Of a seller without a rating it is unknown, which is not true. The comment must not swallow more.
-    "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment": lambda pair: (
-        (pair["sellers_rating"] or 0) > 0 or pair["bids_due"] == date(2026, 1, 12)
-    ),
-    "bids_tip > 1.5": lambda pair: pair["bids_tip"] > Decimal("1.5"),
-}
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
-    """A pipeline with small bounds, and records of five keys; some are bad, some break promises."""
-    bound = st.one_of(st.integers(0, 5), st.none())
-    keys = draw(st.sampled_from(list(KEY_KINDS.values())))
-    pipeline = make_pipeline(
-        windows=(draw(bound), draw(bound)),
-        lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
-        lookup=draw(st.sampled_from(["items", "bids"])),
-        punctuated=draw(st.sampled_from([(True, True), (True, True), (True, False), (False, True)])),
-        keys=keys,
-        kind=draw(st.sampled_from(JoinType)),
-        where=draw(st.sampled_from(list(CONDITIONS))),
-        declared=(draw(declarations(keys)), draw(declarations(keys))),
-        wider=draw(st.sampled_from([(), ("seller_id",)])),
-    )
-    # Time moves on, since in a random order nearly every row would be late.
-    pace = draw(st.sampled_from([0.25, 0.5, 1]))
-    size = draw(st.integers(0, 60))
-    drawn = draw(st.lists(DRAWN, min_size=size, max_size=size))
-    records = []
-    for place, each in enumerate(drawn):
-        records.append(_make(keys, place * pace, *each))
-        if draw(st.integers(0, 9)) == 0:
-            records += draw(promises(draw(st.sampled_from(["items", "bids"])), keys))
-        if draw(st.integers(0, 9)) == 0:
-            stream = draw(st.sampled_from(["items", "bids"]))
-            records += draw(wider_promises(stream, keys))
-    return pipeline, records
-
-
-def _make(
-    keys: KeyKind, now: float, kind: str, key: int, jitter: int, seller: int, partition: int | None
-) -> Record:
-    match kind:
-        case "item":
-            return item(key, now + jitter, seller, partition, keys)
-        case "bid":
-            return bid(key, now + jitter, seller, [0.1, 2.0, -3.5][seller % 3], partition, keys)
-        case "bad":
-            return BAD[(key + seller) % len(BAD)]
-    return close(kind.removeprefix("close "), key, partition, keys)
-
-
-@settings(max_examples=150, deadline=None)
-@given(worlds())
-def test_random_worlds_are_as_nested_loops_have_them(world: tuple[Pipeline, list[Record]]) -> None:
-    """All four tables equal the brute-force reading of the definitions, as multisets."""
-    pipeline, records = world
-    expected = recompute(pipeline, records, SELLERS, CONDITIONS[pipeline.join.where])
-    with recomputed(pipeline, records) as session:
-        for table in COMPARED:
-            assert known_rows(rows_of(session, table), table) == oracle_rows(expected, table), table
-            event(f"{table}: {'some' if getattr(expected, table) else 'none'}")
-    event(f"{pipeline.join.type}: {'some' if expected.groups else 'no'} groups")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,12 @@ from support.verify_world import bid, make_pipeline, seed_sellers, to_kafka
 
 
 def load(
-    url: str, asked: Iterable[int] = (1, 2), columns: dict[str, ColumnType] | None = None
+    url: str,
+    asked: Iterable[int] = (1, 2),
+    columns: dict[str, ColumnType] | None = None,
+    **looking: str,
 ) -> list[tuple[Any, ...]]:
-    pipeline = make_pipeline(url)
+    pipeline = make_pipeline(url, looking=looking)
     if columns is not None:
         relation = Relation(url=url, table="sellers", key="seller_id", columns=columns)
         pipeline = pipeline.model_copy(update={"relations": {"sellers": relation}})
@@ -52,7 +55,7 @@ def url(tmp_path: Path) -> str:
 
 def test_only_keys_in_the_stream_are_kept(url: str) -> None:
     """Rows of R that no record asks for do not take memory; empty cells stay empty."""
-    seed_sellers(url, {1: ("Ann", 4.5), 2: (None, None), 3: ("Cy", 1.0)})
+    seed_sellers(url, [(1, "Ann", 4.5), (2, None, None), (3, "Cy", 1.0)])
     assert load(url, [2, 1, 1, 9]) == [(1, "Ann", 4.5), (2, None, None)]
 
 
@@ -140,7 +143,7 @@ def test_a_real_server_gives_the_same(mariadb: MariaDb) -> None:
 
 
 def test_a_repeated_key_is_refused(url: str) -> None:
-    """A lookup has at most one answer, so a key that occurs twice is the relation's fault."""
+    """Where a lookup has at most one answer, a key that occurs twice is the relation's fault."""
     execute(
         url,
         "CREATE TABLE sellers (seller_id INTEGER, name TEXT, rating REAL)",
@@ -149,6 +152,7 @@ def test_a_repeated_key_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"seller_id=1 occurs 2 times in table 'sellers'"):
         load(url)
     assert load(url, [2]) == [(2, "Cy", 3.0)]
+    assert load(url, [1], cardinality="many_to_many") == [(1, "Ann", 1.0), (1, "Bo", 2.0)]
 
 
 def test_a_key_of_several_columns(url: str) -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Violation:
-    """Rows of one side that break a promise of their own stream; `reason` is `late`, `unordered`,
-    `closed`, `repeated`, `unclustered` or `idle`.
+    """Records of one side, with a row of each, that break a promise of their own stream; `reason` is `late`,
+    `unordered`, `closed`, `repeated`, `unclustered` or `idle`.
 
     `promises` are those that they break unless they are late or idle, one for each row, under the names that
     both sides share; `None` stands for a wider one.
@@ -68,10 +68,19 @@ def _reject(side: SideState, rows: pa.RecordBatch, given: SideInput, found: Admi
     reasons = violations(side, rows, given)
     for reason, bad in reasons.items():
         if bad.any():
-            set_aside = rows.filter(pa.array(bad))
+            set_aside = _records(side, rows.filter(pa.array(bad)))
             promises = broken(side, set_aside, given, reason)
             found.violations.append(Violation(side.spec.name, reason, set_aside, promises))
     return _any(reasons)
+
+
+def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """One row of each record, of which a lookup may have made several."""
+    if side.spec.partition is None or side.spec.offset is None:
+        return rows
+    places = [int64(rows.column(name)) for name in (side.spec.partition, side.spec.offset)]
+    _, first = np.unique(places, axis=1, return_index=True)
+    return rows.take(pa.array(np.sort(first)))
 
 
 def _named_by_rows(side: SideState, given: SideInput) -> SideInput:

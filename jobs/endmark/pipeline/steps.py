@@ -32,18 +32,25 @@ class Lookup(Model):
     takes the cheapest, by what each has cost. A batch of as many records as a batch may have stops reading
     after `time_per_batch`. The rows it leaves wait in `memory`, which all buckets share, and hold back what
     came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
-    `nulls` joins them with nulls for the relation's columns.
+    `nulls` joins them with nulls for the relation's columns. Under `cardinality: many_to_many` the relation
+    may hold several rows of a key, and each of them makes a row; else that is an error.
     """
 
     stream: Name
     relation: Name
     key: Names
+    cardinality: Literal["many_to_one", "many_to_many"] = "many_to_one"
     page_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
     time_per_batch: Duration | None = None
     memory: Size = 64_000_000
     miss: Literal["drop", "nulls", "dead_letter"] = "drop"
     cache: Cache | None = None
+
+    @property
+    def unique(self) -> bool:
+        """Whether the relation must hold every key once."""
+        return self.cardinality == "many_to_one"
 
 
 class Window(Model):

@@ -93,8 +93,9 @@ class SqlRelation:
             low = high
         yield self._range(low, None)
 
-    def check(self) -> None:
-        """Fail early and clearly when the table cannot be read as declared.
+    def check(self, *, unique: bool = True) -> None:
+        """Fail early and clearly when the table cannot be read as declared, or holds a key twice that must be
+        `unique`.
 
         Raises:
             ConfigError: naming what is wrong and what mends it.
@@ -108,11 +109,11 @@ class SqlRelation:
                     f"{self._name}: key {self._spelt(key)} is stored as no {self._key_kinds} would be, so it "
                     "would never be found; write dates as 2026-01-31, times as 2026-01-31 23:59:59.000000"
                 )
-        if not there.is_unique(self.key):
+        if unique and not there.is_unique(self.key):
             for *repeated, times in self._fetch(queries.repeated_key(self._source, self._dialect), []):
                 raise ConfigError(
-                    f"{self._name}: key {self._spelt(repeated)} occurs {times} times, but a lookup needs a "
-                    "unique key; remove rows, or name more key columns"
+                    f"{self._name}: key {self._spelt(repeated)} occurs {times} times, but the lookup is "
+                    "many_to_one; remove rows, name more key columns, or set lookup.cardinality: many_to_many"
                 )
 
     @contextmanager

@@ -70,8 +70,9 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
     settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
-    if spec["lookup"]["miss"] != "drop":
-        settings["pipeline.lookup"]["miss"] = spec["lookup"]["miss"]
+    for field, usual in (("miss", "drop"), ("cardinality", "many_to_one")):
+        if spec["lookup"][field] != usual:
+            settings["pipeline.lookup"][field] = spec["lookup"][field]
     for name, relation in spec["relations"].items():
         settings[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
     return settings

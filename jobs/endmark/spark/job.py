@@ -77,7 +77,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     streams.residual(pipeline)
     jars = spark_jars(say)
     relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
-    relation.check()
+    relation.check(unique=pipeline.lookup.unique)
     directory = relation.directory(pipeline.lookup.page_rows)
     say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
     topics = [pipeline.streams[name].topic for name in pipeline.sides]

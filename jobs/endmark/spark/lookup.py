@@ -77,7 +77,8 @@ def lookup_plan(
     """
     declared = pipeline.lookup
     keeps_value = declared.miss == "dead_letter"
-    source = Source(reader, directory, declared.strategy, measure(reader, directory), unique=True)
+    costs = measure(reader, directory)
+    source = Source(reader, directory, declared.strategy, costs, unique=declared.unique)
     lookup = LookupSpec(
         schema=_schema(stream, keeps_value=keeps_value),
         key=KeySpec.of(

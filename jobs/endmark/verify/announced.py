@@ -176,7 +176,7 @@ def _matched(
     semi = pipeline.join.type is JoinType.SEMI and stream == pipeline.join.left
     known = stream_names(pipeline, stream)
     spent = fill(
-        "EXISTS (FROM expected_results e WHERE e.$partition = r.$partition AND e.$offset = r.$offset)",
+        "EXISTS (FROM expected_results e WHERE e.$row = r.rowid)",
         **known,
     )
     session.run(

@@ -82,8 +82,12 @@ WHERE NOT EXISTS (
 ) AND (a.$partition IS NOT NULL OR a.$offset IS NOT NULL)
 """
 
+# A record with several matches in R is as many rows of its side.
 _JOINED_TWICE = """
-SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates HAVING count(*) > 1
+SELECT * EXCLUDE "#rows"
+FROM (SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates)
+LEFT JOIN (SELECT $own, count(*) AS "#rows" FROM $side GROUP BY $own) USING ($own)
+WHERE times > coalesce("#rows", 1)
 """
 
 _JOINED_AND_ALONE = """
@@ -191,13 +195,28 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     """Every way in which the tables lost, doubled or made up records; empty when they did not."""
     shown = [stream for stream in pipeline.sides if coordinates(stream)[0] in pipeline.result_columns()]
     pair = names([column for stream in shown for column in coordinates(stream)])
+    lookup = pipeline.lookup
+    matched = lookup.stream if lookup.stream in shown else shown[0]
+    # Where a record is several rows, some may have a partner and others none.
+    alone = [
+        side
+        for side in both_sides(pipeline)
+        if side.preserved and (side.stream != lookup.stream or lookup.unique)
+    ]
     breaches = [
         _breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
         _breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
-        _breach(session, "the same records made more than one result", _JOINED_TWICE, coordinates=pair),
+        _breach(
+            session,
+            "the same records made too many results",
+            _JOINED_TWICE,
+            coordinates=pair,
+            own=names(coordinates(matched)),
+            side=name(f"side_{matched}"),
+        ),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
-        *(_check_alone(session, pipeline, side) for side in both_sides(pipeline) if side.preserved),
+        *(_check_alone(session, pipeline, side) for side in alone),
     ]
     return [breach for breach in breaches if breach is not None]
 

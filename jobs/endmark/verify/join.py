@@ -14,7 +14,7 @@ from endmark.verify.sides import Side, both_sides, microseconds, stream_names
 # A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
 _MATCHED = """
 CREATE TABLE expected_results AS
-SELECT $columns FROM $left l $join $right r ON $same_key
+SELECT $columns, $rows FROM $left l $join $right r ON $same_key
     AND coalesce(epoch_us(r.$right_time) - epoch_us(l.$left_time) <= ?, true)
     AND coalesce(epoch_us(l.$left_time) - epoch_us(r.$right_time) <= ?, true)
     AND ($where)
@@ -23,14 +23,17 @@ SELECT $columns FROM $left l $join $right r ON $same_key
 # The same bound as of a group: a row at exactly progress may still be a partner.
 _ALONE = """
 INSERT INTO $results BY NAME
-SELECT r.* FROM (FROM $side ANTI JOIN expected_results USING ($partition, $offset)) r
-WHERE EXISTS (FROM $other_closed p WHERE $promised)
-    OR epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?)
+SELECT r.* FROM $side r
+WHERE NOT EXISTS (FROM expected_results e WHERE e.$row = r.rowid)
+    AND (EXISTS (FROM $other_closed p WHERE $promised)
+        OR epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?))
 """
 
 
 def join(session: Session, pipeline: Pipeline) -> None:
     """Make `expected_results` and `uncertain_results` from `side_<stream>`, `closed_<stream>`, `progress`.
+
+    Beside the columns of the results table they have, of each side that is there, the `rowid` of its row.
 
     Raises:
         ConfigError: `join.where` is no condition that can be asked of these pairs.
@@ -51,6 +54,8 @@ def _match(session: Session, pipeline: Pipeline) -> None:
         f"l.{name(f'{pipeline.join.left}_{column}')} = r.{name(f'{pipeline.join.right}_{column}')}"
         for column in pipeline.join.on
     ]
+    semi = pipeline.join.type is JoinType.SEMI
+    rows = f"l.rowid AS {left['row']}" + ("" if semi else f", r.rowid AS {right['row']}")
     try:
         session.run(
             _MATCHED,
@@ -58,7 +63,8 @@ def _match(session: Session, pipeline: Pipeline) -> None:
             columns=names(list(pipeline.result_columns())),
             left=left["side"],
             right=right["side"],
-            join="SEMI JOIN" if pipeline.join.type is JoinType.SEMI else "JOIN",
+            rows=rows,
+            join="SEMI JOIN" if semi else "JOIN",
             same_key=" AND ".join(same_key),
             left_time=left["time"],
             right_time=right["time"],

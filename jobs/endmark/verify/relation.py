@@ -42,7 +42,7 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
 
     Raises:
         MissingPartError: the database or the table cannot be read.
-        ConfigError: a column is of another type than declared, or the key is not unique.
+        ConfigError: a column is of another type than declared, or a key of a `many_to_one` lookup repeats.
     """
     lookup = pipeline.lookup
     relation = pipeline.relations[lookup.relation]
@@ -54,6 +54,8 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
     session.create("relation", columns)
     for chunk in _chunks(relation, lookup.relation):
         session.run_on(chunk, _KEEP, key=key)
+    if lookup.cardinality == "many_to_many":
+        return
     for repeated in session.run(_REPEATED, key=key):
         times = repeated.pop("times")
         said = ", ".join(
@@ -61,7 +63,7 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
         )
         raise ConfigError(
             f"relations.{lookup.relation}: key {said} occurs {times} times in table {relation.table!r}, "
-            "but a lookup needs a unique key"
+            "but lookup.cardinality is many_to_one"
         )
 
 

@@ -49,7 +49,8 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
     """The tables and columns of a stream, under the names that the templates use.
 
     `key` are columns of a table of keys, `named_key` the stream's own under those names, and `promised` says
-    that a promise `p` is of the key of a row `r`.
+    that a promise `p` is of the key of a row `r`. `row` is the column of expected results with the `rowid` in
+    `side`, since a record may be several rows there.
     """
     partition, offset = map(name, coordinates(stream))
     keys = {name(key_column(column)): name(f"{stream}_{column}") for column in pipeline.join.on}
@@ -63,6 +64,7 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
         "closed": name(f"closed_{stream}"),
         "judged": name(f"judged_{stream}"),
         "side": name(f"side_{stream}"),
+        "row": name(f"#row {stream}"),
         "partition": partition,
         "offset": offset,
         "time": name(f"{stream}_{pipeline.streams[stream].event_time.column}"),
