@@ -101,6 +101,7 @@ ColumnType.TIMESTAMP = ColumnType(Kind.TIMESTAMP)
 
 
 Direction = Literal["ascending", "descending"]
+MeasureFunction = Literal["count", "sum", "min", "max", "avg", "first", "last", "count_distinct"]
 
 
 class JoinType(StrEnum):

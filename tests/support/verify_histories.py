@@ -13,6 +13,7 @@ from endmark.joins.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.verify_keys import KeyKind
+from support.verify_measures import any_measures
 from support.verify_world import (
     PARTITIONS,
     Record,
@@ -32,6 +33,7 @@ CONDITIONS = [
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
     "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment",
 ]
+PRICES = [0.1, 1e17, -3.5]  # whose sum hangs on their order, unless it is exact
 STREAM_OF = {"item": "items", "bid": "bids"}
 NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 
@@ -72,12 +74,13 @@ def pipelines(
     lateness = st.integers(0, 1 if idle else 3)
     silence = st.integers(1, 2) if idle else st.none()
     cardinality = draw(st.sampled_from(CARDINALITIES))
+    lookup = draw(st.sampled_from(["items", "bids"]))
     return make_pipeline(
         url.format(cardinality),
         windows=(draw(bound), draw(bound)),
         lateness=(draw(lateness), draw(lateness)),
         idle=(draw(silence), draw(silence)),
-        lookup=draw(st.sampled_from(["items", "bids"])),
+        lookup=lookup,
         looking={
             "cardinality": cardinality,
             "strategy": draw(st.sampled_from(STRATEGIES)),
@@ -98,6 +101,7 @@ def pipelines(
         },
         aggregated=able.propagate is not Propagation.NEVER,
         wider=draw(st.sampled_from([(), ("seller_id",)])),
+        measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
     )
 
 
@@ -128,7 +132,7 @@ def histories(
         if kind == "item":
             records.append(item(key, now, seller, home, keys))
         elif kind == "bid":
-            records.append(bid(key, now, seller, [0.1, 2.0, -3.5][seller % 3], home, keys))
+            records.append(bid(key, now, seller, PRICES[seller % 3], home, keys))
         elif kind == "bad":
             records.append(raw("bids", b"{"))
         elif kind.endswith("*"):

@@ -14,6 +14,7 @@ from endmark.types import JoinType
 from support.verify_declared import end_of_run, is_behind, precedes
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
+from support.verify_measures import measured
 from support.verify_world import PARTITIONS, Record, Row, locate
 
 Sellers = Sequence[tuple[int, str | None, float | None]]
@@ -283,12 +284,5 @@ class _World:
         found, aggregate = dict(zip(self.pipeline.join.on, key, strict=True)), self.pipeline.aggregate
         assert aggregate is not None
         group = [found[name] for name in aggregate.by]
-        for measure in aggregate.measures.values():
-            if measure.column is None:
-                group.append(len(rows))
-                continue
-            column = measure.column.replace(".", "_")
-            if column == "sellers_seller_id":
-                column = f"{self.pipeline.lookup.stream}_seller_id"
-            group.append(max((row[column] for row in rows if row[column] is not None), default=None))
+        group += [measured(self.pipeline, measure, rows) for measure in aggregate.measures.values()]
         return tuple(group)

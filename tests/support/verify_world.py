@@ -19,6 +19,7 @@ from endmark.pipeline import Pipeline
 from endmark.types import ColumnType, JoinType
 from endmark.verify.consume import SCHEMA, Range
 from support.verify_keys import LONG, KeyKind
+from support.verify_measures import usual_measures
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 2
@@ -54,6 +55,7 @@ def make_pipeline(
     join: Mapping[str, Any] = MappingProxyType({}),
     aggregated: bool = True,
     wider: tuple[str, ...] = (),
+    measures: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
     further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
@@ -78,7 +80,9 @@ def make_pipeline(
                 "window": {"left": left, "right": right},
                 **join,
             },
-            "aggregate": {"by": on[::-1], "measures": _measures(lookup, kind)} if aggregated else None,
+            "aggregate": {"by": on[::-1], "measures": measures or usual_measures(lookup, kind)}
+            if aggregated
+            else None,
         }
     )
 
@@ -118,16 +122,6 @@ def _streams(
             own.items(), lateness, idle, punctuated, declared, strict=True
         )
     }
-
-
-def _measures(lookup: str, kind: JoinType) -> dict[str, Any]:
-    measures: dict[str, Any] = {"bids": "count"}
-    if kind is not JoinType.SEMI:
-        measures |= {"best": {"max": "bids.price"}, "last": {"max": "bids.bid_at"}}
-        measures |= {"late": {"max": "bids.due"}, "most": {"max": "bids.tip"}}
-    if kind is not JoinType.SEMI or lookup == "items":
-        measures |= {"seller": {"max": "sellers.seller_id"}, "name": {"max": "sellers.name"}}
-    return measures
 
 
 def instant(seconds: float) -> str:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Sequence
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
-from endmark.aggregate.closing import ClosingAggregate, KeyColumn, MeasureSpec
+from endmark.aggregate.closing import ClosingAggregate, KeyColumn
+from endmark.aggregate.measures import MeasureSpec
 from endmark.state import keys
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT
 from endmark.state.store import SegmentStore
+from endmark.types import MeasureFunction
 from support.memory_store import MemoryBlobs
 
 KINDS = [pa.string(), pa.date32()]
@@ -75,3 +82,109 @@ def test_groups_outlive_merges_and_restarts(tmp_path: Path) -> None:
     assert restored.close(announced(("a", 1))).to_pylist() == [
         {"name": "a", "day": date(1970, 1, 2), "rows": FANOUT, "highest": FANOUT - 1.0}
     ]
+
+
+def test_groups_of_an_earlier_version_go_on(tmp_path: Path) -> None:
+    """One of two batches that knew `count` and `max` alone, and of another key."""
+    kept = json.loads((Path(__file__).parent / "data" / "groups-v4.json").read_text())
+    blobs = MemoryBlobs()
+    blobs.blobs = {name: base64.b64decode(data) for name, data in kept["segments"].items()}
+    store = SegmentStore(blobs, tmp_path)
+    groups = ClosingAggregate(KEYS, MEASURES, store, base64.b64decode(kept["manifest"]))
+    groups.add([groups.inputs(results(("a", 1, "a", 1, 3.0)))])
+
+    assert groups.close(announced(("a", 1))).to_pylist() == [
+        {"name": "a", "day": date(1970, 1, 2), "rows": 3, "highest": 5.0}
+    ]
+    assert groups.groups.rows == 1
+
+
+PLACED = ("time", "partition", "offset")
+DOUBLE, LONG, DECIMAL = pa.float64(), pa.int64(), pa.decimal128(28, 2)
+ITEM = [KeyColumn("item", LONG, ("l_item",))]
+FUNCTIONS: dict[str, tuple[MeasureFunction, str, pa.DataType, pa.DataType]] = {
+    "total": ("sum", "price", DOUBLE, DOUBLE),
+    "mean": ("avg", "price", DOUBLE, DOUBLE),
+    "prices": ("count_distinct", "price", LONG, DOUBLE),
+    "pieces": ("sum", "pieces", LONG, LONG),
+    "paid": ("sum", "paid", pa.decimal128(38, 2), DECIMAL),
+    "usually_paid": ("avg", "paid", DOUBLE, DECIMAL),
+    "least": ("min", "paid", DECIMAL, DECIMAL),
+    "opened": ("first", "price", DOUBLE, DOUBLE),
+    "ended": ("last", "price", DOUBLE, DOUBLE),
+}
+
+
+def measured(directory: Path, batches: Sequence[Sequence[tuple[Any, ...]]]) -> dict[str, Any]:
+    """All measures of the one group, of rows of (price, pieces, paid, time, partition, offset); the operator
+    is restored before each batch."""
+    specs = [
+        MeasureSpec(name, function, column, kind, of, PLACED if function in ("first", "last") else ())
+        for name, (function, column, kind, of) in FUNCTIONS.items()
+    ]
+    kinds = {"price": DOUBLE, "pieces": LONG, "paid": DECIMAL, "time": pa.timestamp("us", "UTC")}
+    kinds |= {"partition": LONG, "offset": LONG}
+    store = SegmentStore(MemoryBlobs(), directory)
+    groups = ClosingAggregate(ITEM, specs, store)
+    for rows in batches:
+        groups = ClosingAggregate(ITEM, specs, store, groups.snapshot())
+        columns = {name: pa.array([row[at] for row in rows], kinds[name]) for at, name in enumerate(kinds)}
+        groups.add([groups.inputs(pa.record_batch(columns | {"l_item": pa.array([7] * len(rows), LONG)}))])
+    spec = KeySpec.of(["key"], [LONG])
+    [group] = groups.close(spec.keys(pa.record_batch({"key": pa.array([7])}))).to_pylist()
+    assert all(kept.rows == 0 for kept in groups.lists.values())
+    assert group.pop("item") == 7
+    return dict(group)
+
+
+ROWS = [
+    (0.1, 2**63 - 1, "1.10", 5, 0, 9),
+    (1e17, 1, "-1.30", 5, 0, 8),
+    (-0.0, -3, None, 5, 1, 7),
+    (None, -1, "0.10", 4, 0, 6),
+    (0.0, None, "9.99", 6, 0, 4),
+    (-1e17, -5, "9.99", 6, 0, 5),
+]
+
+
+@pytest.mark.parametrize("cuts", [[6], [1, 1, 1, 1, 1, 1], [2, 4], [5, 1]])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_measures_do_not_hang_on_order(tmp_path: Path, cuts: list[int], reverse: bool) -> None:
+    """However rows are cut into batches: sums are exact, and `first` and `last` go by time and coordinates,
+    past nulls."""
+    rows = [(*row[:2], None if row[2] is None else Decimal(row[2]), *row[3:]) for row in ROWS]
+    rows = rows[::-1] if reverse else rows
+    starts = [sum(cuts[:at]) for at in range(len(cuts))]
+
+    found = measured(tmp_path, [rows[at : at + size] for at, size in zip(starts, cuts, strict=True)])
+
+    assert found == {
+        "total": 0.1,
+        "mean": 0.1 / 5,
+        "prices": 4,
+        "pieces": 2**63 - 9,
+        "paid": Decimal("19.88"),
+        "usually_paid": 19.88 / 5,
+        "least": Decimal("-1.30"),
+        "opened": 1e17,
+        "ended": -1e17,
+    }
+
+
+def test_a_group_without_values_has_nulls(tmp_path: Path) -> None:
+    assert measured(tmp_path, [[(None, None, None, 5, 0, 1)]]) == {
+        name: 0 if function == "count_distinct" else None for name, (function, *_) in FUNCTIONS.items()
+    }
+
+
+@pytest.mark.parametrize("pieces", [2**63 - 1, -(2**63)])
+def test_a_sum_beyond_its_type_is_null(tmp_path: Path, pieces: int) -> None:
+    """And does not stop the job; an average has room for it."""
+    rows = [(1e308, pieces, Decimal("1e25"), 5, 0, at) for at in range(3)]
+
+    found = measured(tmp_path, [rows[:1], rows[1:]])
+
+    assert (found["total"], found["mean"], found["pieces"]) == (None, None, None)
+    assert found["paid"] == Decimal("3e25")
+    assert found["usually_paid"] == 1e25
+    assert found["prices"] == 1

@@ -112,7 +112,19 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             {"max": "bids.prize"},
             "aggregate.measures.highest_bid: no column",
         ),
-        ("aggregate.measures.highest_bid", {"min": "bids.price"}, "aggregate.measures.highest_bid"),
+        (
+            "aggregate.measures.highest_bid",
+            {"median": "bids.price"},
+            "aggregate.measures.highest_bid: write `count`, or {f: stream.column} where f is sum, min,",
+        ),
+        ("aggregate.measures.highest_bid", {"count": "bids.price"}, "write `count`, or {f: stream.column}"),
+        ("aggregate.measures.highest_bid", "sum", "aggregate.measures.highest_bid: write `count`, or {f:"),
+        (
+            "aggregate.measures.highest_bid",
+            {"avg": "items.category"},
+            "aggregate.measures.highest_bid: items.category is string, which does not add up; avg takes num",
+        ),
+        ("aggregate.measures.highest_bid", {"sum": "bids.bid_at"}, "bids.bid_at is timestamp, which does n"),
     ],
 )
 def test_wrong_field_is_named(tmp_path: Path, path: str, value: Any, says: str) -> None:
@@ -180,6 +192,36 @@ def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
 
     assert pipeline.result_columns() == pipeline.side_columns("items")
     assert pipeline.pair_columns() == pipeline.side_columns("items") | pipeline.side_columns("bids")
+
+
+@pytest.mark.parametrize(
+    ("function", "of", "kind"),
+    [
+        ("sum", "long", "long"),
+        ("sum", "double", "double"),
+        ("sum", "decimal(28,2)", "decimal(38,2)"),
+        ("avg", "decimal(6,2)", "double"),
+        ("avg", "long", "double"),
+        ("min", "decimal(38,2)", "decimal(38,2)"),
+        ("first", "string", "string"),
+        ("last", "date", "date"),
+        ("count_distinct", "boolean", "long"),
+    ],
+)
+def test_measures_have_types(tmp_path: Path, function: str, of: str, kind: str) -> None:
+    document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", of).read_text())
+    document["aggregate"]["measures"] = {"one": {function: "bids.price"}}
+
+    assert str(Pipeline.model_validate(document).group_columns()["one"]) == kind
+
+
+def test_a_sum_has_room_to_grow(tmp_path: Path) -> None:
+    """Ten digits more than what is added."""
+    document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", "decimal(29,2)").read_text())
+    document["aggregate"]["measures"] = {"one": {"sum": "bids.price"}}
+
+    with pytest.raises(ValueError, match=r"bids.price is decimal\(29,2\), whose sum could need more than 38"):
+        Pipeline.model_validate(document)
 
 
 def test_missing_environment_variable_is_named() -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from support.verify_histories import declarations
+from support.verify_histories import PRICES, declarations
 from support.verify_keys import KEY_KINDS, KeyKind
+from support.verify_measures import any_measures
 from support.verify_oracle import recompute
 from support.verify_recompute import (
     COMPARED,
@@ -63,20 +64,22 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
     """A pipeline with small bounds, and records of five keys; some are bad, some break promises."""
     bound = st.one_of(st.integers(0, 5), st.none())
     keys = draw(st.sampled_from(list(KEY_KINDS.values())))
+    lookup, kind = draw(st.sampled_from(["items", "bids"])), draw(st.sampled_from(JoinType))
     pipeline = make_pipeline(
         windows=(draw(bound), draw(bound)),
         lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
-        lookup=draw(st.sampled_from(["items", "bids"])),
+        lookup=lookup,
         looking={
             "cardinality": draw(st.sampled_from(["many_to_one", "many_to_many"])),
             "miss": draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
         },
         punctuated=draw(st.sampled_from([(True, True), (True, True), (True, False), (False, True)])),
         keys=keys,
-        kind=draw(st.sampled_from(JoinType)),
+        kind=kind,
         where=draw(st.sampled_from(list(CONDITIONS))),
         declared=(draw(declarations(keys)), draw(declarations(keys))),
         wider=draw(st.sampled_from([(), ("seller_id",)])),
+        measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
     )
     # Time moves on, since in a random order nearly every row would be late.
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
@@ -100,7 +103,7 @@ def _make(
         case "item":
             return item(key, now + jitter, seller, partition, keys)
         case "bid":
-            return bid(key, now + jitter, seller, [0.1, 2.0, -3.5][seller % 3], partition, keys)
+            return bid(key, now + jitter, seller, PRICES[seller % 3], partition, keys)
         case "bad":
             return BAD[(key + seller) % len(BAD)]
     return close(kind.removeprefix("close "), key, partition, keys)

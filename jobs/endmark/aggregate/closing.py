@@ -1,19 +1,21 @@
 """Closing group-by: partial aggregates per batch, combined and put out when a punctuation closes the group.
 
-State: a segment list of partial rows by key; segments combine rows of equal key when they merge. A batch
-costs its own rows, not the number of open groups.
+State: a segment list of partial rows by key, and one for each measure that takes more than a row of a group;
+segments combine rows of equal key when they merge. A batch costs its own rows, not the number of open groups.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.aggregate.measures import combined, input_name, kept_fields
+from endmark.aggregate.spread import Spread
 from endmark.state import codec, manifest
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
@@ -21,6 +23,7 @@ from endmark.state.segment_list import SegmentList
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from endmark.aggregate.measures import MeasureSpec
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
     from endmark.state.segment_list import Gone
@@ -36,18 +39,11 @@ class KeyColumn:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class MeasureSpec:
-    """One measure: `count` of rows, or `max` of the input column `column`; `kind` is its Arrow type."""
-
-    name: str
-    function: Literal["count", "max"]
-    column: str | None
-    kind: pa.DataType
-
-
 class ClosingAggregate:
-    """Groups of one bucket. `add` results, then close some; `snapshot` carries it over a restart."""
+    """Groups of one bucket. `add` results, then close some; `snapshot` carries it over a restart.
+
+    `schema` is that of closed groups.
+    """
 
     def __init__(
         self,
@@ -58,55 +54,62 @@ class ClosingAggregate:
     ) -> None:
         self._keys = keys
         self._measures = measures
-        self.schema = pa.schema([*((k.name, k.kind) for k in keys), *((m.name, m.kind) for m in measures)])
+        names = [(column.name, column.kind) for column in keys]
+        self.schema = pa.schema([*names, *((measure.name, measure.kind) for measure in measures)])
+        self._partial = pa.schema([*names, *kept_fields(measures)])
         key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
-        self._combine = partial(_combined, key, measures, self.schema)
+        self._combine = partial(combined, key, measures, self._partial)
         self.groups = SegmentList(store, key, merge=self._combine)
+        self._spread = {measure.name: Spread(measure, key, store) for measure in measures if measure.spreads}
         if restored is not None:
-            manifest.load(restored, {"groups": self.groups})
+            manifest.load(restored, self.lists)
+
+    @property
+    def lists(self) -> dict[str, SegmentList]:
+        """All that is kept, by name."""
+        spread = {f"{name}$spread": spread.rows for name, spread in self._spread.items()}
+        return {"groups": self.groups} | spread
 
     def snapshot(self) -> bytes:
-        return manifest.save({"groups": self.groups}, {})
+        return manifest.save(self.lists, {})
 
     def add(self, inputs: list[pa.RecordBatch]) -> None:
         """Fold the `inputs` of results into their groups."""
-        if inputs:
-            self.groups.append(self._combine(codec.concat(inputs)))
-            self.groups.maintain()
+        if not inputs:
+            return
+        rows = codec.concat(inputs)
+        kept = [column for measure in self._measures for column in measure.of_rows(rows)]
+        keys = rows.columns[: len(self._keys)]
+        self.groups.append(self._combine(pa.record_batch([*keys, *kept], schema=self._partial)))
+        self.groups.maintain()
+        for spread in self._spread.values():
+            spread.add(rows)
 
     def close(self, keys: Keys) -> pa.RecordBatch:
         """Remove and return the groups of `keys`, which are sorted by code, one row each."""
-        return self._put_out(self.groups.remove(keys))
+        return self._put_out(lambda rows: rows.remove(keys))
 
     def close_where(self, final: Callable[[Keys], Bools]) -> pa.RecordBatch:
         """Remove and return the groups that `final` is true of."""
-        return self._put_out(self.groups.remove_where(lambda segment: np.flatnonzero(final(segment.keys))))
+        return self._put_out(
+            lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.keys)))
+        )
 
-    def _put_out(self, groups: list[Gone]) -> pa.RecordBatch:
-        parts = [gone.batch for gone in groups]
-        self.groups.maintain()
+    def _put_out(self, remove: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+        parts = [gone.batch for gone in remove(self.groups)]
         if not parts:
             return pa.RecordBatch.from_pylist([], self.schema)
-        return self._combine(codec.concat(parts)).select(self.schema.names)
+        groups = self._combine(codec.concat(parts))
+        spread = {name: own.ended(remove(own.rows), groups) for name, own in self._spread.items()}
+        for rows in self.lists.values():
+            rows.maintain()
+        ended = [measure.ended(groups, spread.get(measure.name)) for measure in self._measures]
+        keys = groups.columns[: len(self._keys)]
+        return pa.record_batch([*keys, *ended], schema=self.schema)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of join results that groups are made of, each row a group of one."""
-        ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
+        """The columns of join results that groups are made of."""
         keys = [pc.coalesce(*(batch.column(name) for name in column.sources)) for column in self._keys]
-        measures = [ones if m.column is None else batch.column(m.column) for m in self._measures]
-        return pa.record_batch([*keys, *measures], schema=self.schema)
-
-
-def _combined(
-    key: KeySpec, measures: list[MeasureSpec], schema: pa.Schema, partials: pa.RecordBatch
-) -> pa.RecordBatch:
-    """One row for each key, in order of code."""
-    functions = {"count": "sum", "max": "max"}  # a count of partial counts is their sum
-    grouped = (
-        pa.Table.from_batches([partials])
-        .group_by(list(key.columns), use_threads=False)
-        .aggregate([(m.name, functions[m.function]) for m in measures])
-    )
-    names = [*key.columns, *(f"{m.name}_{functions[m.function]}" for m in measures)]
-    cast = [pc.cast(grouped.column(name), field.type) for name, field in zip(names, schema, strict=True)]
-    return key.sorted(key.coded(codec.concat(pa.table(cast, schema=schema).to_batches())))
+        names = dict.fromkeys(name for measure in self._measures for name in measure.inputs)
+        columns = dict(zip((column.name for column in self._keys), keys, strict=True))
+        return pa.record_batch(columns | {input_name(name): batch.column(name) for name in names})

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from endmark.joins.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Join, Lookup, Publish, Tables
+from endmark.pipeline.steps import Aggregate, Join, Lookup, Measure, Publish, Tables
 from endmark.types import ColumnType, JoinType
 
 
@@ -129,14 +129,17 @@ class Pipeline(Model):
             )
         for name, measure in aggregate.measures.items():
             if measure.column is not None:
-                self._check_measure(f"aggregate.measures.{name}", measure.column)
+                self._check_measure(f"aggregate.measures.{name}", measure, measure.column)
 
-    def _check_measure(self, field: str, reference: str) -> None:
+    def _check_measure(self, field: str, measure: Measure, reference: str) -> None:
         origin, _, column = reference.partition(".")
         require_name(self._origins, origin, field, "streams or relations")
         require_column(self._origins[origin], column, field)
-        stream = self.lookup.stream if origin in self.relations else origin
-        if self.join.type is JoinType.SEMI and stream == self.join.right:
+        try:
+            measure.kind(self.type_of(reference))
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from error
+        if self.join.type is JoinType.SEMI and self.stream_of(origin) == self.join.right:
             raise ValueError(
                 f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
                 "columns alone; join.type: inner keeps both"
@@ -196,10 +199,16 @@ class Pipeline(Model):
         keys = self.streams[self.join.left].columns
         columns = {name: keys[name] for name in self.aggregate.by}
         for name, measure in self.aggregate.measures.items():
-            columns[name] = ColumnType.LONG if measure.column is None else self._type_of(measure.column)
+            of = None if measure.column is None else self.type_of(measure.column)
+            columns[name] = ColumnType.LONG if of is None else measure.kind(of)
         return columns
 
-    def _type_of(self, reference: str) -> ColumnType:
+    def stream_of(self, origin: str) -> str:
+        """The stream whose rows a column of that stream or relation comes with."""
+        return self.lookup.stream if origin in self.relations else origin
+
+    def type_of(self, reference: str) -> ColumnType:
+        """The type of a column named `stream.column`, or so of a relation."""
         origin, _, column = reference.partition(".")
         return self._origins[origin][column]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from endmark.joins.presets import Policy, Preset, policy
 from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
-from endmark.types import JoinType
+from endmark.types import DECIMAL_DIGITS, ColumnType, JoinType, Kind, MeasureFunction
+
+_FORMS = f"write `count`, or {{f: stream.column}} where f is {', '.join(get_args(MeasureFunction)[1:])}"
+_ADDABLE_DIGITS = DECIMAL_DIGITS - 10  # no group has 10**10 results
 
 
 class Cache(Model):
@@ -96,32 +99,69 @@ class Join(Model):
 
 
 class Measure(Model):
-    """One column of a closed group: `count` of rows, or `max` of a column named `stream.column`."""
+    """One column of a closed group: the `count` of its results, or what a function says of a column of them.
 
-    function: Literal["count", "max"]
+    It is named `stream.column`, and its nulls have no part: a group without a value has null, or 0 of
+    `count_distinct`, which is exact and keeps each value while the group is open. `sum` is exact, and null
+    where its type, the column's own or a decimal of 38 digits, holds no such number. `avg` is a double: the
+    sum, rounded to one, over the number of values. `first` and `last` go by event time, then partition and
+    offset, of the row of the stream that a value is of, then by value.
+    """
+
+    function: MeasureFunction
     column: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, value: Any) -> Any:
-        if value == "count":
-            return {"function": "count"}
-        if isinstance(value, dict) and len(value) == 1 and "max" in value:
-            return {"function": "max", "column": value["max"]}
-        return value
 
     @model_validator(mode="after")
     def _check_column(self) -> Self:
-        if (self.function == "max") != (self.column is not None):
-            raise ValueError("write `count`, or `{max: stream.column}`")
+        if (self.function == "count") != (self.column is None):
+            raise ValueError(_FORMS)
         return self
+
+    def kind(self, of: ColumnType) -> ColumnType:
+        """Its type, given that of its column.
+
+        Raises:
+            ValueError: there is no such measure of that type.
+        """
+        if self.function == "count_distinct":
+            return ColumnType.LONG
+        if self.function not in ("sum", "avg"):
+            return of
+        if of.kind not in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL):
+            raise ValueError(f"{self.column} is {of}, which does not add up; {self.function} takes numbers")
+        if of.precision > _ADDABLE_DIGITS:
+            raise ValueError(
+                f"{self.column} is {of}, whose sum could need more than {DECIMAL_DIGITS} digits; declare it "
+                f"with at most {_ADDABLE_DIGITS}"
+            )
+        if self.function == "avg":
+            return ColumnType.DOUBLE
+        return ColumnType.decimal(DECIMAL_DIGITS, of.scale) if of.kind is Kind.DECIMAL else of
+
+
+def _measure(value: Any) -> Any:
+    match value:
+        case "count":
+            return {"function": "count"}
+        case Measure() | {"function": _}:
+            return value
+        case dict() if len(value) == 1 and value.keys() <= set(get_args(MeasureFunction)):
+            ((function, column),) = value.items()
+            return {"function": function, "column": column}
+    raise ValueError(_FORMS)
+
+
+_AnyForm = Annotated[
+    Measure,
+    BeforeValidator(_measure, json_schema_input_type=Measure | Literal["count"] | dict[MeasureFunction, str]),
+]
 
 
 class Aggregate(Model):
     """Closing group-by over the join's results: a group is emitted once, when its key is closed."""
 
     by: Names
-    measures: Annotated[dict[Name, Measure], Field(min_length=1)]
+    measures: Annotated[dict[Name, _AnyForm], Field(min_length=1)]
 
 
 class Publish(Model):

@@ -32,7 +32,8 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
             sample("pending_punctuations", stream=side.spec.name, waits_for=waits_for(side, opposite))
         ] += side.pending.rows
     if groups is not None:
-        samples.update(_state_samples(groups.groups, {"operator": "aggregate", "stream": "groups"}))
+        for kept in groups.lists.values():
+            samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))
     return samples
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endmark.aggregate.closing import KeyColumn, MeasureSpec
+from endmark.aggregate.closing import KeyColumn
+from endmark.aggregate.measures import MeasureSpec
 from endmark.joins.side import SideSpec
+from endmark.pipeline import COORDINATES
 from endmark.state.keys import KeySpec
 from endmark.types import JoinType
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from endmark.joins.residual import Residual
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline import Measure, Pipeline
     from endmark.types import ColumnType
 
 
@@ -95,12 +97,7 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         return None
     columns = pipeline.group_columns()
     measures = [
-        MeasureSpec(
-            name=name,
-            function=measure.function,
-            column=None if measure.column is None else _result_column(pipeline, measure.column),
-            kind=columns[name].arrow,
-        )
+        MeasureSpec(name, measure.function, kind=columns[name].arrow, **_source(pipeline, measure))
         for name, measure in pipeline.aggregate.measures.items()
     ]
     # A semi join's results have no right columns; no other row lacks the key on the left and has it there.
@@ -110,6 +107,19 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         for name in pipeline.join.on
     ]
     return GroupPlan(keys, measures, list(columns))
+
+
+def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
+    """What a measure speaks of."""
+    if measure.column is None:
+        return {"column": None}
+    stream = pipeline.stream_of(measure.column.partition(".")[0])
+    place = (pipeline.streams[stream].event_time.column, *COORDINATES)
+    return {
+        "column": _result_column(pipeline, measure.column),
+        "of": pipeline.type_of(measure.column).arrow,
+        "place": tuple(f"{stream}_{name}" for name in place) if measure.function in ("first", "last") else (),
+    }
 
 
 def _result_column(pipeline: Pipeline, reference: str) -> str:

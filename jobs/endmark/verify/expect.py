@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Aggregate, Measure, Pipeline
+from endmark.pipeline import Aggregate, Pipeline
 from endmark.verify.broken import name_promises
 from endmark.verify.closed import close_keys, wider_columns, within
 from endmark.verify.idle import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
+from endmark.verify.measures import expression
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names, text
@@ -200,7 +201,7 @@ def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached
 
 def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
     measures = [
-        f"{_measure(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
+        f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
     ]
     shown = pipeline.result_columns()
     found_key = []
@@ -222,14 +223,3 @@ def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
         final="(FROM possibly_final EXCEPT FROM final)",
         **fragments,
     )
-
-
-def _measure(pipeline: Pipeline, measure: Measure) -> str:
-    if measure.column is None:
-        return "count(*)"
-    origin, _, column = measure.column.partition(".")
-    lookup = pipeline.lookup
-    if origin == lookup.relation and column in (key := pipeline.relations[origin].key):
-        # R's key is not repeated in the results: the stream's own key column equals it.
-        origin, column = lookup.stream, lookup.key[key.index(column)]
-    return f"max({name(f'{origin}_{column}')})"

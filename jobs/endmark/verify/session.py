@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from string import Template
 from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+from duckdb.func import FunctionNullHandling
 from sqlalchemy.engine.default import DefaultDialect
 
 from endmark.types import ColumnType
@@ -40,6 +43,20 @@ def fill(template: str, **fragments: str) -> str:
     return Template(template).substitute(fragments)
 
 
+def _exact_sum(values: list[float] | None) -> float | None:
+    """The nearest double of the exact sum; `None` of no values, and where no double is so large."""
+    if not values:
+        return None
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        pass  # which may be on the way only
+    try:
+        return float(sum(map(Fraction, values)))
+    except OverflowError:
+        return None
+
+
 class Session:
     """A DuckDB database in memory that spills to a temporary directory; gone when closed."""
 
@@ -55,6 +72,9 @@ class Session:
             }
         )
         self._duckdb.execute("SET TimeZone = 'UTC'")
+        self._duckdb.create_function(
+            "exact_sum", _exact_sum, ["DOUBLE[]"], "DOUBLE", null_handling=FunctionNullHandling.SPECIAL
+        )
 
     def __enter__(self) -> Self:
         return self

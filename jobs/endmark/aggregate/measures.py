@@ -1,0 +1,195 @@
+"""What a measure keeps of a group in the group's own row, how such rows combine, and what it ends as.
+
+No measure hangs on the order of rows: sums are exact while they are kept, and `first` and `last` go by the
+event time and the coordinates of the row that a value is of, then by value, since a row may have met several
+of R's. Nulls have no part in any but `count`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.state import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from endmark.state.keys import KeySpec
+    from endmark.state.search import Ints
+    from endmark.types import MeasureFunction
+
+_LONGS = (-(2**63), 2**63 - 1)
+_PLACE = {"time": pa.timestamp("us", "UTC"), "partition": pa.int64(), "offset": pa.int64()}
+
+
+@dataclass(frozen=True)
+class MeasureSpec:
+    """One column of a closed group.
+
+    Args:
+        name: of the column.
+        function: of what it says of the group.
+        column: the input column it speaks of; `None` for `count`.
+        kind: its Arrow type.
+        of: that of the input column.
+        place: for `first` and `last`, the input columns that rows go by: event time, partition, offset.
+    """
+
+    name: str
+    function: MeasureFunction
+    column: str | None
+    kind: pa.DataType
+    of: pa.DataType | None = None
+    place: tuple[str, ...] = ()
+
+    @property
+    def adds_doubles(self) -> bool:
+        return self.function in ("sum", "avg") and pa.types.is_floating(self.of)
+
+    @property
+    def picks(self) -> bool:
+        return self.function in ("first", "last")
+
+    @property
+    def spreads(self) -> bool:
+        """Whether the group's own row is not all that it keeps."""
+        return self.adds_doubles or self.function == "count_distinct"
+
+    @property
+    def inputs(self) -> list[str]:
+        return [*([] if self.column is None else [self.column]), *self.place]
+
+    @property
+    def values(self) -> str:
+        """Of a sum of doubles or an average, the column that counts what was added."""
+        return f"{self.name}$values"  # no column that a pipeline names has a `$`
+
+    @property
+    def where(self) -> list[str]:
+        """Of `first` and `last`, the columns that say which row a value is of."""
+        return [f"{self.name}${part}" for part in _PLACE]
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        """The columns of a group's row, each with its type and what combines it in Arrow's words."""
+        if self.picks:
+            places = zip(self.where, _PLACE.values(), strict=True)
+            return {name: (kind, "pick") for name, kind in [(self.name, self.kind), *places]}
+        if self.function in ("min", "max"):
+            return {self.name: (self.kind, self.function)}
+        kept: dict[str, tuple[pa.DataType, str]] = {}
+        if self.function == "count":
+            kept[self.name] = pa.int64(), "sum"  # a count of partial counts is their sum
+        if self.function in ("sum", "avg") and not self.adds_doubles:
+            kept[self.name] = pa.decimal128(38, _scale(self.of)), "sum"
+        if self.adds_doubles or self.function == "avg":
+            kept[self.values] = pa.int64(), "sum"
+        return kept
+
+    def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Those columns for groups of one row each."""
+        if self.column is None:
+            return [pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)]
+        value = rows.column(input_name(self.column))
+        if self.picks:
+            present = pc.is_valid(value)
+            return [value, *(pc.if_else(present, rows.column(input_name(name)), None) for name in self.place)]
+        return [
+            pc.cast(pc.is_valid(value) if name == self.values else value, kind)
+            for name, (kind, _) in self.kept().items()
+        ]
+
+    def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
+        """The measure of closed groups; `spread` is what all that it keeps beside their own rows comes to."""
+        if self.function == "count_distinct":
+            return spread
+        total = groups.column(self.name) if spread is None else spread
+        if self.function == "avg":
+            doubles = _as_doubles(total) if spread is None else total
+            return _finite(pc.divide(doubles, _unless_none(groups.column(self.values))))
+        if self.adds_doubles:
+            return _finite(pc.if_else(pc.greater(groups.column(self.values), 0), total, None))
+        return _as_longs(total) if self.function == "sum" and pa.types.is_integer(self.kind) else total
+
+
+def input_name(column: str) -> str:
+    """What a column of results is called beside the columns of the group key, which may have its name."""
+    return f"${column}"
+
+
+def combined(
+    key: KeySpec, measures: Sequence[MeasureSpec], schema: pa.Schema, partials: pa.RecordBatch
+) -> pa.RecordBatch:
+    """One row for each key, in order of code."""
+    orders = {measure.name: _order(measure, partials) for measure in measures if measure.picks}
+    table = pa.Table.from_batches([partials])
+    aggregations: list[tuple[str, str]] = []
+    for measure in measures:
+        if measure.picks:
+            rank = f"{measure.name}$rank"
+            table = table.append_column(rank, _ranks(orders[measure.name], partials.column(measure.where[0])))
+            aggregations.append((rank, "min" if measure.function == "first" else "max"))
+        else:
+            aggregations += [(name, how) for name, (_, how) in measure.kept().items()]
+    grouped = table.group_by(list(key.columns), use_threads=False).aggregate(aggregations)
+    found = dict(zip(grouped.schema.names, grouped.columns, strict=True))
+    columns = [found[name] for name in key.columns]
+    for measure in measures:
+        if measure.picks:
+            how = "min" if measure.function == "first" else "max"
+            at = pc.take(pa.array(orders[measure.name]), found[f"{measure.name}$rank_{how}"])
+            columns += [pc.take(partials.column(name), at) for name in measure.kept()]
+        else:
+            columns += [found[f"{name}_{how}"] for name, (_, how) in measure.kept().items()]
+    cast = [pc.cast(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return key.sorted(key.coded(codec.concat(pa.table(cast, schema=schema).to_batches())))
+
+
+def kept_fields(measures: Iterable[MeasureSpec]) -> list[tuple[str, pa.DataType]]:
+    return [(name, kind) for measure in measures for name, (kind, _) in measure.kept().items()]
+
+
+def _order(measure: MeasureSpec, partials: pa.RecordBatch) -> Ints:
+    """Positions of partial rows by what `first` and `last` go by."""
+    time, partition, offset = (_filled(partials.column(name)) for name in measure.where)
+    value = pc.rank(partials.column(measure.name), tiebreaker="dense").to_numpy()
+    return np.lexsort((value, offset, partition, time))
+
+
+def _ranks(order: Ints, times: pa.Array) -> pa.Array:
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return pa.array(ranks, mask=times.is_null().to_numpy(zero_copy_only=False))
+
+
+def _filled(column: pa.Array) -> Ints:
+    return np.asarray(pc.fill_null(column.view(pa.int64()), 0).to_numpy(zero_copy_only=False))
+
+
+def _scale(kind: pa.DataType) -> int:
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0
+
+
+def _as_doubles(decimals: pa.Array) -> pa.Array:
+    """The nearest doubles; Arrow's own cast of a decimal may be one off."""
+    return pc.cast(pc.cast(decimals, pa.string()), pa.float64())
+
+
+def _as_longs(totals: pa.Array) -> pa.Array:
+    """Null where no long is so large: data must not stop the job."""
+    low, high = (pa.scalar(end).cast(totals.type) for end in _LONGS)
+    fits = pc.and_(pc.greater_equal(totals, low), pc.less_equal(totals, high))
+    return pc.cast(pc.if_else(fits, totals, None), pa.int64())
+
+
+def _unless_none(counts: pa.Array) -> pa.Array:
+    return pc.cast(pc.if_else(pc.greater(counts, 0), counts, None), pa.float64())
+
+
+def _finite(doubles: pa.Array) -> pa.Array:
+    """Null where no double is so large."""
+    return pc.if_else(pc.is_finite(doubles), doubles, None)

@@ -1,0 +1,109 @@
+"""Measures of groups: usual ones, random ones, and each by its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from endmark.pipeline import Measure, Pipeline
+from endmark.types import JoinType
+
+Placed = tuple[tuple[Any, ...], Any]  # what rows go by, and a value
+_NUMBERS = {
+    "bids": ["seller_id", "price", "tip"],
+    "items": ["seller_id"],
+    "sellers": ["seller_id", "rating"],
+}
+_OTHERS = {"bids": ["urgent", "note", "due", "bid_at"], "items": ["listed_at"], "sellers": ["name"]}
+_OF_ANY = ["min", "max", "first", "last", "count_distinct"]
+_OF_NUMBERS = ["sum", "avg", "sum", "avg", *_OF_ANY]
+
+
+def usual_measures(lookup: str, kind: JoinType) -> dict[str, Any]:
+    measures: dict[str, Any] = {"bids": "count"}
+    if kind is not JoinType.SEMI:
+        measures |= {"best": {"max": "bids.price"}, "last": {"max": "bids.bid_at"}}
+        measures |= {"late": {"max": "bids.due"}, "most": {"max": "bids.tip"}}
+    if kind is not JoinType.SEMI or lookup == "items":
+        measures |= {"seller": {"max": "sellers.seller_id"}, "name": {"max": "sellers.name"}}
+    return measures
+
+
+def any_measures(lookup: str, kind: JoinType) -> st.SearchStrategy[dict[str, Any]]:
+    """Of the columns that results show."""
+    shown = [
+        origin
+        for origin, stream in (("items", "items"), ("bids", "bids"), ("sellers", lookup))
+        if kind is not JoinType.SEMI or stream == "items"
+    ]
+    numbers = [f"{origin}.{column}" for origin in shown for column in _NUMBERS[origin]]
+    others = [f"{origin}.{column}" for origin in shown for column in _OTHERS[origin]]
+    one = st.one_of(
+        st.just("count"),
+        st.builds(
+            lambda function, column: {function: column},
+            st.sampled_from(_OF_NUMBERS),
+            st.sampled_from(numbers),
+        ),
+        st.builds(
+            lambda function, column: {function: column}, st.sampled_from(_OF_ANY), st.sampled_from(others)
+        ),
+    )
+    return st.lists(one, min_size=1, max_size=5).map(
+        lambda found: {f"m{n}": each for n, each in enumerate(found)}
+    )
+
+
+def measured(pipeline: Pipeline, measure: Measure, rows: list[dict[str, Any]]) -> Any:
+    """The measure of a group of these results."""
+    if measure.column is None:
+        return len(rows)
+    origin = measure.column.partition(".")[0]
+    column = measure.column.replace(".", "_")
+    if column == "sellers_seller_id":
+        column = f"{pipeline.lookup.stream}_seller_id"
+    stream = pipeline.lookup.stream if origin == "sellers" else origin
+    names = (pipeline.streams[stream].event_time.column, "kafka_partition", "kafka_offset")
+    placed = [
+        (tuple(row[f"{stream}_{name}"] for name in names), row[column])
+        for row in rows
+        if row[column] is not None
+    ]
+    if not placed:
+        return 0 if measure.function == "count_distinct" else None
+    return _FUNCTIONS[measure.function](placed)
+
+
+def _values(placed: list[Placed]) -> list[Any]:
+    return [value for _, value in placed]
+
+
+def _sum(placed: list[Placed]) -> Any:
+    total = sum(map(Fraction, _values(placed)))
+    if isinstance(placed[0][1], Decimal):
+        return Context(prec=38).divide(Decimal(total.numerator), Decimal(total.denominator))
+    if isinstance(placed[0][1], float):
+        return _double(total)
+    return int(total) if -(2**63) <= total < 2**63 else None
+
+
+def _double(total: Fraction | int) -> float | None:
+    try:
+        return float(total)
+    except OverflowError:
+        return None
+
+
+_FUNCTIONS: dict[str, Callable[[list[Placed]], Any]] = {
+    "count_distinct": lambda placed: len(set(_values(placed))),
+    "min": lambda placed: min(_values(placed)),
+    "max": lambda placed: max(_values(placed)),
+    "first": lambda placed: min(placed)[1],
+    "last": lambda placed: max(placed)[1],
+    "sum": _sum,
+    "avg": lambda placed: float(sum(map(Fraction, _values(placed)))) / len(placed),
+}
