@@ -114,6 +114,12 @@ def fill(database: Database, rows: int) -> SqlRelation:
     return database.reader(f"r_{rows}", "k", k="long", name="string", price="double", pad="string")
 
 
+def whole(reader: SqlRelation, directory: PageDirectory) -> pa.Table:
+    """All of R."""
+    firsts = range(0, len(directory), 64)
+    return pa.Table.from_batches([reader.pages([directory.range_of(at, at + 63)]) for at in firsts])
+
+
 @dataclass
 class Bench:
     """The relation, its pages, and what reads of it cost."""
@@ -216,7 +222,7 @@ def main(
         for size in rows:
             reader = fill(database, size)
             directory = reader.directory(PAGE_ROWS)
-            relation = pa.Table.from_batches(list(reader.scan()))
+            relation = whole(reader, directory)
             for cell in cells([size], exponent, delay):
                 found += cell_figures(cell, reader, directory, relation, remote, memory, seconds)
     if keep:

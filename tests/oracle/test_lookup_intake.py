@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.joins.lookup import resolve, strategies
 from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.intake import BATCH, Arrivals, Intake, IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
@@ -29,6 +27,7 @@ from endmark.state.store import SegmentStore
 from support.cases import cases
 from support.memory_relation import MemoryRelation
 from support.memory_store import MemoryBlobs
+from support.small_reads import small_reads
 
 KEYS = range(6)  # of which R has the even ones
 JOIN_KEY = KeySpec.of(["name"], [pa.string()])
@@ -151,8 +150,7 @@ def test_batches_enter_the_join_as_they_came(
     entered: list[Said] = []
     expected: list[Said] = []
     nothing = _said(Arrivals())
-    small = patch.object(resolve, "READS_AT_ONCE", 2), patch.object(strategies, "SEGMENT_PAGES", 2)
-    with tempfile.TemporaryDirectory() as directory, small[0], small[1]:
+    with tempfile.TemporaryDirectory() as directory, small_reads(2):
         run, rows = _Run(strategy, capacity, Path(directory)), 0
         for number, batch in enumerate([*history, Given([], [], False, [0], True)]):
             came = _arrivals(number, batch, rows)

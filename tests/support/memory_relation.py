@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.relation.contract import KeyRange, KeyValues, PageDirectory
 from endmark.state import codec
-
-_SCANNED_ROWS = 3  # a scan in several pieces, even of the smallest relation
 
 
 class MemoryRelation:
@@ -32,7 +29,6 @@ class MemoryRelation:
         self.key = key
         self.ranges: list[KeyRange] = []
         self.lists: list[list[KeyValues]] = []
-        self.scans = 0
 
     def directory(self, page_rows: int) -> PageDirectory:
         lower = {self._keys[at]: at for at in range(0, len(self._keys), page_rows)}
@@ -50,14 +46,6 @@ class MemoryRelation:
         self.lists.append(wanted)
         found = [at for at, key in enumerate(self._keys) if key in set(wanted)]
         return self._rows.take(pa.array(found, pa.int64()))
-
-    def scan(self) -> Iterator[pa.RecordBatch]:
-        self.scans += 1
-        start = 0
-        while start < len(self._keys):
-            stop = bisect_right(self._keys, self._keys[min(start + _SCANNED_ROWS, len(self._keys)) - 1])
-            yield self._rows.slice(start, stop - start)
-            start = stop
 
     def _slice(self, bounds: KeyRange) -> pa.RecordBatch:
         low, high = bounds

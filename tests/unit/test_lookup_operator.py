@@ -47,7 +47,7 @@ class Bench:
         spec = LookupSpec(
             SCHEMA, KEY, {"name": "item_name"}, misses or Misses(), budget or Budget(), capacity
         )
-        directory, costs = self.relation.directory(10), ReadCosts(1.0, 1.0, 0.1, 100.0)
+        directory, costs = self.relation.directory(10), ReadCosts(0.1, 1.0, 1.0, 0.1)
         source = Source(self.relation, directory, self._strategy, costs, unique)
         return LookupJoin(spec, source, self._store, cache, restored)
 
@@ -76,7 +76,7 @@ def test_rows_beyond_the_budget_wait_for_the_next_batch(tmp_path: Path) -> None:
 def test_a_full_set_is_read_until_it_fits(tmp_path: Path) -> None:
     """Nothing is lost: the batch takes longer, and the pressure says why."""
     join = Bench(tmp_path).join(budget=Budget(reads=1), capacity=60)
-    with patch.object(resolve, "READS_AT_ONCE", 2):
+    with patch.object(resolve, "PAGES_AT_ONCE", 2):
         output = join.process(_rows([5, 15, 25, 35, 45, 55, 65]), now=0)
     assert output.pressure > 1
     assert 0 < output.pending_bytes <= 60
@@ -146,7 +146,7 @@ def test_neighbouring_pages_are_one_range(tmp_path: Path) -> None:
 
 def test_mesh_goes_on_where_it_was_after_a_restart(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "mesh")
-    with patch.object(strategies, "SEGMENT_PAGES", 4):
+    with patch.object(strategies, "PAGES_AT_ONCE", 4):
         join = bench.join(budget=Budget(reads=1))
         assert join.process(_rows([5, 45]), now=0).pending_rows == 1
         again = bench.join(budget=Budget(reads=1), restored=join.snapshot())

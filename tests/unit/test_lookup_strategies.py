@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from endmark.joins.lookup.costs import ReadCosts, measure
-from endmark.joins.lookup.strategies import (
-    Auto,
-    BestPage,
-    Hybrid,
-    KeyLists,
-    Mesh,
-    Read,
-    ReadAll,
-    ReadKeys,
-    ReadPages,
-    SingleKeys,
-)
+from endmark.joins.lookup import reads, strategies
+from endmark.joins.lookup.auto import Auto
+from endmark.joins.lookup.costs import LIST_KEYS, ReadCosts, measure
+from endmark.joins.lookup.reads import Read, ReadKeys, ReadPages, parts
+from endmark.joins.lookup.strategies import BestPage, Hybrid, KeyLists, Mesh, Scan, SingleKeys
 from endmark.joins.lookup.waiting import SERIAL, Waiting
 from endmark.state.keys import KeySpec
 from support.memory_relation import MemoryRelation
@@ -38,97 +32,155 @@ def _pages(read: Read) -> list[int]:
     return [int(number) for number in read.numbers]
 
 
+def _keys(waiting: Waiting, read: Read) -> list[int]:
+    assert isinstance(read, ReadKeys)
+    found: list[int] = waiting.keys_in(read.groups).column("k").to_pylist()
+    return found
+
+
 def test_hybrid_reads_the_pages_of_the_oldest_rows() -> None:
     waiting = _waiting([55, 12, 57, 91, 13, 30])
-    assert _pages(Hybrid().plan(waiting, 2)) == [1, 5]
+    assert _pages(Hybrid().plan(waiting, 2, drain=False)) == [1, 5]
     waiting.answer(waiting.on_pages(np.array([1, 5])))
     assert len(waiting) == 2
-    assert _pages(Hybrid().plan(waiting, 1)) == [9]
+    assert _pages(Hybrid().plan(waiting, 1, drain=False)) == [9]
 
 
 def test_best_page_reads_the_fullest_unless_a_row_is_overdue() -> None:
     waiting = _waiting([55, 12, 91, 13, 14, 92])
-    assert _pages(BestPage(overdue=6).plan(waiting, 1)) == [1]
-    assert _pages(BestPage(overdue=5).plan(waiting, 1)) == [5]
-    assert _pages(BestPage(overdue=5).plan(waiting, 2)) == [1, 5]
+    assert _pages(BestPage().plan(waiting, 1, drain=False)) == [1]
+    with patch.object(reads, "OVERDUE_TIMES", 5 / 6):  # the first of the six rows is
+        assert _pages(BestPage().plan(waiting, 1, drain=False)) == [5]
+        assert _pages(BestPage().plan(waiting, 2, drain=False)) == [1, 5]
 
 
 def test_mesh_goes_round_from_where_it_was() -> None:
-    mesh = Mesh(pages=10, segment_pages=4, position=4)
-    waiting = _waiting([1])
-    assert [_pages(mesh.plan(waiting, 1)) for _ in range(3)] == [[4, 5, 6, 7], [8, 9], [0, 1, 2, 3]]
+    with patch.object(strategies, "PAGES_AT_ONCE", 4):
+        mesh = Mesh(pages=10, position=4)
+        plans = [_pages(mesh.plan(_waiting([1]), 1, drain=False)) for _ in range(3)]
+    assert plans == [[4, 5, 6, 7], [8, 9], [0, 1, 2, 3]]
     assert mesh.position == 4
 
 
 def test_mesh_begins_anew_when_r_has_shrunk() -> None:
-    assert Mesh(pages=3, segment_pages=2, position=7).position == 0
+    assert Mesh(pages=3, position=7).position == 0
+
+
+def test_scan_reads_every_page_that_is_wanted() -> None:
+    waiting = _waiting([55, 12, 91, 13])
+    assert _pages(Scan().plan(waiting, 1, drain=False)) == [1, 5, 9]
+    waiting.answer(waiting.on_pages(np.array([5])))
+    assert _pages(Scan().plan(waiting, 1, drain=False)) == [1, 9]
 
 
 def test_lists_hold_distinct_keys_of_the_oldest_rows() -> None:
     waiting = _waiting([55, 12, 55, 91, 13, 12])
-    read = KeyLists(2).plan(waiting, 1)
+    with patch.object(strategies, "LIST_KEYS", 2):
+        read = KeyLists().plan(waiting, 1, drain=False)
+    assert _keys(waiting, read) == [55, 12]
     assert isinstance(read, ReadKeys)
     rows = waiting.of_keys(read.groups)
     assert sorted(waiting.take(rows).column("k").to_pylist()) == [12, 12, 55, 55]
-    assert waiting.distinct_keys(rows).column("k").to_pylist() == [12, 55]
 
 
 def test_inlj_reads_one_key_at_a_time() -> None:
-    read = SingleKeys().plan(_waiting([55, 12, 55]), 64)
-    assert isinstance(read, ReadKeys)
-    assert len(read.groups) == 1
+    waiting = _waiting([55, 12, 55])
+    assert _keys(waiting, SingleKeys().plan(waiting, 64, drain=False)) == [55]
+
+
+def test_a_large_read_is_done_in_parts() -> None:
+    numbers = np.arange(150)
+    assert [len(part.numbers) for part in parts(ReadPages(numbers)) if isinstance(part, ReadPages)] == [
+        64,
+        64,
+        22,
+    ]
+    groups = np.arange(20 * LIST_KEYS)
+    sizes = [len(part.groups) for part in parts(ReadKeys(groups)) if isinstance(part, ReadKeys)]
+    assert sizes == [8 * LIST_KEYS, 8 * LIST_KEYS, 4 * LIST_KEYS]
+
+
+CROWDED = [55, 12, 91, 13, 14]  # three on page 1, one each on 5 and 9
+
+
+def test_auto_answers_all_in_the_cheapest_way() -> None:
+    """Crowded pages whole and other keys in lists."""
+    auto = Auto(ReadCosts(seek=1.5, page=1.0, trip=0.0, key=0.9), len(PAGES))
+    waiting = _waiting(CROWDED)
+    assert _pages(auto.plan(waiting, 64, drain=True)) == [1]
+    assert auto.predicted == pytest.approx(
+        {"hybrid": 7.5, "batched": 4.5, "inlj": 4.5, "scan": 7.5, "auto": 4.3}
+    )
+    waiting.answer(waiting.on_pages(np.array([1])))
+    assert sorted(_keys(waiting, auto.plan(waiting, 64, drain=True))) == [55, 91]
+
+
+def test_auto_reads_neighbours_of_pages_that_are_read_anyhow() -> None:
+    """Each of these pages alone is dearer than its key, all in one range are cheaper than the keys."""
+    auto = Auto(ReadCosts(seek=1.0, page=0.5, trip=0.0, key=1.0), len(PAGES))
+    assert _pages(auto.plan(_waiting([5, 15, 25, 35]), 64, drain=True)) == [0, 1, 2, 3]
+    assert auto.predicted["auto"] == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
     ("costs", "expected"),
     [
-        (ReadCosts(page=1.0, trip=1.0, key=1.0, scan=0.5), ReadAll),
-        (ReadCosts(page=1.0, trip=0.0, key=0.1, scan=9.0), ReadKeys),
-        (ReadCosts(page=1.0, trip=0.0, key=2.0, scan=90.0), ReadPages),
+        (ReadCosts(seek=1.0, page=1.0, trip=0.0, key=0.1), [12, 13, 14, 55, 91]),
+        (ReadCosts(seek=1.0, page=1.0, trip=0.0, key=9.0), [1, 5, 9]),
+        (ReadCosts(seek=9.0, page=0.0, trip=0.0, key=9.0), list(range(10))),
     ],
 )
-def test_auto_takes_the_cheapest(costs: ReadCosts, expected: type[Read]) -> None:
-    auto = Auto(costs, overdue=100)
-    assert isinstance(auto.plan(_waiting([55, 12, 57, 91]), 64), expected)
-    assert auto.predicted["auto"] <= min(auto.predicted.values())
+def test_auto_answers_most_rows_a_second_where_some_may_wait(costs: ReadCosts, expected: list[int]) -> None:
+    waiting = _waiting(CROWDED)
+    read = Auto(costs, len(PAGES)).plan(waiting, 64, drain=False)
+    assert (sorted(_keys(waiting, read)) if isinstance(read, ReadKeys) else _pages(read)) == expected
 
 
-def test_auto_reads_crowded_pages_whole_and_other_keys_one_by_one() -> None:
-    auto = Auto(ReadCosts(page=2.5, trip=0.0, key=1.0, scan=90.0), overdue=100)
-    waiting = _waiting([55, 12, 91, 13, 14])
-    assert _pages(auto.plan(waiting, 64)) == [1]
-    assert auto.predicted == pytest.approx(
-        {"hybrid": 7.5, "batched": 5.0, "inlj": 5.0, "scan": 90.0, "auto": 4.5}
-    )
-    waiting.answer(waiting.on_pages(np.array([1])))
-    assert isinstance(auto.plan(waiting, 64), ReadKeys)
+def test_auto_takes_the_fullest_key_or_page_alone() -> None:
+    waiting = _waiting([55, 12, 91, 13, 14, 91])
+    with patch.object(reads, "LIST_KEYS", 1), patch("endmark.joins.lookup.auto.LIST_KEYS", 1):
+        by_key = Auto(ReadCosts(seek=9.0, page=9.0, trip=0.0, key=1.0), len(PAGES))
+        assert _keys(waiting, by_key.plan(waiting, 1, drain=False)) == [91]
+    by_page = Auto(ReadCosts(seek=1.0, page=1.0, trip=9.0, key=9.0), len(PAGES))
+    assert _pages(by_page.plan(waiting, 1, drain=False)) == [1]
 
 
 def test_auto_serves_an_overdue_key_before_crowded_pages() -> None:
-    auto = Auto(ReadCosts(page=2.5, trip=0.0, key=1.0, scan=90.0), overdue=4)
-    assert isinstance(auto.plan(_waiting([55, 12, 91, 13, 14]), 64), ReadKeys)
+    costs = ReadCosts(seek=1.0, page=1.0, trip=0.0, key=9.0)
+    waiting = _waiting(CROWDED)
+    with patch.object(reads, "OVERDUE_TIMES", 4 / 5):
+        read = Auto(costs, len(PAGES)).plan(waiting, 1, drain=False)
+    assert _keys(waiting, read)[0] == 55
 
 
 def test_costs_follow_what_reads_take() -> None:
-    costs = ReadCosts(page=1.0, trip=1.0, key=0.01, scan=1.0)
+    costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01)
     for _ in range(60):
-        costs.saw_pages(10, 30.0)
-        costs.saw_keys(1, 2.01)
-        costs.saw_scan(7.0)
-    assert (costs.page, costs.trip, costs.scan) == pytest.approx((3.0, 2.0, 7.0), rel=0.01)
-    for _ in range(60):
-        costs.saw_keys(2_000, 102.0)
-    assert costs.key == pytest.approx(0.05, rel=0.05)
+        costs.saw_pages(np.array([1, 2, 7, 8]), 18.0)  # two ranges of four pages
+        costs.saw_keys(2_000, 42.0)
+    assert (costs.seek, costs.page) == pytest.approx((3.0, 3.0), rel=0.01)
+    assert (costs.trip, costs.key) == pytest.approx((2.0, 0.02), rel=0.01)
+
+
+def test_one_slow_read_is_not_believed() -> None:
+    costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01)
+    costs.saw_pages(np.array([1]), 2_000.0)
+    assert costs.seek == pytest.approx(2.8)
 
 
 def test_costs_are_measured_without_reading_all_of_r() -> None:
     relation = MemoryRelation(pa.record_batch({"k": pa.array(range(1_000), pa.int64())}), ("k",))
     found = measure(relation, relation.directory(5))
-    assert min(found.page, found.trip, found.scan) > 0
-    assert len(relation.ranges) == 2 * 64
-    assert relation.scans == 1
+    assert min(vars(found).values()) > 0
+    assert len(relation.ranges) == 4 * 64 + 3
 
 
 def test_costs_of_an_empty_relation_can_be_measured() -> None:
     relation = MemoryRelation(pa.record_batch({"k": pa.array([], pa.int64())}), ("k",))
-    assert measure(relation, relation.directory(5)).scan >= 0
+    assert min(vars(measure(relation, relation.directory(5))).values()) > 0
+
+
+def test_costs_of_another_make_are_not_taken_from_a_snapshot() -> None:
+    fresh = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=1.0)
+    assert ReadCosts.restored({"page": 2.0, "trip": 2.0, "key": 2.0, "scan": 2.0}, fresh) == fresh
+    assert ReadCosts.restored({"seek": 2.0, "page": 2.0, "trip": 2.0, "key": 2.0}, fresh).key == 2.0

@@ -68,8 +68,8 @@ def decimals(texts: str) -> list[Decimal]:
 
 @contextmanager
 def at_once(count: int) -> Iterator[None]:
-    """So few ranges and keys in one statement, and rows in one chunk of a scan."""
-    with patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count, SCANNED_ROWS=count):
+    """So few ranges and keys in one statement."""
+    with patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count):
         yield
 
 
@@ -162,8 +162,8 @@ KEYS = st.tuples(st.integers(-1, 2), st.sampled_from(["", "a", "A", "a ", "b"]))
 def test_composite_keys(
     database: Database, rows: list[tuple[int, str]], asked: set[tuple[int, str]], page_rows: int, several: int
 ) -> None:
-    """Pages share out all rows and part no key, keys find all their rows, and a scan reads each row once;
-    whatever the number of keys and ranges that go into one statement."""
+    """Pages share out all rows and part no key, and keys find all their rows; whatever the number of keys and
+    ranges that go into one statement."""
     database.create(
         "composite", f"a BIGINT, b {exact(database)}, n INTEGER", [(*key, n) for n, key in enumerate(rows)]
     )
@@ -184,8 +184,6 @@ def test_composite_keys(
             assert {row for row in there if row[:2] == key} <= set(read[number])
         found = rows_of(reader.read_keys(batch_of(reader, sorted(asked)))) if asked else []
         assert sorted(found) == [row for row in there if row[:2] in asked]
-        chunks = [rows_of(chunk) for chunk in reader.scan()]
-        assert sorted(row for chunk in chunks for row in chunk) == there
 
 
 def test_rows_without_a_key_are_not_read(database: Database) -> None:
@@ -198,7 +196,6 @@ def test_rows_without_a_key_are_not_read(database: Database) -> None:
     reader.check()
 
     assert pages(reader, 1) == [[(1, 1, 4)]]
-    assert [rows_of(chunk) for chunk in reader.scan()] == [[(1, 1, 4)]]
     assert rows_of(reader.pages([(None, (1, 1)), ((1, 1), None)])) == [(1, 1, 4)]
 
 
@@ -208,7 +205,6 @@ def test_empty_relation(database: Database) -> None:
     reader = database.reader("empty", "k", k="long")
 
     assert pages(reader, 3) == [[]]
-    assert [rows_of(chunk) for chunk in reader.scan()] == [[]]
     assert reader.read_keys(batch_of(reader, [(1,)])).schema == reader.schema
 
 
@@ -246,4 +242,4 @@ def test_a_value_that_is_not_as_declared(tmp_path_factory: pytest.TempPathFactor
     reader = database.reader("odd", "k", k="long", n="long")
 
     with pytest.raises(ConfigError, match=r"relation 'odd': column 'n': .*many.*mend the row"):
-        list(reader.scan())
+        reader.pages([(None, None)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class Results:
 
 
 def _taken(rows: pa.RecordBatch, names: list[str], positions: Ints) -> list[pa.Array]:
+    if len(positions) == rows.num_rows and np.array_equal(positions, np.arange(rows.num_rows)):
+        whole: list[pa.Array] = rows.select(names).columns
+        return whole  # copying them takes ten times as long as this look
     columns: list[pa.Array] = rows.select(names).take(pa.array(positions)).columns
     return columns
 

@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from endmark.state.search import Ints
 
 # One value of each key column, in the order of `RelationReader.key`.
@@ -45,10 +43,6 @@ class RelationReader(Protocol):
         """All rows of distinct keys, whose columns are named as R's."""
         ...
 
-    def scan(self) -> Iterator[pa.RecordBatch]:
-        """All rows of R, in chunks of bounded size that part no key."""
-        ...
-
 
 class PageDirectory:
     """Which page holds a key: the lower key of every page, ascending.
@@ -73,12 +67,22 @@ class PageDirectory:
         named = keys.rename_columns(self._bounds.schema.names)
         if self._key.hashed:
             return _rank(self._bounds, named)
-        return np.searchsorted(self._key.keys(self._bounds).codes, self._key.keys(named).codes, "right")
+        return np.searchsorted(self._codes, self._key.keys(named).codes, "right")
 
-    def range_of(self, page: int) -> KeyRange:
-        low = self._bound(page - 1) if page > 0 else None
-        high = self._bound(page) if page < self._bounds.num_rows else None
+    def ends(self, codes: Ints) -> Ints:
+        """For each page, how many of ascending keys are on it or before; of keys that are their own code."""
+        return np.append(np.searchsorted(codes, self._codes), len(codes))
+
+    def range_of(self, first: int, last: int | None = None) -> KeyRange:
+        """The keys of a page, or of all from one to another."""
+        last = first if last is None else last
+        low = self._bound(first - 1) if first > 0 else None
+        high = self._bound(last) if last < self._bounds.num_rows else None
         return low, high
+
+    @property
+    def _codes(self) -> Ints:
+        return self._key.keys(self._bounds).codes
 
     def _bound(self, at: int) -> KeyValues:
         return tuple(column[at].as_py() for column in self._bounds.columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 # Ranges, and keys, of one statement: enough that round trips do not matter, few enough for every optimiser.
 RANGES_AT_ONCE = 16
 KEYS_AT_ONCE = 512
-# Rows of a scan that are in memory at once.
-SCANNED_ROWS = 20_000
 
 
 class SqlRelation:
@@ -84,14 +81,6 @@ class SqlRelation:
             statement = queries.rows_of(self._source, size, self._dialect)
             rows += self._fetch(statement, some + some[-1:] * (size - len(some)))
         return self._batch(rows)
-
-    def scan(self) -> Iterator[pa.RecordBatch]:
-        """All rows, in chunks of about `SCANNED_ROWS` that part no key; a broken read repeats one chunk."""
-        low: KeyValues | None = None
-        for high in islice(self._lower_keys(SCANNED_ROWS), 1, None):
-            yield self._range(low, high)
-            low = high
-        yield self._range(low, None)
 
     def check(self, *, unique: bool = True) -> None:
         """Fail early and clearly when the table cannot be read as declared, or holds a key twice that must be
@@ -167,9 +156,6 @@ class SqlRelation:
             found = self._fetch(queries.key_after(self._source, page_rows, self._dialect), found)
             if found == [low]:  # this key has more rows than a page
                 found = self._fetch(queries.key_above(self._source, self._dialect), found)
-
-    def _range(self, low: KeyValues | None, high: KeyValues | None) -> pa.RecordBatch:
-        return self._batch(self._rows_between([(low, high)]))
 
     def _rows_between(self, ranges: Sequence[KeyRange]) -> list[tuple[Any, ...]]:
         """Rows of ranges whose bounds are as the driver takes them."""

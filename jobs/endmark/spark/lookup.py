@@ -181,7 +181,7 @@ def missed_letters(stream: StreamPlan, relation: str, rows: pa.RecordBatch) -> p
 
 
 def _reads(output: LookupOutput) -> dict[str, int]:
-    return {"page": output.figures.pages, "list": output.figures.lists, "scan": output.figures.scans}
+    return {"page": output.figures.pages, "list": output.figures.lists}
 
 
 def _now() -> int:

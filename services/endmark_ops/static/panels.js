@@ -55,7 +55,7 @@ export const PANELS = [
   },
   {
     title: "Lookup reads",
-    note: "Pages, lists of keys and scans read, and stream rows that each one served",
+    note: "Pages and lists of keys read, and stream rows that each one served",
     axis: "reads/s",
     rightAxis: "rows/read",
     sources: [

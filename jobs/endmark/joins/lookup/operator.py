@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.joins.lookup.auto import Auto
 from endmark.joins.lookup.costs import ReadCosts
 from endmark.joins.lookup.pending import ASKED, Pending
 from endmark.joins.lookup.resolve import Budget, ReadFigures, Resolver
-from endmark.joins.lookup.strategies import Auto, make
+from endmark.joins.lookup.strategies import make
 from endmark.joins.lookup.waiting import Waiting
 from endmark.joins.results import Results
 from endmark.state import codec
@@ -146,7 +147,7 @@ class LookupJoin:
         self._cache = cache
         notes = self.pending.notes
         self.notes: dict[str, Any] = notes.get("caller", {})
-        self._costs = ReadCosts(**notes["costs"]) if notes else source.costs
+        self._costs = ReadCosts.restored(notes["costs"], source.costs) if notes else source.costs
         self._strategy = make(source.strategy, len(source.directory), self._costs, notes.get("position", 0))
         self._resolver = Resolver(
             source.reader, source.directory, self._strategy, self._costs, unique=source.unique

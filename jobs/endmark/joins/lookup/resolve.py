@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from endmark.errors import EndmarkError
 from endmark.joins.lookup.costs import LIST_KEYS
-from endmark.joins.lookup.strategies import ReadAll, ReadKeys, ReadPages
+from endmark.joins.lookup.reads import PAGES_AT_ONCE, ReadKeys, ReadPages, parts
 from endmark.relation.read_ahead import read_ahead
 from endmark.state.keys import KeySpec
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     # The rows a read answers, the read, its seconds and what came.
     _Done = tuple[Ints, ReadPages | ReadKeys, float, pa.RecordBatch]
 
-# Reads done at once. Bounds memory by the size of a page, not of R, and lets one merge resolve many pages.
-READS_AT_ONCE = 64
-
 
 class DuplicateKeyError(EndmarkError):
     """A relation that was declared to hold every key once holds one twice."""
@@ -39,29 +36,32 @@ class DuplicateKeyError(EndmarkError):
 
 @dataclass(frozen=True)
 class Budget:
-    """After how many reads (pages, lists of keys, scans) or seconds a batch leaves the rest waiting; `None`
-    is without limit. The read that exceeds it is finished."""
+    """After how many reads (pages, lists of keys) or seconds a batch leaves the rest waiting; `None` is
+    without limit. The read that exceeds it is finished."""
 
     reads: int | None = None
     seconds: float | None = None
 
+    @property
+    def unlimited(self) -> bool:
+        return self.reads is None and self.seconds is None
+
 
 @dataclass
 class ReadFigures:
-    """Reads of one batch: pages, lists of keys, keys in them, scans, rows that came, seconds; and how many
-    rows waited when the budget was spent, 0 if it was not."""
+    """Reads of one batch: pages, lists of keys, keys in them, rows that came, seconds; and how many rows
+    waited when the budget was spent, 0 if it was not."""
 
     pages: int = 0
     lists: int = 0
     keys: int = 0
-    scans: int = 0
     rows: int = 0
     seconds: float = 0.0
     left_by_budget: int = 0
 
     @property
     def reads(self) -> int:
-        return self.pages + self.lists + self.scans
+        return self.pages + self.lists
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,6 @@ class Resolver:
     costs: ReadCosts
     unique: bool = False
     figures: ReadFigures = field(default_factory=ReadFigures)
-    _scans: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         kinds = [self.reader.schema.field(name).type for name in self.reader.key]
@@ -119,30 +118,28 @@ class Resolver:
         """
         self.figures = ReadFigures()
         for rows, read, seconds, block in read_ahead(self._planned(waiting, budget, keep)):
-            self._saw(read, seconds, block)
+            self.figures.seconds += seconds
+            self.figures.rows += block.num_rows
+            started = time.perf_counter()
             answer = self._answer(waiting, rows, block)
+            self._saw(read, seconds + time.perf_counter() - started)
             if len(answer.rows):
                 yield answer
-        if self._scans:
-            yield from self._scan(waiting)
 
     def _planned(self, waiting: Waiting, budget: Budget, keep: int | None) -> Iterator[Callable[[], _Done]]:
-        """Reads of pages and keys; a scan is the last of all, since it leaves nothing to wait."""
+        """Reads to come, while rows wait."""
         started = time.monotonic()
-        self._scans = False
         while len(waiting):
-            left = READS_AT_ONCE if budget.reads is None else budget.reads - self.figures.reads
+            left = PAGES_AT_ONCE if budget.reads is None else budget.reads - self.figures.reads
             late = budget.seconds is not None and time.monotonic() - started >= budget.seconds
             if left <= 0 or late:
                 self.figures.left_by_budget = self.figures.left_by_budget or len(waiting)
                 if keep is None or len(waiting) <= keep:
                     return
-                left = READS_AT_ONCE
-            read = self.strategy.plan(waiting, min(left, READS_AT_ONCE))
-            if isinstance(read, ReadAll):
-                self._scans = True
-                return
-            yield self._prepared(read, waiting)
+                left = PAGES_AT_ONCE
+            read = self.strategy.plan(waiting, min(left, PAGES_AT_ONCE), drain=budget.unlimited)
+            for part in parts(read):
+                yield self._prepared(part, waiting)
 
     def _prepared(self, read: ReadPages | ReadKeys, waiting: Waiting) -> Callable[[], _Done]:
         """A read to come. Nothing else is to be read for the rows it answers, so they wait no longer."""
@@ -153,46 +150,26 @@ class Resolver:
             fetch = partial(self.reader.pages, self._ranges(read))
         else:
             rows = waiting.of_keys(read.groups)
-            keys = waiting.distinct_keys(rows).rename_columns(list(self.key.columns))
+            keys = waiting.keys_in(read.groups).rename_columns(list(self.key.columns))
             self.figures.lists += -(-keys.num_rows // LIST_KEYS)
             self.figures.keys += keys.num_rows
             fetch = partial(self.reader.read_keys, keys)
         waiting.answer(rows)
         return partial(_done, rows, read, fetch)
 
-    def _saw(self, read: ReadPages | ReadKeys, seconds: float, block: pa.RecordBatch) -> None:
-        self.figures.seconds += seconds
-        self.figures.rows += block.num_rows
+    def _saw(self, read: ReadPages | ReadKeys, seconds: float) -> None:
         if isinstance(read, ReadPages):
-            self.costs.saw_pages(len(read.numbers), seconds)
+            self.costs.saw_pages(read.numbers, seconds)
         else:
             self.costs.saw_keys(len(read.groups), seconds)
-
-    def _scan(self, waiting: Waiting) -> Iterator[Answer]:
-        before = self.figures.seconds
-        started = time.perf_counter()
-        for piece in self.reader.scan():
-            self.figures.seconds += time.perf_counter() - started
-            self.figures.rows += piece.num_rows
-            found = self._answer(waiting, waiting.all(), piece, proven=False)
-            waiting.answer(found.rows)
-            if len(found.rows):
-                yield found
-            started = time.perf_counter()
-        self.figures.scans += 1
-        self.costs.saw_scan(self.figures.seconds - before)
-        absent = self._answer(waiting, waiting.all(), pa.RecordBatch.from_pylist([], self.reader.schema))
-        waiting.answer(absent.rows)
-        if len(absent.rows):
-            yield absent
 
     def _ranges(self, read: ReadPages) -> list[KeyRange]:
         breaks = np.flatnonzero(np.diff(read.numbers) > 1) + 1
         runs = [run.tolist() for run in np.split(read.numbers, breaks)]
-        return [(self.directory.range_of(run[0])[0], self.directory.range_of(run[-1])[1]) for run in runs]
+        return [self.directory.range_of(run[0], run[-1]) for run in runs]
 
-    def _answer(self, waiting: Waiting, rows: Ints, block: pa.RecordBatch, *, proven: bool = True) -> Answer:
-        """What a block of R says of waiting rows; unless it is all R has for them, the others wait on."""
+    def _answer(self, waiting: Waiting, rows: Ints, block: pa.RecordBatch) -> Answer:
+        """What all that R has for these rows says of them."""
         block = self.key.sorted(self.key.coded(block))
         keys = self.key.keys(block)
         if self.unique:
@@ -201,13 +178,11 @@ class Resolver:
         pairs = list(waiting.keys_of(rows).pairs(keys))
         for i, _ in pairs:
             found[i] = True
-        if not proven:
-            numbers = np.cumsum(found) - 1
-            rows, pairs = rows[found], [(numbers[i], j) for i, j in pairs]
-            found = found[found]
         return Answer(rows, found, pairs, block)
 
     def _check_unique(self, block: pa.RecordBatch, keys: Keys) -> None:
+        if not (keys.codes[1:] == keys.codes[:-1]).any():
+            return
         for i, j in keys.pairs(keys):
             if (again := i[i != j]).size:
                 row = block.select(list(self.key.columns)).slice(int(again[0]), 1).to_pylist()[0]

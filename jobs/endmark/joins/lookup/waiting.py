@@ -31,14 +31,14 @@ class Groups:
         self.starts = starts
         self.ends = np.append(starts[1:], len(serials))
         self.oldest = np.minimum.reduceat(serials, starts) if len(starts) else serials
-        self._of_row = np.repeat(np.arange(len(starts)), self.ends - starts)
-        self.waiting = np.bincount(self._of_row[unanswered], minlength=len(starts))
+        waiting = np.add.reduceat(unanswered, starts, dtype=np.int64) if len(starts) else starts
+        self.waiting: Ints = waiting
         """Rows of each group that still wait."""
-        self._queue = np.argsort(self.oldest)
         self._head = 0
 
     def answered(self, rows: Ints) -> None:
-        np.subtract.at(self.waiting, self._of_row[rows], 1)
+        groups = np.searchsorted(self.starts, rows, "right") - 1
+        self.waiting -= np.bincount(groups, minlength=len(self.starts))
 
     def first(self, limit: int) -> Ints:
         """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
@@ -52,6 +52,18 @@ class Groups:
             if missing == limit:  # whoever is before the first waiting group never waits again
                 self._head = at
         return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def fullest(self, limit: int) -> Ints:
+        """Up to `limit` groups, those most rows of which wait, in no order."""
+        if limit >= len(self.waiting):
+            return np.flatnonzero(self.waiting)
+        top = np.argpartition(self.waiting, len(self.waiting) - limit)[-limit:]
+        found: Ints = top[self.waiting[top] > 0]
+        return found
+
+    @cached_property
+    def _queue(self) -> Ints:
+        return np.argsort(self.oldest)
 
     def rows(self, groups: Ints) -> Ints:
         """Positions of all rows of some groups, group by group."""
@@ -71,20 +83,25 @@ class Waiting:
     """
 
     def __init__(self, rows: pa.RecordBatch, key: KeySpec, directory: PageDirectory) -> None:
-        by_code = key.order(rows)
-        pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(by_code)))
-        # Of a key that is its own code the pages ascend already, and the sort is one pass.
-        by_page = np.argsort(pages, kind="stable")
         self._rows = rows
         self._key = key
-        self._order = by_code[by_page]
-        self._pages = pages[by_page]
+        self._order = key.order(rows)
+        if key.hashed:
+            pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(self._order)))
+            by_page = np.argsort(pages, kind="stable")
+            self._order = self._order[by_page]
+            starts = _run_starts(pages[by_page])
+            self.page_numbers = pages[by_page][starts]
+        else:
+            # Pages ascend as their keys do: few bounds among many keys are found in a tenth of the time.
+            ends = directory.ends(key.keys(rows).codes[self._order])
+            starts = np.append(0, ends[:-1])
+            self.page_numbers = np.flatnonzero(ends > starts)
+            starts = starts[self.page_numbers]
         self._serials = int64(rows.column(SERIAL))[self._order]
         self.unanswered = np.ones(len(self._order), bool)
         self._left = len(self._order)
-        starts = _run_starts(self._pages)
         self.pages = Groups(starts, self._serials, self.unanswered)
-        self.page_numbers = self._pages[starts]
 
     def __len__(self) -> int:
         """Rows that still wait."""
@@ -93,19 +110,15 @@ class Waiting:
     @cached_property
     def keys(self) -> Groups:
         """Rows of one page and equal code."""
-        codes = self.stored_keys.codes
-        changes = (self._pages[1:] != self._pages[:-1]) | (codes[1:] != codes[:-1])
-        starts = np.flatnonzero(np.append(np.ones(min(1, len(codes)), bool), changes))
-        return Groups(starts, self._serials, self.unanswered)
+        codes = self._key.keys(self._rows).codes[self._order]
+        begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
+        begins[self.pages.starts] = True  # a code may be that of keys on several pages
+        return Groups(np.flatnonzero(begins), self._serials, self.unanswered)
 
     @cached_property
     def keys_on_page(self) -> Ints:
         """How many keys each page had when the first of them waited."""
         return np.diff(np.searchsorted(self.keys.starts, np.append(self.pages.starts, len(self._order))))
-
-    @cached_property
-    def stored_keys(self) -> Keys:
-        return self._key.keys(self._rows.select(self._key.stored).take(pa.array(self._order)))
 
     @property
     def row_bytes(self) -> float:
@@ -118,6 +131,11 @@ class Waiting:
         return self.newest - int(self._serials[self.unanswered].min(initial=self.newest))
 
     @property
+    def total(self) -> int:
+        """Rows that waited at first."""
+        return len(self._order)
+
+    @cached_property
     def newest(self) -> int:
         return int(self._serials.max(initial=0))
 
@@ -126,6 +144,14 @@ class Waiting:
 
     def take(self, rows: Ints) -> pa.RecordBatch:
         return self._rows.take(pa.array(self._order[rows]))
+
+    def keys_in(self, groups: Ints) -> pa.RecordBatch:
+        """The key columns of some groups of `keys`, every key once."""
+        if self._key.hashed:
+            return self.distinct_keys(self.keys.rows(groups))
+        return self._rows.select(list(self._key.columns)).take(
+            pa.array(self._order[self.keys.starts[groups]])
+        )
 
     def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
         """The key columns of some rows, every key once."""
@@ -142,9 +168,6 @@ class Waiting:
     def of_keys(self, groups: Ints) -> Ints:
         """Rows of some groups of `keys` that still wait."""
         return self._still(self.keys.rows(groups))
-
-    def all(self) -> Ints:
-        return np.flatnonzero(self.unanswered)
 
     def answer(self, rows: Ints) -> None:
         """These rows wait no longer."""

@@ -1,0 +1,87 @@
+"""The strategy `auto`: what reads are expected to cost decides, again for every read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from endmark.joins.lookup.costs import LIST_KEYS
+from endmark.joins.lookup.reads import PAGES_AT_ONCE, ReadKeys, ReadPages, overdue
+
+if TYPE_CHECKING:
+    from endmark.joins.lookup.costs import ReadCosts
+    from endmark.joins.lookup.reads import Read
+    from endmark.joins.lookup.waiting import Waiting
+    from endmark.state.search import Bools, Ints
+
+# Lists of keys weighed against as many pages as are read at once.
+_LISTS = 4
+
+
+class Auto:
+    """The cheapest way to answer all that wait; or, where rows may go on waiting, the most rows a second.
+
+    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the keys, the
+    pages or the segment of neighbouring pages that most rows wait for, whichever answers more for its time.
+    `predicted` holds, of the last plan, the seconds it takes each strategy to answer all that wait.
+
+    Args:
+        costs: kept current by others.
+        pages: of R.
+    """
+
+    position = 0
+
+    def __init__(self, costs: ReadCosts, pages: int) -> None:
+        self._costs = costs
+        self._pages = pages
+        self.predicted: dict[str, float] = {}
+
+    def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """As any strategy does."""
+        whole = self._cheapest(waiting)
+        if not drain:
+            return self._densest(waiting, limit)
+        if whole.any():
+            return ReadPages(waiting.page_numbers[whole])
+        return ReadKeys(np.flatnonzero(waiting.keys.waiting))
+
+    def _cheapest(self, waiting: Waiting) -> Bools:
+        """Which pages to read whole, so that all that wait are answered soonest."""
+        costs, left = self._costs, waiting.pages.waiting
+        numbers, wanted = waiting.page_numbers, left > 0
+        keys = np.minimum(waiting.keys_on_page, left)
+        by_key = keys * (costs.key + costs.trip / LIST_KEYS)
+        # A page is cheaper beside others that are read: that none is, and that all are, are the two extremes.
+        choices = [wanted & (by_key > costs.seek + costs.page), wanted & (by_key > costs.page)]
+        seconds = [costs.pages(numbers[some]) + costs.lists(int(keys[~some].sum())) for some in choices]
+        best = int(np.argmin(seconds))
+        self.predicted = {
+            "hybrid": int(np.count_nonzero(wanted)) * (costs.seek + costs.page),
+            "batched": costs.lists(int(keys.sum())),
+            "inlj": int(keys.sum()) * (costs.key + costs.trip),
+            "scan": costs.pages(numbers[wanted]),
+            "auto": seconds[best],
+        }
+        return choices[best]
+
+    def _densest(self, waiting: Waiting, limit: int) -> Read:
+        """What answers most rows a second, unless a row is overdue."""
+        oldest = waiting.keys.first(LIST_KEYS)
+        if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
+            return ReadKeys(oldest)
+        keys = waiting.keys.fullest(LIST_KEYS * min(limit, _LISTS))
+        pages = np.sort(waiting.page_numbers[fullest := waiting.pages.fullest(limit)])
+        segment, in_segment = self._fullest_segment(waiting)
+        choices: list[tuple[float, Read]] = [
+            (waiting.keys.waiting[keys].sum() / self._costs.lists(len(keys)), ReadKeys(keys)),
+            (waiting.pages.waiting[fullest].sum() / self._costs.pages(pages), ReadPages(pages)),
+            (in_segment / self._costs.pages(segment), ReadPages(segment)),
+        ]
+        return max(choices, key=lambda choice: choice[0])[1]
+
+    def _fullest_segment(self, waiting: Waiting) -> tuple[Ints, float]:
+        rows = np.bincount(waiting.page_numbers // PAGES_AT_ONCE, weights=waiting.pages.waiting)
+        first = int(rows.argmax()) * PAGES_AT_ONCE
+        return np.arange(first, min(first + PAGES_AT_ONCE, self._pages)), float(rows.max())
