@@ -28,7 +28,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_pending_bytes": "Bytes they take in memory.",
     "lookup_held_rows": "Stream rows that it has answered, but that wait for others to be answered.",
     "lookup_held_bytes": "Bytes they take in memory.",
-    "lookup_cache_age_seconds": "Since when the oldest row in any cache of the relation is there.",
+    "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
     "join_results_total": "Rows the stream join put out.",
     "join_inserted_rows_total": "Rows that entered join state.",
     "join_dropped_rows_total": "Rows not stored since the other stream had closed their key.",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 
+from endmark.joins.lookup import cache
 from endmark.joins.lookup.cache import CacheSpec, FrontCache
 from endmark.joins.lookup.operator import LookupJoin, LookupOutput, LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
@@ -19,6 +21,8 @@ from support.small_reads import small_reads
 
 _DELAY = 10
 _STEP = 6  # a parked row sits out one batch
+# The last batch within a lifetime is in its last quarter.
+_LIFETIME, _ABSENT_LIFETIME = 3 * _STEP + 2, 2 * _STEP + 2
 
 
 class Run:
@@ -47,7 +51,8 @@ class Run:
 
     def check(self) -> None:
         """Raise AssertionError when the results are not the definition's."""
-        with small_reads(self._history.small):
+        small = self._history.small
+        with small_reads(small), patch.object(cache, "OFTEN", small):
             self._join = self._new_join(None)
             for move in self._history.moves:
                 match move:
@@ -102,7 +107,7 @@ class Run:
     def _evict(self, move: Evict) -> None:
         if self._cache is not None:
             rows = self._key.coded(self._history.stream([move.key], 0))
-            self._cache.evict(self._key.keys(rows))
+            self._cache.evict(rows.select(list(self._key.columns)))
             assert not len(self._cache.lookup(self._key.keys(rows), self._now).rows)
 
     def _stream(self) -> pa.RecordBatch:
@@ -112,7 +117,7 @@ class Run:
         if self._history.cache is None:
             return None
         kinds = [self._relation.schema.field(name).type for name in self._relation.key]
-        spec = CacheSpec(self._history.cache, lifetime=3 * _STEP, absent_lifetime=2 * _STEP)
+        spec = CacheSpec(self._history.cache, _LIFETIME, _ABSENT_LIFETIME)
         return FrontCache(spec, KeySpec.of(self._relation.key, kinds), self._relation.schema)
 
     def _new_join(self, restored: bytes | None) -> LookupJoin:

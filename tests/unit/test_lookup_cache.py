@@ -27,6 +27,8 @@ def _rows(keys: list[int]) -> pa.RecordBatch:
 def _held(cache: FrontCache, keys: list[int], now: int) -> dict[int, bool]:
     """Whether R has a key, for those of the keys that the cache answers."""
     answer = cache.lookup(KEY.keys(_rows(keys)), now)
+    matched = np.concatenate([np.empty(0, int), *(i for i, _ in answer.pairs)])
+    assert set(matched) == set(np.flatnonzero(answer.found))
     return {keys[row]: bool(found) for row, found in zip(answer.rows, answer.found, strict=True)}
 
 
@@ -58,8 +60,31 @@ def test_all_rows_of_a_key_come_from_the_cache() -> None:
 def test_an_evicted_key_is_read_again() -> None:
     cache = _cache()
     cache.admit([(_keys([1, 2]), _rows([1]))], now=0)
-    cache.evict(KEY.keys(_rows([1, 5])))
+    cache.evict(_keys([5, 1]))
     assert _held(cache, [1, 2], now=1) == {2: False}
+    assert cache.age(1) == 1
+    cache.admit([(_keys([3]), _rows([3]))], now=2)
+    assert len(cache) == 2
+
+
+def test_keys_asked_for_often_are_not_too_old_all_at_once() -> None:
+    """They are read again one after the other before that, those asked for rarely are not."""
+    cache = _cache()
+    often, rarely = list(range(200)), list(range(1_000, 1_003))
+    cache.admit([(_keys(often), _rows(often)), (_keys(rarely), _rows(rarely))], now=0)
+    for now in range(75):
+        assert _held(cache, often, now).keys() == set(often)
+    renewed = []
+    for now in range(75, 100):
+        due = sorted(set(often) - _held(cache, often, now).keys())
+        cache.admit([(_keys(due), _rows(due))], now)
+        renewed.append(len(due))
+    assert max(renewed) < 25
+    assert _held(cache, rarely, now=99).keys() == set(rarely)
+    assert cache.age(99) == 99
+    assert len(_held(cache, often, now=100)) > 180
+    assert not _held(cache, rarely, now=100)
+    assert cache.age(100) <= 25
 
 
 def test_what_is_asked_for_most_stays_within_capacity() -> None:

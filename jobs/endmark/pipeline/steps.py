@@ -19,7 +19,8 @@ class Cache(Model):
     """Rows of the relation that each Python process of the job keeps at hand, those asked for most.
 
     They, and keys the relation did not have, are believed for their lifetime, so results may show the
-    relation as it was that long ago.
+    relation as it was that long ago. Keys asked for often are read again in its last quarter, one sooner than
+    the other. A punctuation of the stream that names what is looked up lets go of it.
     """
 
     memory: Size = 64_000_000

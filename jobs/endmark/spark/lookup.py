@@ -16,6 +16,7 @@ from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
 from endmark.metrics import Samples, sample
 from endmark.spark.channels import DEAD_LETTER_SCHEMA, VALUE
+from endmark.spark.lookup_over import OverKeys
 from endmark.spark.streams import microseconds
 from endmark.state.keys import KeySpec
 
@@ -44,6 +45,7 @@ class LookupPlan:
         reading: entered around the reads of a batch.
         cache: how much of the relation a Python process keeps at hand; `None` is nothing.
         cache_name: the cache that all buckets of a process share.
+        over: tells what the cache need not keep; `None` if punctuations say nothing of it.
     """
 
     stream: str
@@ -53,6 +55,7 @@ class LookupPlan:
     reading: Callable[[], AbstractContextManager[None]]
     cache: CacheSpec | None
     cache_name: str
+    over: OverKeys | None = None
 
     @property
     def fate(self) -> Fate:
@@ -102,7 +105,8 @@ def lookup_plan(
         lifetime = microseconds(declared.cache.lifetime) or 0
         absent_lifetime = microseconds(declared.cache.absent_lifetime) or 0
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
-    return LookupPlan(stream.name, declared.relation, intake, source, reading, cache, cache_name)
+    over = OverKeys.of(stream, declared.key)
+    return LookupPlan(stream.name, declared.relation, intake, source, reading, cache, cache_name, over)
 
 
 def _schema(stream: StreamPlan, *, keeps_value: bool) -> pa.Schema:
@@ -132,7 +136,12 @@ class Lookup:
 
     def process(self, came: Arrivals, *, pause: bool) -> list[Arrivals]:
         """As `Intake.process`, now."""
-        return self._intake.process(came, _now(), pause=pause)
+        entering = self._intake.process(came, _now(), pause=pause)
+        if self._cache is not None and self._plan.over is not None:
+            over = self._plan.over.named(came)
+            if over is not None:
+                self._cache.evict(over)
+        return entering
 
     def samples(self, rows: int) -> Samples:
         """Figures of the last batch, in which so many rows came."""

@@ -23,6 +23,9 @@ _ROWS = 4
 _SEEDS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
 # An entry's own columns: when it was read, whether R has the key.
 _ENTRY_BYTES = 9
+_OVER = -(1 << 62)  # read so long ago that it is too old for any lifetime
+# Keys asked for so often, by the sketch, are asked for again before they are too old.
+OFTEN = 8
 
 
 class Frequencies:
@@ -99,17 +102,17 @@ class FrontCache:
         return int(self._block.nbytes + self._keys.nbytes) + _ENTRY_BYTES * len(self)
 
     def age(self, now: int) -> int:
-        """Microseconds since the oldest answer held was read; 0 without one."""
-        return int(now - self._read.min()) if len(self) else 0
+        """Microseconds since the oldest answer that is still given was read; 0 without one."""
+        return int(now - self._read[self._fresh(now)].min(initial=now))
 
     def lookup(self, keys: Keys, now: int) -> Answer:
-        """What is held and fresh for these keys."""
+        """What is held and fresh for these keys, less what is due to be read again."""
         self._asked.add(keys.codes)
         fresh = self._fresh(now)
         held, found = np.zeros(len(keys), bool), np.zeros(len(keys), bool)
         for i, entry in keys.pairs(self._key.keys(self._keys)):
-            held[i] = fresh[entry]
-            found[i] = fresh[entry] & self._found[entry]
+            held[i] = fresh[entry] & ~self._due(keys.codes[i], entry, now)
+            found[i] = held[i] & self._found[entry]
         rows = np.flatnonzero(held)
         numbers = np.cumsum(held) - 1
         hits = np.flatnonzero(found)
@@ -138,14 +141,33 @@ class FrontCache:
         self._read, self._found = self._read[order], self._found[order]
         self._shrink()
 
-    def evict(self, keys: Keys) -> None:
-        """Forget the answers for these keys, which are sorted by code."""
-        self._keep(~self._key.keys(self._keys).among(keys))
+    def evict(self, closed: pa.RecordBatch) -> None:
+        """Forget the answers for these keys, in columns in the order of R's key; frees them with the next
+        `admit`."""
+        keys = self._key.coded(closed.rename_columns(list(self._key.columns)))
+        for _, entry in self._key.keys(keys).pairs(self._key.keys(self._keys)):
+            self._read[entry] = _OVER
 
     def _fresh(self, now: int) -> Bools:
-        lifetimes = np.where(self._found, self._spec.lifetime, self._spec.absent_lifetime)
-        fresh: Bools = now - self._read < lifetimes
+        fresh: Bools = now - self._read < self._lifetimes(self._found)
         return fresh
+
+    def _lifetimes(self, found: Bools) -> Ints:
+        return np.where(found, self._spec.lifetime, self._spec.absent_lifetime)
+
+    def _due(self, codes: Ints, entries: Ints, now: int) -> Bools:
+        """Which entries of rows, beside their codes, are to be read again with what this batch reads.
+
+        Keys asked for often would all be too old in one batch, again and again, as they were read in one. So
+        each is due at a time of its own in the last quarter of its lifetime.
+        """
+        lifetimes = self._lifetimes(self._found[entries])
+        due: Bools = now - self._read[entries] >= lifetimes * 3 // 4
+        some = np.flatnonzero(due)
+        apart = (codes[some].view(np.uint64) * _SEEDS[0] >> np.uint64(32)) / 2**32
+        ages = now - self._read[entries[some]]
+        due[some] = (ages >= lifetimes[some] * (3 + apart) / 4) & (self._asked.of(codes[some]) >= OFTEN)
+        return due
 
     def _shrink(self) -> None:
         """Keep what is asked for most for its size, within `capacity`."""
