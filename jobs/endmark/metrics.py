@@ -15,6 +15,7 @@ CATALOGUE: dict[str, str] = {
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
     "dead_letters_total": "Records that could not be read, by reason.",
+    "control_records_total": "Records of the control topic, by what they ask for.",
     "violations_total": "Rows their own stream had ruled out by what it said before, by reason.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",
     "lookup_missed_rows_total": "Stream rows without a match in the relation.",
@@ -26,8 +27,10 @@ CATALOGUE: dict[str, str] = {
     "expected when it chose last; those of `auto` are what it chose.",
     "lookup_pending_rows": "Stream rows that wait for the relation.",
     "lookup_pending_bytes": "Bytes they take in memory.",
+    "lookup_parked_rows": "Stream rows without a match that the relation is to be asked for again.",
     "lookup_held_rows": "Stream rows that it has answered, but that wait for others to be answered.",
     "lookup_held_bytes": "Bytes they take in memory.",
+    "lookup_waiting_seconds": "How long ago the oldest rows came that wait, are parked or held.",
     "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
     "join_results_total": "Rows the stream join put out.",
     "join_inserted_rows_total": "Rows that entered join state.",
@@ -61,6 +64,8 @@ CATALOGUE: dict[str, str] = {
     "publish_seconds": "Wall-clock seconds of the last batch's records for the output topic.",
     "state_commit_seconds": "Seconds Spark's state store took to commit the last batch, summed over tasks.",
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
+    "batch_due_time_seconds": "When a batch is due even without a record, since rows wait for it, in Unix "
+    "seconds.",
     "lag_records": "Records in Kafka that the last batch had not read yet.",
 }
 

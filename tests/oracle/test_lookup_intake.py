@@ -32,7 +32,11 @@ from support.small_reads import small_reads
 KEYS = range(6)  # of which R has the even ones
 JOIN_KEY = KeySpec.of(["name"], [pa.string()])
 SCHEMA = pa.schema([("n", pa.int64()), ("id", pa.int64()), ("name", pa.string()), (BATCH, pa.int64())])
-RELATION = pa.record_batch({"k": pa.array(KEYS[::2], pa.int64()), "v": [f"v{key}" for key in KEYS[::2]]})
+RELATION, GROWN = (
+    pa.record_batch({"k": pa.array(keys, pa.int64()), "v": [f"v{key}" for key in keys]})
+    for keys in (KEYS[::2], KEYS)
+)
+DELAY = 15  # while batches are 10 apart
 IN_STATE = ["n", "id", "name", "r_v", CODE]  # an order that checkpoints of earlier versions have
 # Rows with their value or `None` for a miss, promises, progress, then keys closed, marks and runs.
 Said = tuple[
@@ -108,20 +112,28 @@ def _expected(came: Arrivals) -> Said:
 class _Run:
     """An intake that is restored before every attempt at a batch."""
 
-    def __init__(self, strategy: Name, capacity: int | None, directory: Path) -> None:
+    def __init__(
+        self, strategy: Name, capacity: int | None, directory: Path, misses: Misses = Misses("drop")
+    ) -> None:
         relation = MemoryRelation(RELATION, ("k",))
         pages = relation.directory(1)
         self._source = Source(relation, pages, strategy, measure(relation, pages))
         lookup = LookupSpec(
-            SCHEMA, KeySpec.of(["id"], [pa.int64()]), {"v": "r_v"}, Misses("drop"), capacity=capacity
+            SCHEMA, KeySpec.of(["id"], [pa.int64()]), {"v": "r_v"}, misses, capacity=capacity
         )
         self._spec = IntakeSpec(lookup, JOIN_KEY, carries=True)
         self._directory = directory
         self._blobs = MemoryBlobs()
         self._snapshot: bytes | None = None
+        self.due: int | None = None
+        self.now = 0
+
+    def grow(self) -> None:
+        """R has all keys from now on."""
+        self._source = replace(self._source, reader=MemoryRelation(GROWN, ("k",)))
 
     def attempts(self, came: Arrivals, batch: Given) -> Iterator[list[Said]]:
-        """What each attempt lets in; the last one counts."""
+        """What each attempt lets in, each a little later than the one before; the last one counts."""
         before = self._blobs.blobs
         for reads in batch.reads:
             self._blobs = MemoryBlobs()
@@ -132,11 +144,12 @@ class _Run:
                 replace(self._spec, lookup=lookup), copy.deepcopy(self._source), store, None, self._snapshot
             )
             held = intake.held_bytes
-            yield [_said(one) for one in intake.process(came, 0, pause=batch.pause)]
+            self.now += 1
+            yield [_said(one) for one in intake.process(came, self.now, pause=batch.pause)]
             if lookup.capacity is not None:
                 assert intake.output.pending_bytes <= max(0, lookup.capacity - held)
             snapshot = intake.snapshot()
-        self._snapshot = snapshot
+        self._snapshot, self.due = snapshot, intake.due(self.now)
 
 
 @pytest.mark.parametrize("strategy", get_args(Name))
@@ -145,8 +158,8 @@ class _Run:
 def test_batches_enter_the_join_as_they_came(
     strategy: Name, history: list[Given], capacity: int | None
 ) -> None:
-    """In their order, each whole and with what it says of the stream, all of them in a pause and with a
-    pattern; a batch that is repeated lets in what it let in, however much of R it has time to read."""
+    """In their order, each whole and with what it says of the stream, all of them in a pause; a batch that is
+    repeated lets in what it let in, however much of R it has time to read."""
     entered: list[Said] = []
     expected: list[Said] = []
     nothing = _said(Arrivals())
@@ -160,4 +173,54 @@ def test_batches_enter_the_join_as_they_came(
             assert attempts[0] == attempts[-1]
             entered += [one for one in attempts[-1] if one != nothing]
             assert entered == expected[: len(entered)]
-            assert not (batch.pause or batch.promised) or len(entered) == len(expected)
+            assert not batch.pause or len(entered) == len(expected)
+            assert batch.pause or (run.due is None) == (len(entered) == len(expected))
+
+
+@cases(60)
+@given(
+    history=HISTORIES,
+    strategy=st.sampled_from(get_args(Name)),
+    asked=st.integers(2, 3),
+    growth=st.integers(0, 12),
+    among=st.booleans(),
+)
+def test_parked_rows_enter_as_the_others(
+    history: list[Given], strategy: Name, asked: int, growth: int, *, among: bool
+) -> None:
+    """In their order and whole, with what R has by when it was asked last; a batch that is repeated lets in what
+    it let in, later and with another R. Batches that come when they are due bring on all there is, then none
+    is due."""
+    entered: list[Said] = []
+    expected: list[Said] = []
+    came_at: dict[int, int] = {}
+    nothing, grown = _said(Arrivals()), 1 << 60
+    with tempfile.TemporaryDirectory() as directory:
+        run = _Run(strategy, None, Path(directory), Misses("drop", asked, DELAY))
+        number = 0
+        while number < len(history) or run.due is not None:
+            batch = history[number] if number < len(history) else Given([], [], False, [0], True)
+            run.now = max(run.now, 10 * number if number < len(history) else run.due or 0)
+            came = _arrivals(number, batch, len(came_at)) if number < len(history) else Arrivals()
+            came_at |= {len(came_at) + at: run.now for at in range(len(batch.keys))}
+            expected += [_expected(came)] if came else []
+            attempts = []
+            for at, attempt in enumerate(run.attempts(came, batch)):
+                attempts.append(attempt)
+                if number == growth and among == (at == 0):
+                    run.grow()
+                    grown = run.now
+            assert attempts[0] == attempts[-1]
+            entered += [one for one in attempts[-1] if one != nothing]
+            number += 1
+            assert number < len(history) + 2 * asked * (len(history) + 1)
+    assert [_of_any_answer(one) for one in entered] == [_of_any_answer(one) for one in expected]
+    found = dict(pair for one in entered for pair in one[0])
+    for n, key in enumerate(key for batch in history for key in batch.keys):
+        always, in_time = key % 2 == 0, grown < came_at[n] + (asked - 1) * DELAY
+        assert found[n] in ([f"v{key}"] if always or in_time else [f"v{key}", None])
+        assert grown < 1 << 60 or always or found[n] is None
+
+
+def _of_any_answer(said: Said) -> Any:
+    return Counter(n for n, _ in said[0].elements()), *said[1:]

@@ -53,6 +53,13 @@ def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
     return declared
 
 
+def misses(*, parking: bool) -> st.SearchStrategy[Any]:
+    """What becomes of rows without a match."""
+    fates = st.sampled_from(["drop", "nulls", "dead_letter"])
+    parked = st.fixed_dictionaries({"delay": st.just("1s"), "attempts": st.integers(2, 3), "then": fates})
+    return st.one_of(fates, parked.map(lambda park: {"park": park})) if parking else fates
+
+
 @st.composite
 def pipelines(
     draw: st.DrawFn,
@@ -62,8 +69,10 @@ def pipelines(
     chosen: Preset | None = None,
     *,
     idle: bool = False,
+    parking: bool = False,
 ) -> Pipeline:
-    """Of the preset that is chosen, or of any; `url` may have a place for the cardinality.
+    """Of the preset that is chosen, or of any; `url` may have a place for the cardinality, and rows may be
+    parked where `parking` says so.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -84,7 +93,7 @@ def pipelines(
         looking={
             "cardinality": cardinality,
             "strategy": draw(st.sampled_from(STRATEGIES)),
-            "miss": draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
+            "miss": draw(misses(parking=parking)),
             "time_per_batch": draw(st.sampled_from([None, "0ms"])),
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),
             "cache": draw(st.sampled_from([None, {"memory": 300}])),

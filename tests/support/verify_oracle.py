@@ -170,9 +170,9 @@ class _World:
         joined = []
         for line in processed:
             found = [seller for key, *seller in self.sellers if key == line.columns["seller_id"]]
-            if not found and self.pipeline.lookup.miss == "nulls":
+            if not found and self.pipeline.lookup.fate == "nulls":
                 found = [[None, None]]
-            if not found and self.pipeline.lookup.miss == "dead_letter":
+            if not found and self.pipeline.lookup.fate == "dead_letter":
                 place = (stream.topic, line.partition, line.offset)
                 expected.dead_letters.append((*place, "no_match", "made up", line.value))
             joined += [replace(line, found=tuple(seller)) for seller in found]

@@ -9,11 +9,13 @@ own promises say it.
 
 A pattern goes to every bucket, and each answers for the rows it has. Every batch runs in all buckets, so what
 some bucket releases in a batch and none keeps waiting is announced then: `aligned`, which remembers nothing.
+A bucket that holds promises back, since rows wait for the lookup, keeps waiting what they complete: `to_come`.
 """
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +110,15 @@ class PatternAnnouncer:
                 waiting += self._texts(promise, side, opposite)
         self._report.waiting = waiting
         return self._report
+
+    def to_come(self, side: SideState, promises: Sequence[Punctuation]) -> list[str]:
+        """What promises that have not entered yet will complete, in the order in which they will."""
+        if not (self._early and promises):
+            return []
+        opposite = next(other for one, other in self._sides if one is side)
+        promised = deepcopy(side.promised)
+        promised.add(promises)
+        return [text for promise in promised.complete() for text in self._texts(promise, side, opposite)]
 
     def _texts(self, promise: Punctuation, side: SideState, opposite: SideState) -> list[str]:
         own, others = side.spec.key.columns, opposite.spec.key.columns

@@ -102,6 +102,11 @@ class Deferral:
         ]
 
     @property
+    def owes(self) -> bool:
+        """Whether a pause would bring results."""
+        return any(self.owed(side) for side in (self._left, self._right))
+
+    @property
     def is_over_budget(self) -> bool:
         return self._is_too_much(self._resident())
 

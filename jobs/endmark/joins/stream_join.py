@@ -33,9 +33,10 @@ from endmark.state.segment import Segment
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from endmark.joins.residual import Residual
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
@@ -237,6 +238,10 @@ class StreamJoin:
         self._patterns.release(CLOSED)
         self.output.patterns = self._patterns.report()
         self._maintain()
+
+    def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
+        """Announce no pattern that these promises complete, which are to come later. Follows `process`."""
+        self.output.patterns.waiting += self._patterns.to_come(side, promises)
 
     def _maintain(self) -> None:
         for side in self._sides:

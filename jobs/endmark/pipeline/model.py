@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from endmark.joins.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Join, Lookup, Measure, Publish, Tables
+from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Measure, Publish, Tables
 from endmark.types import ColumnType, JoinType
 
 
@@ -27,6 +27,7 @@ class Pipeline(Model):
     aggregate: Aggregate | None = None
     tables: Tables = Tables()
     publish: Publish | None = None
+    control: Control = Control()
     unbounded_state: Literal["refuse", "allow"] = "refuse"
 
     @model_validator(mode="after")
@@ -47,6 +48,11 @@ class Pipeline(Model):
             raise ValueError(
                 f"publish.topic: {self.publish.topic!r} is read by a stream, which would get the job's own "
                 "results; name another topic"
+            )
+        others = [*topics, *([self.publish.topic] if self.publish is not None else [])]
+        if self.control_topic in others:
+            raise ValueError(
+                f"control.topic: {self.control_topic!r} is a topic of a stream or of publish; name another"
             )
         self._check_lookup()
         self._check_join()
@@ -160,6 +166,10 @@ class Pipeline(Model):
     @property
     def sides(self) -> tuple[str, str]:
         return self.join.left, self.join.right
+
+    @property
+    def control_topic(self) -> str:
+        return self.control.topic or f"{self.name}-control"
 
     def closes_keys(self, stream: str) -> bool:
         """Whether a stream can close keys of the join, by punctuations or by what is declared of its rows."""

@@ -28,6 +28,24 @@ class Cache(Model):
     absent_lifetime: Duration = timedelta(seconds=10)
 
 
+Fate = Literal["drop", "nulls", "dead_letter"]
+
+
+class Park(Model):
+    """The relation is asked `attempts` times in all for a row without a match, `delay` apart; what becomes of it
+    `then` is as without parking."""
+
+    delay: Annotated[Duration, Field(gt=timedelta(0))]
+    attempts: Annotated[int, Field(ge=2, le=1000)]
+    then: Fate = "drop"
+
+
+class Parking(Model):
+    """Rows without a match wait, since the relation may get one."""
+
+    park: Park
+
+
 class Lookup(Model):
     """Join of a stream with a relation.
 
@@ -36,8 +54,9 @@ class Lookup(Model):
     takes the cheapest, by what each has cost. A batch of as many records as a batch may have stops reading
     after `time_per_batch`. The rows it leaves wait in `memory`, which all buckets share, and hold back what
     came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
-    `nulls` joins them with nulls for the relation's columns. Under `cardinality: many_to_many` the relation
-    may hold several rows of a key, and each of them makes a row; else that is an error.
+    `nulls` joins them with nulls for the relation's columns. Those that are parked hold back what came after
+    them, too. Under `cardinality: many_to_many` the relation may hold several rows of a key, and each of them
+    makes a row; else that is an error.
     """
 
     stream: Name
@@ -48,13 +67,23 @@ class Lookup(Model):
     strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
     time_per_batch: Duration | None = None
     memory: Size = 64_000_000
-    miss: Literal["drop", "nulls", "dead_letter"] = "drop"
+    miss: Fate | Parking = "drop"
     cache: Cache | None = None
 
     @property
     def unique(self) -> bool:
         """Whether the relation must hold every key once."""
         return self.cardinality == "many_to_one"
+
+    @property
+    def park(self) -> Park | None:
+        """How rows without a match are parked, if they are."""
+        return self.miss.park if isinstance(self.miss, Parking) else None
+
+    @property
+    def fate(self) -> Fate:
+        """What becomes of rows without a match in the end."""
+        return self.miss.park.then if isinstance(self.miss, Parking) else self.miss
 
 
 class Window(Model):
@@ -163,6 +192,14 @@ class Aggregate(Model):
 
     by: Names
     measures: Annotated[dict[Name, _AnyForm], Field(min_length=1)]
+
+
+class Control(Model):
+    """A Kafka topic of the same broker by which the job and its operators are told things, in order with what
+    the streams bring. The job makes it, `<name of the pipeline>-control` unless it is named here.
+    """
+
+    topic: Topic | None = None
 
 
 class Publish(Model):

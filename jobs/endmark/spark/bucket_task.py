@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from endmark.joins.side import SideState
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.spark.bucket_plan import BucketPlan
     from endmark.spark.streams import StreamPlan
     from endmark.state.store import SegmentStore
@@ -104,6 +105,8 @@ class BucketTask:
         for number, (left, right) in enumerate(entering, 1):
             inputs = _input(self._join.left, left), _input(self._join.right, right)
             yield from self._step(inputs, samples, catch_up=pause and number == len(entering))
+            if number == len(entering):
+                self._expect_promises()
             patterns = patterns.then(self._join.output.patterns)
         if patterns:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
@@ -112,6 +115,7 @@ class BucketTask:
         report: dict[str, Samples] = {"samples": dict(samples), "alike": self._progress()}
         if self._lookup is not None:
             report["greatest"] = self._lookup.greatest()
+            report["least"] = self._lookup.due(owed=self._join.deferral.owes)
         yield channels.METRICS, json.dumps(report).encode()
 
     def _looked_up(
@@ -128,6 +132,12 @@ class BucketTask:
         others = [other, *(Arrivals() for _ in entering[1:])]
         pairs = list(zip(entering, others, strict=True))
         return pairs if on_left else [(left, right) for right, left in pairs]
+
+    def _expect_promises(self) -> None:
+        if self._lookup is not None and self._plan.lookup is not None:
+            on_left = self._plan.lookup.stream == self._plan.left.name
+            side = self._join.left if on_left else self._join.right
+            self._join.expect(side, _promises(side, self._lookup.held_promises))
 
     def _step(
         self, inputs: tuple[SideInput, SideInput], samples: Counter[str], *, catch_up: bool
@@ -231,11 +241,7 @@ class BucketTask:
 
 
 def _input(side: SideState, came: Arrivals) -> SideInput:
-    patterns = []
-    # Those of a frame have one place. A batch that is repeated may bring them in another order.
-    for written in sorted(came.promises, key=_place_and_text):
-        origin = Origin(written["partition"], written["offset"])
-        patterns.append(side.promised.read(written["patterns"], origin))
+    patterns = _promises(side, came.promises)
     return SideInput(
         rows=came.rows,
         bystanders=came.bystanders,
@@ -247,6 +253,14 @@ def _input(side: SideState, came: Arrivals) -> SideInput:
         heard=came.heard,
         runs=came.runs,
     )
+
+
+def _promises(side: SideState, packed: list[dict[str, Any]]) -> list[Punctuation]:
+    # Those of a frame have one place. A batch that is repeated may bring them in another order.
+    return [
+        side.promised.read(written["patterns"], Origin(written["partition"], written["offset"]))
+        for written in sorted(packed, key=_place_and_text)
+    ]
 
 
 def _place_and_text(promise: dict[str, Any]) -> tuple[int, int, str]:

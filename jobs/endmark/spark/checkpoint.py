@@ -70,6 +70,8 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
     settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
+    if pipeline.lookup.park is not None:  # how often and how far apart may change
+        spec["lookup"]["miss"] = {"park": {"then": pipeline.lookup.fate}}
     for field, usual in (("miss", "drop"), ("cardinality", "many_to_one")):
         if spec["lookup"][field] != usual:
             settings["pipeline.lookup"][field] = spec["lookup"][field]

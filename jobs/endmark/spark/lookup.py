@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
     from endmark.joins.lookup.intake import Arrivals
     from endmark.joins.lookup.operator import Fate, LookupOutput
+    from endmark.pipeline import Lookup as Declared
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.spark.streams import StreamPlan
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
+_SECOND = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class LookupPlan:
 
     @property
     def fate(self) -> Fate:
+        """Of rows that have no match in the end."""
         return self.intake.lookup.misses.fate
 
 
@@ -79,7 +82,7 @@ def lookup_plan(
         reader, directory, reading, cache_name: as `LookupPlan` has them.
     """
     declared = pipeline.lookup
-    keeps_value = declared.miss == "dead_letter"
+    keeps_value = declared.fate == "dead_letter"
     costs = measure(reader, directory)
     source = Source(reader, directory, declared.strategy, costs, unique=declared.unique)
     lookup = LookupSpec(
@@ -91,7 +94,7 @@ def lookup_plan(
         renamed={
             name: f"{declared.relation}_{name}" for name in reader.schema.names if name not in reader.key
         },
-        misses=Misses(declared.miss),
+        misses=_misses(declared),
         budget=Budget(
             seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
         ),
@@ -107,6 +110,12 @@ def lookup_plan(
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
     over = OverKeys.of(stream, declared.key)
     return LookupPlan(stream.name, declared.relation, intake, source, reading, cache, cache_name, over)
+
+
+def _misses(declared: Declared) -> Misses:
+    if declared.park is None:
+        return Misses(declared.fate)
+    return Misses(declared.fate, declared.park.attempts, microseconds(declared.park.delay) or 0)
 
 
 def _schema(stream: StreamPlan, *, keeps_value: bool) -> pa.Schema:
@@ -134,6 +143,10 @@ class Lookup:
     def snapshot(self) -> bytes:
         return self._intake.snapshot()
 
+    @property
+    def held_promises(self) -> list[dict[str, Any]]:
+        return self._intake.held_promises
+
     def process(self, came: Arrivals, *, pause: bool) -> list[Arrivals]:
         """As `Intake.process`, now."""
         entering = self._intake.process(came, _now(), pause=pause)
@@ -153,8 +166,9 @@ class Lookup:
             "lookup_cached_rows_total": output.cached_rows,
             "lookup_read_rows_total": output.figures.rows,
             "lookup_read_seconds_total": output.figures.seconds,
-            "lookup_pending_rows": output.pending_rows + output.parked_rows,
+            "lookup_pending_rows": output.pending_rows,
             "lookup_pending_bytes": output.pending_bytes,
+            "lookup_parked_rows": output.parked_rows,
             "lookup_held_rows": self._intake.held_rows,
             "lookup_held_bytes": self._intake.held_bytes,
         }
@@ -169,10 +183,24 @@ class Lookup:
 
     def greatest(self) -> Samples:
         """Figures of which the greatest of all buckets counts."""
-        if self._cache is None:
-            return {}
-        age = self._cache.age(_now()) / 1_000_000
-        return {sample("lookup_cache_age_seconds", relation=self._plan.relation): age}
+        now, relation = _now(), self._plan.relation
+        since = self._intake.waits_since
+        waits = 0 if since is None else now - since
+        samples = {sample("lookup_waiting_seconds", relation=relation): waits / _SECOND}
+        if self._cache is not None:
+            age = self._cache.age(now) / _SECOND
+            samples[sample("lookup_cache_age_seconds", relation=relation)] = age
+        return samples
+
+    def due(self, *, owed: bool) -> Samples:
+        """When a batch is due though no record may come; nothing if none is.
+
+        Args:
+            owed: whether the join waits for one, too.
+        """
+        now = _now()
+        due = now if owed else self._intake.due(now)
+        return {} if due is None else {sample("batch_due_time_seconds"): due / _SECOND}
 
 
 def missed_letters(stream: StreamPlan, relation: str, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -95,6 +95,8 @@ class Sink:
             samples |= report.get("alike", {})
             for key, value in report.get("greatest", {}).items():
                 samples[key] = max(value, samples.get(key, value))
+            for key, value in report.get("least", {}).items():
+                samples[key] = min(value, samples.get(key, value))
         for by in patterns.values():
             key = sample("propagated_punctuations_total", by=by)
             samples[key] = samples.get(key, 0) + 1

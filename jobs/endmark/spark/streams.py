@@ -87,7 +87,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
             side=side,
-            keeps_value=name == pipeline.lookup.stream and pipeline.lookup.miss == "dead_letter",
+            keeps_value=name == pipeline.lookup.stream and pipeline.lookup.fate == "dead_letter",
         )
     return plans
 

@@ -127,7 +127,7 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
 def _refused(pipeline: Pipeline, stream: str) -> str:
     """How many rows are dead letters for want of a match in R."""
     missed = fill("(SELECT count(*) FROM $missed)", missed=name(f"missed_{stream}"))
-    return missed if pipeline.lookup.miss == "dead_letter" else "0"
+    return missed if pipeline.lookup.fate == "dead_letter" else "0"
 
 
 def compare_tables(

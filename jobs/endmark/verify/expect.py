@@ -174,11 +174,11 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
         equal = " AND ".join(
             f"relation.{theirs} = {known['judged']}.{ours}" for ours, theirs in lookup_key(pipeline)
         )
-        lookup = f"{'LEFT ' if pipeline.lookup.miss == 'nulls' else ''}JOIN relation ON {equal}"
+        lookup = f"{'LEFT ' if pipeline.lookup.fate == 'nulls' else ''}JOIN relation ON {equal}"
         misses = f"NOT EXISTS (FROM relation WHERE {equal})"
     missed = name(f"missed_{stream}")
     session.run(_MISSED, missed=missed, misses=misses, **known)
-    if pipeline.lookup.miss == "dead_letter":
+    if pipeline.lookup.fate == "dead_letter":
         session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
     columns = names(list(pipeline.side_columns(stream)))
     session.run(_SIDE, columns=columns, lookup=lookup, **known)

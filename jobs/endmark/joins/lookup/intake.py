@@ -5,8 +5,8 @@ join sees the stream as it would without a lookup, only later, so nothing is clo
 judged late before the rows that precede it have come.
 
 How many rows R answers within a batch is a matter of time, but a batch that is repeated must give what it
-gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause, and
-when a pattern has come.
+gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause, unless
+rows without a match are parked: then R is expected to change, and its answers enter with the next batch.
 """
 
 from __future__ import annotations
@@ -59,6 +59,10 @@ class Arrivals:
     heard: dict[int, tuple[int, int]] = field(default_factory=dict)
     runs: RunNews = field(default_factory=RunNews)
 
+    def __bool__(self) -> bool:
+        told = (self.rows, *self.said().values())
+        return bool(self.promises or self.newest or self.heard) or any(each is not None for each in told)
+
     def said(self) -> dict[str, pa.RecordBatch | None]:
         """What it says in batches, by name."""
         return {"closed": self.punctuations, "marks": self.marks, **self.runs._asdict()}
@@ -80,23 +84,30 @@ class IntakeSpec:
     dropped: tuple[str, ...] = ()
     carries: bool = False
 
+    @property
+    def parks(self) -> bool:
+        """Whether rows without a match are asked for again."""
+        return self.lookup.misses.attempts > 1
+
 
 @dataclass
 class _Held:
-    """What waits of a batch beside `Intake`'s lists; `until` rows of the stream had come at its end."""
+    """What waits of a batch beside `Intake`'s lists; `until` rows of the stream had come at its end, which was
+    `since` so many microseconds after 1970, unknown of what an earlier version has kept."""
 
     number: int
     until: int
     promises: list[dict[str, Any]]
     newest: dict[int, int]
     heard: dict[int, tuple[int, int]] = field(default_factory=dict)
+    since: int | None = None
 
     @classmethod
     def of(cls, written: dict[str, Any]) -> _Held:
         """From JSON, whose members are named by text."""
         newest = {int(partition): time for partition, time in written["newest"].items()}
         heard = {int(partition): (first, last) for partition, (first, last) in written["heard"].items()}
-        return cls(written["number"], written["until"], written["promises"], newest, heard)
+        return cls(**{**written, "newest": newest, "heard": heard})
 
 
 class Intake:
@@ -158,38 +169,59 @@ class Intake:
     def held_bytes(self) -> int:
         return sum(segment.memory for each in (self._rows, self._missed) for segment in each.segments)
 
+    @property
+    def held_promises(self) -> list[dict[str, Any]]:
+        """Those that have not entered the stream join."""
+        return [promise for one in self._held for promise in one.promises]
+
+    @property
+    def waits_since(self) -> int | None:
+        """When the oldest came of what waits, in microseconds since 1970."""
+        return min((one.since for one in self._held if one.since is not None), default=None)
+
+    def due(self, now: int) -> int | None:
+        """From when on a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
+        pending = self._join.pending
+        if pending.waiting_rows or any(one.until <= pending.answered_rows for one in self._held[:1]):
+            return now
+        return pending.first_due
+
     def process(self, came: Arrivals, now: int, *, pause: bool) -> list[Arrivals]:
         """One batch; gives what enters the stream join, one batch of the stream after the other.
 
         Args:
             came: what has come; rows have the stream's columns.
             now: microseconds since 1970.
-            pause: let all of it in.
+            pause: leave no row waiting, parked ones aside.
         """
-        # All buckets announce a pattern together, and each must know of it.
-        drain = pause or not self._carries or bool(came.promises)
+        drain = pause or not self._carries
+        whole = drain and not self._spec.parks
         complete = self._join.pending.answered_rows
         self._number += 1
         output = self._look_up(came.rows, now, drain=drain)
         joined = self._leaving(output.joined, self._spec.dropped)
         missed = self._leaving(output.missed, ())
-        until = self._join.pending.arrived_rows
-        self._held.append(_Held(self._number, until, came.promises, came.newest, came.heard))
-        if drain and len(self._held) == 1:
-            self._held = []
+        if whole and not self._held:
             return [replace(came, rows=_rows(joined), bystanders=_rows(missed))]
-        for name, said in came.said().items():
-            if said is not None:
-                self._lists[name].append(self._lists[name].key.sorted(self._numbered(said)))
-        if drain:
-            complete = until
+        self._hold(came, now)
+        if whole:
+            complete = self._join.pending.arrived_rows
             self._keep(joined, missed)
         entering = self._let_in(complete)
-        if not drain:
+        if not whole:
             self._keep(joined, missed)
         for each in self._lists.values():
             each.maintain()
         return entering
+
+    def _hold(self, came: Arrivals, now: int) -> None:
+        if not came:  # else an idle stream would always have something to let in
+            return
+        until = self._join.pending.arrived_rows
+        self._held.append(_Held(self._number, until, came.promises, came.newest, came.heard, now))
+        for name, said in came.said().items():
+            if said is not None:
+                self._lists[name].append(self._lists[name].key.sorted(self._numbered(said)))
 
     def _look_up(self, rows: pa.RecordBatch | None, now: int, *, drain: bool) -> LookupOutput:
         pending = self._join.pending

@@ -14,7 +14,7 @@ from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from endmark.state.keys import KeySpec
     from endmark.state.search import Bools
@@ -63,17 +63,22 @@ class Pending:
     @property
     def answered_rows(self) -> int:
         """How many of them, from the first on, are all answered."""
-        waiting = [segment for each in self._lists().values() for segment in each.segments if segment.live]
-        serials = (int64(segment.batch.column(SERIAL)) for segment in waiting)
-        alive = (
-            some if segment.dead is None else some[~segment.dead]
-            for segment, some in zip(waiting, serials, strict=True)
-        )
-        return min((int(some.min()) for some in alive), default=self._serial)
+        first = self._least(self._lists().values(), SERIAL)
+        return self._serial if first is None else first
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that are not answered, parked ones aside."""
+        return self._queue.rows
 
     @property
     def parked_rows(self) -> int:
         return self._parked.rows
+
+    @property
+    def first_due(self) -> int | None:
+        """When R is to be asked again for the first of them, in microseconds since 1970."""
+        return self._least([self._parked], DUE)
 
     @property
     def size(self) -> int:
@@ -116,6 +121,14 @@ class Pending:
         position = rows.schema.get_field_index(ASKED)
         again = rows.set_column(position, ASKED, asked)
         self._parked.append(self._key.sorted(again.append_column(DUE, pa.array(np.full(rows.num_rows, due)))))
+
+    def _least(self, lists: Iterable[SegmentList], column: str) -> int | None:
+        """Of live rows."""
+        found = []
+        for segment in (segment for each in lists for segment in each.segments if segment.live):
+            values = int64(segment.batch.column(column))
+            found.append(int((values if segment.dead is None else values[~segment.dead]).min()))
+        return min(found, default=None)
 
     def _lists(self) -> dict[str, SegmentList]:
         return {"queue": self._queue, "parked": self._parked}
