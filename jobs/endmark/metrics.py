@@ -30,7 +30,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_parked_rows": "Stream rows without a match that the relation is to be asked for again.",
     "lookup_held_rows": "Stream rows that it has answered, but that wait for others to be answered.",
     "lookup_held_bytes": "Bytes they take in memory.",
-    "lookup_waiting_seconds": "How long ago the oldest rows came that wait, are parked or held.",
+    "lookup_waiting_time_seconds": "When the oldest of all these rows came, in Unix seconds.",
     "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
     "join_results_total": "Rows the stream join put out.",
     "join_inserted_rows_total": "Rows that entered join state.",

@@ -21,7 +21,7 @@ UNITS: dict[str, str] = {
     "lookup_parked_rows": "rows",
     "lookup_held_rows": "rows",
     "lookup_held_bytes": "bytes",
-    "lookup_waiting_seconds": "seconds",
+    "lookup_waiting_time_seconds": "seconds",
     "lookup_cache_age_seconds": "seconds",
     "join_results_total": "results",
     "join_inserted_rows_total": "rows",

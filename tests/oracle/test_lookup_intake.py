@@ -36,6 +36,7 @@ RELATION, GROWN = (
     pa.record_batch({"k": pa.array(keys, pa.int64()), "v": [f"v{key}" for key in keys]})
     for keys in (KEYS[::2], KEYS)
 )
+DROP = Misses("drop")
 DELAY = 15  # while batches are 10 apart
 IN_STATE = ["n", "id", "name", "r_v", CODE]  # an order that checkpoints of earlier versions have
 # Rows with their value or `None` for a miss, promises, progress, then keys closed, marks and runs.
@@ -112,15 +113,11 @@ def _expected(came: Arrivals) -> Said:
 class _Run:
     """An intake that is restored before every attempt at a batch."""
 
-    def __init__(
-        self, strategy: Name, capacity: int | None, directory: Path, misses: Misses = Misses("drop")
-    ) -> None:
+    def __init__(self, strategy: Name, capacity: int | None, directory: Path, misses: Misses = DROP) -> None:
         relation = MemoryRelation(RELATION, ("k",))
         pages = relation.directory(1)
         self._source = Source(relation, pages, strategy, measure(relation, pages))
-        lookup = LookupSpec(
-            SCHEMA, KeySpec.of(["id"], [pa.int64()]), {"v": "r_v"}, misses, capacity=capacity
-        )
+        lookup = LookupSpec(SCHEMA, KeySpec.of(["id"], [pa.int64()]), {"v": "r_v"}, misses, capacity=capacity)
         self._spec = IntakeSpec(lookup, JOIN_KEY, carries=True)
         self._directory = directory
         self._blobs = MemoryBlobs()
@@ -188,9 +185,9 @@ def test_batches_enter_the_join_as_they_came(
 def test_parked_rows_enter_as_the_others(
     history: list[Given], strategy: Name, asked: int, growth: int, *, among: bool
 ) -> None:
-    """In their order and whole, with what R has by when it was asked last; a batch that is repeated lets in what
-    it let in, later and with another R. Batches that come when they are due bring on all there is, then none
-    is due."""
+    """In their order and whole, with what R has by when it was asked last; a batch that is repeated lets in
+    what it let in, later and with another R. Batches that come when they are due bring on all there is, then
+    none is due."""
     entered: list[Said] = []
     expected: list[Said] = []
     came_at: dict[int, int] = {}

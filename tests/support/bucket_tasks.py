@@ -86,7 +86,7 @@ class BucketTasks:
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
-        self._ingest = Ingest(streams, BUCKETS)
+        self._ingest = Ingest(streams, BUCKETS, pipeline.control_topic)
         self.reports: list[dict[str, Any]] = []
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:

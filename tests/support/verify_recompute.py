@@ -13,6 +13,7 @@ from endmark.pipeline import Pipeline
 from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables
+from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
 from endmark.verify.idle import note_idle_violations
 from endmark.verify.run import load_records
@@ -48,6 +49,7 @@ def recomputed(
     with Session() as session:
         load_records(session, *to_kafka(records))
         classify(session, pipeline)
+        classify_control(session, pipeline)
         columns = {f"sellers_{name}": kind for name, kind in pipeline.relations["sellers"].columns.items()}
         session.create("relation", columns)
         rows = [dict(zip(columns, seller, strict=True)) for seller in sellers_of(pipeline)]

@@ -31,7 +31,7 @@ class Rejection:
     """A record that is no row and no punctuation: its position in the input, why, and its bytes.
 
     `reason` is one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
-    missing_field, wrong_type, bad_value, bad_punctuation.
+    missing_field, wrong_type, bad_value, bad_punctuation, bad_control.
     """
 
     at: int
@@ -75,6 +75,12 @@ def respell(value: bytes | None) -> bytes | None:
 
 def explain_row(value: bytes, columns: Mapping[str, ColumnType]) -> tuple[str, str]:
     """Reason and error of a record that is no row of `columns`."""
+    record = read_object(value)
+    return record if isinstance(record, tuple) else _explain_fields(record, columns)
+
+
+def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
+    """The members of a JSON object, or reason and error of a record that is none."""
     if not value.strip():
         return "empty", "the record has no value"
     try:
@@ -87,7 +93,7 @@ def explain_row(value: bytes, columns: Mapping[str, ColumnType]) -> tuple[str, s
         return "malformed", f"not JSON: {error}"
     if not isinstance(record, dict):
         return "not_an_object", f"a record is a JSON object, this is {type(record).__name__}"
-    return _explain_fields(record, columns)
+    return record
 
 
 def _explain_fields(record: dict[str, Any], columns: Mapping[str, ColumnType]) -> tuple[str, str]:

@@ -9,7 +9,7 @@ own promises say it.
 
 A pattern goes to every bucket, and each answers for the rows it has. Every batch runs in all buckets, so what
 some bucket releases in a batch and none keeps waiting is announced then: `aligned`, which remembers nothing.
-A bucket that holds promises back, since rows wait for the lookup, keeps waiting what they complete: `to_come`.
+A bucket that holds promises back, since rows wait for the lookup, lets what they complete wait: `to_come`.
 """
 
 from __future__ import annotations

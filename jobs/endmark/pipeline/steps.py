@@ -32,8 +32,8 @@ Fate = Literal["drop", "nulls", "dead_letter"]
 
 
 class Park(Model):
-    """The relation is asked `attempts` times in all for a row without a match, `delay` apart; what becomes of it
-    `then` is as without parking."""
+    """The relation is asked `attempts` times in all for a row without a match, `delay` apart; what becomes of
+    it `then` is as without parking."""
 
     delay: Annotated[Duration, Field(gt=timedelta(0))]
     attempts: Annotated[int, Field(ge=2, le=1000)]

@@ -115,7 +115,7 @@ class BucketTask:
         report: dict[str, Samples] = {"samples": dict(samples), "alike": self._progress()}
         if self._lookup is not None:
             report["greatest"] = self._lookup.greatest()
-            report["least"] = self._lookup.due(owed=self._join.deferral.owes)
+            report["least"] = self._lookup.least(owed=self._join.deferral.owes)
         yield channels.METRICS, json.dumps(report).encode()
 
     def _looked_up(

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.formats.control import explain_control
 from endmark.formats.json_records import JsonParser, Parsed
+from endmark.formats.rejection import Rejection
 from endmark.joins.order import Mark, batch_of, marks
 from endmark.joins.runs import ended
 from endmark.joins.side import NEVER, late_rows
@@ -35,12 +37,13 @@ if TYPE_CHECKING:
 class Ingest:
     """For `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value."""
 
-    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets) -> None:
+    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, control_topic: str) -> None:
         self._by_topic = {stream.topic: stream for stream in streams.values()}
         self._buckets = buckets
+        self._control_topic = control_topic
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(self._by_topic, self._buckets)
+        task = _Task(self._by_topic, self._buckets, self._control_topic)
         profile = task.profile
         for batch in profile.each("read", batches):
             with profile.phase("pack"):
@@ -53,9 +56,11 @@ class Ingest:
 
 
 class _Task:
-    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets) -> None:
+    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, control_topic: str) -> None:
         self._by_topic = by_topic
         self._buckets = buckets
+        self._control_topic = control_topic
+        self._records = 0
         self._parsers: dict[str, JsonParser] = {}
         self._newest: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], pa.RecordBatch] = {}
@@ -74,7 +79,23 @@ class _Task:
             mine = pc.and_(
                 pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition)
             )
-            self._read_partition(self._by_topic[topic], partition, batch.filter(mine))
+            records = batch.filter(mine)
+            self._records += records.num_rows
+            self._until.setdefault(topic, {})[str(partition)] = int(int64(records.column("offset"))[-1]) + 1
+            if topic == self._control_topic:
+                self._read_control(partition, records)
+            else:
+                self._read_partition(self._by_topic[topic], partition, records)
+
+    def _read_control(self, partition: int, batch: pa.RecordBatch) -> None:
+        rejections = []
+        for at, value in enumerate(batch.column("value").to_pylist()):
+            if (why := explain_control(value)) is not None:
+                rejections.append(Rejection(at, *why, value))
+        self._counts[sample("control_records_total", asks="pulse")] += batch.num_rows - len(rejections)
+        for rejection in rejections:
+            self._counts[sample("dead_letters_total", reason=rejection.reason)] += 1
+        self._pack_dead_letters(self._control_topic, partition, rejections, int64(batch.column("offset")))
 
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
         offsets = int64(batch.column("offset"))
@@ -82,7 +103,6 @@ class _Task:
             self._hear(stream, partition, int64(batch.column("timestamp")))
         with self.profile.phase("parse"):
             parsed = self._parser(stream).parse(batch.column("value"))
-        self._until.setdefault(stream.topic, {})[str(partition)] = int(offsets[-1]) + 1
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
         self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows + len(
@@ -90,7 +110,9 @@ class _Task:
         )
         self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
         self._pack_promises(stream, partition, parsed, offsets)
-        self._pack_dead_letters(stream, partition, parsed, offsets)
+        for rejection in parsed.rejections:
+            self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
+        self._pack_dead_letters(stream.topic, partition, parsed.rejections, offsets)
 
     def _hear(self, stream: StreamPlan, partition: int, times: np.ndarray) -> None:
         heard = self._heard.get((stream.name, partition), ())
@@ -177,22 +199,20 @@ class _Task:
             packed.promise(partition, int(offsets[at]), promise)
 
     def _pack_dead_letters(
-        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
+        self, topic: str, partition: int, rejections: list[Rejection], offsets: np.ndarray
     ) -> None:
-        if not parsed.rejections:
+        if not rejections:
             return
-        for rejection in parsed.rejections:
-            self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
         letters = [
             {
-                "topic": stream.topic,
+                "topic": topic,
                 "partition": partition,
                 "offset": int(offsets[rejection.at]),
                 "reason": rejection.reason,
                 "error": rejection.error,
                 "value": rejection.value,
             }
-            for rejection in parsed.rejections
+            for rejection in rejections
         ]
         batch = pa.RecordBatch.from_pylist(letters, schema=channels.DEAD_LETTER_SCHEMA)
         self.packer.add(self._buckets.labels[0], channels.DEAD_LETTERS, batch)
@@ -205,7 +225,7 @@ class _Task:
         for (name, _), last in self._last.items():
             plan = next(stream for stream in self._by_topic.values() if stream.name == name)
             self._pack_keys(plan, channels.LAST, last)
-        for topic in self._until:
+        for topic in self._until.keys() & self._by_topic.keys():
             stream = self._by_topic[topic].name
             newest = {str(partition): at for (name, partition), at in self._newest.items() if name == stream}
             reached = [(partition, mark) for (name, partition), mark in self._marks.items() if name == stream]
@@ -216,8 +236,7 @@ class _Task:
             for label in self._buckets.labels:
                 self.packer.add_json(label, stream_channel(channels.HEARD, name), {str(partition): heard})
         if self._until:
-            records = sum(count for name, count in self._counts.items() if name.startswith("records_total"))
             for label in self._buckets.labels:
-                self.packer.add_json(label, channels.READ, {"records": records})
+                self.packer.add_json(label, channels.READ, {"records": self._records})
             report = {"samples": self._counts | self.profile.take(), "offsets": self._until}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import threading
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,10 @@ from endmark.parts.jars import spark_jars
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
-from endmark.spark.kafka import partition_counts
+from endmark.spark.kafka import make_topic, partition_counts
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import OutputTopic, output_topic
+from endmark.spark.pulse import Pulse
 from endmark.spark.session import start_session
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
@@ -30,9 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
+
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class JobOptions:
         buckets: hash shares of state, one task each; fixed for the life of a checkpoint.
         trigger_seconds: least time from the start of one batch to the next.
         max_records_per_batch: bounds a batch after a pause.
-        available_now: stop after what Kafka holds at the start.
+        available_now: stop after what Kafka holds at the start, and what waits of it.
         driver_memory: the driver's heap, as Spark writes it.
     """
 
@@ -81,7 +86,9 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     directory = relation.directory(pipeline.lookup.page_rows)
     say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
-    partitions = partition_counts(options.bootstrap, topics)
+    partition_counts(options.bootstrap, topics)  # which waits for the broker and for whoever makes them
+    make_topic(options.bootstrap, pipeline.control_topic)
+    partitions = partition_counts(options.bootstrap, [*topics, pipeline.control_topic])
     with checkpoint.claimed(options.checkpoint) as app_id:
         topic = output_topic(pipeline, options.bootstrap, app_id)
         checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
@@ -130,11 +137,14 @@ def _run(
     )
     cache = cache_name(run.run_id)
     remove_orphaned_caches()
+    pulse = Pulse(options.bootstrap, pipeline.control_topic)
+    if (latest := run.ops.latest_batch(pipeline.name)) is not None:
+        pulse.batch_done(latest.samples, latest.offsets)
     try:
         spark.streams.addListener(BatchListener(run.ops, pipeline.name))
         records = plan.kafka_records(spark, source)
-        # Spark shares a batch out among partitions and rounds each share down.
-        full = options.max_records_per_batch - sum(source.partitions.values())
+        # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
+        full = max(2, options.max_records_per_batch - sum(source.partitions.values()))
         frame = plan.build(
             spark,
             pipeline,
@@ -149,29 +159,48 @@ def _run(
             if options.available_now
             else {"processingTime": f"{options.trigger_seconds} seconds"}
         )
-        query = (
+        writer = (
             frame.writeStream.queryName(pipeline.name)
-            .foreachBatch(Sink(pipeline, run.tables, run.topic, run.app_id, run.ops, run.run_id))
+            .foreachBatch(Sink(pipeline, run.tables, run.topic, run.app_id, run.ops, run.run_id, pulse))
             .option("checkpointLocation", str(options.checkpoint.resolve() / "spark"))
             .trigger(**trigger)
-            .start()
         )
+        stop = _signalled()
+        query = writer.start()
         run.ops.set_run_state(run.run_id, "running")
         run.say("running")
-        _wait(query, options.bootstrap)
+        _wait(query, options.bootstrap, stop, pulse)
+        if options.available_now:
+            _finish(writer, options.bootstrap, stop, pulse)
         run.say("stopped")
     finally:
+        pulse.close()
         spark.stop()
         shutil.rmtree(cache_directory(cache), ignore_errors=True)
 
 
-def _wait(query: StreamingQuery, bootstrap: str) -> None:
+def _signalled() -> threading.Event:
+    """Set by SIGTERM and SIGINT."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _finish(writer: DataStreamWriter, bootstrap: str, stop: threading.Event, pulse: Pulse) -> None:
+    """Run on until nothing waits that has been read so far, since a query that ends by itself reads no pulse
+    that is sent after its start."""
+    read_until = time.time()
+    while pulse.waits_for(read_until) and not stop.wait(max(0.0, (pulse.due or 0.0) - time.time())):
+        pulse.beat()
+        _wait(writer.start(), bootstrap, stop, pulse)
+
+
+def _wait(query: StreamingQuery, bootstrap: str, stop: threading.Event, pulse: Pulse) -> None:
     try:
-        while query.isActive and not stop.wait(0.2):
-            pass
+        while query.isActive and not stop.wait(_POLL_SECONDS):
+            if pulse.due is not None and not query.status["isDataAvailable"]:
+                pulse.beat()
         query.stop()
         if (failure := query.exception()) is not None:
             raise JobFailedError(cause_of(str(failure), bootstrap))

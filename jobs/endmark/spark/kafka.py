@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.errors import KafkaError, TopicAlreadyExistsError
 from tenacity import (
     RetryError,
     Retrying,
@@ -14,6 +14,28 @@ from tenacity import (
 )
 
 from endmark.errors import MissingPartError
+
+
+def make_topic(bootstrap: str, topic: str) -> None:
+    """Make a topic of one partition, replicated as the broker is used to, if it is not there.
+
+    Raises:
+        MissingPartError: the broker does not have it, and does not make it.
+    """
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=5000)
+        try:
+            if topic not in admin.list_topics():
+                admin.create_topics({topic: {"num_partitions": 1, "replication_factor": -1}})
+        except TopicAlreadyExistsError:
+            pass  # a job that starts beside this one was faster
+        finally:
+            admin.close()
+    except KafkaError as error:
+        raise MissingPartError(
+            f"broker {bootstrap} has no topic {topic}, and does not let this job make it "
+            f"({type(error).__name__}); create it with one partition, or name another: control.topic"
+        ) from error
 
 
 def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float = 30.0) -> dict[str, int]:

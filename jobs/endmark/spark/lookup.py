@@ -183,24 +183,23 @@ class Lookup:
 
     def greatest(self) -> Samples:
         """Figures of which the greatest of all buckets counts."""
-        now, relation = _now(), self._plan.relation
-        since = self._intake.waits_since
-        waits = 0 if since is None else now - since
-        samples = {sample("lookup_waiting_seconds", relation=relation): waits / _SECOND}
-        if self._cache is not None:
-            age = self._cache.age(now) / _SECOND
-            samples[sample("lookup_cache_age_seconds", relation=relation)] = age
-        return samples
+        if self._cache is None:
+            return {}
+        age = self._cache.age(_now()) / _SECOND
+        return {sample("lookup_cache_age_seconds", relation=self._plan.relation): age}
 
-    def due(self, *, owed: bool) -> Samples:
-        """When a batch is due though no record may come; nothing if none is.
+    def least(self, *, owed: bool) -> Samples:
+        """Times of which the least of all buckets counts; nothing of what there is not.
 
         Args:
-            owed: whether the join waits for one, too.
+            owed: whether the join waits for a batch, too.
         """
         now = _now()
-        due = now if owed else self._intake.due(now)
-        return {} if due is None else {sample("batch_due_time_seconds"): due / _SECOND}
+        times = {
+            "batch_due_time_seconds": now if owed else self._intake.due(now),
+            "lookup_waiting_time_seconds": self._intake.waits_since,
+        }
+        return {sample(name): time / _SECOND for name, time in times.items() if time is not None}
 
 
 def missed_letters(stream: StreamPlan, relation: str, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -71,7 +71,8 @@ def build(
     looked_up = streams[pipeline.lookup.stream]
     lookup = lookup_plan(pipeline, looked_up, len(buckets), reader, directory, reader.batch, cache_name)
     bucket = BucketPlan.of(pipeline, streams, lookup, len(buckets), full_batch)
-    packed = records.mapInArrow(Ingest(streams, buckets).__call__, channels.PACKED_DDL)
+    ingest = Ingest(streams, buckets, pipeline.control_topic)
+    packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
     processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 

@@ -6,7 +6,7 @@ Per batch (called by `foreachBatch`):
    what all buckets announce together;
 3. append to those tables with (app id, batch id); Delta skips what an earlier attempt committed; and publish
    to the output topic, if there is one, which gets again what an earlier attempt has sent;
-4. record the batch in the ops database, replacing what an earlier attempt recorded.
+4. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse.
 Spark commits the batch afterwards. A crash at any point repeats it from step 1.
 """
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from endmark.opsdb import OpsDatabase
     from endmark.pipeline import Pipeline
     from endmark.spark.publish import OutputTopic
+    from endmark.spark.pulse import Pulse
     from endmark.spark.tables import Target
 
 
@@ -44,6 +45,7 @@ class Sink:
         app_id: str,
         ops: OpsDatabase,
         run_id: str,
+        pulse: Pulse,
     ) -> None:
         self._pipeline = pipeline
         self._tables = tables
@@ -51,6 +53,7 @@ class Sink:
         self._app_id = app_id
         self._ops = ops
         self._run_id = run_id
+        self._pulse = pulse
         self._writers = ThreadPoolExecutor(len(tables) + 1, thread_name_prefix="sink")
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
@@ -75,6 +78,7 @@ class Sink:
                 )
             samples |= {key: write.result() for key, write in writes.items()}
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
+            self._pulse.batch_done(samples, offsets)
         finally:
             packed.unpersist()
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from endmark.pipeline import Pipeline
 from endmark.verify.actual import PROMISE
+from endmark.verify.control import CONTROL_UNBALANCED, count_control
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.sides import Side, both_sides, coordinates
@@ -102,7 +103,9 @@ WITH found AS ($query) SELECT *, count(*) OVER () AS "#found" FROM found LIMIT ?
 
 def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
     """What became of the records of each topic, as recomputed."""
-    return [_count_topic(session, pipeline, stream) for stream in pipeline.sides]
+    control = count_control(session, pipeline)
+    streams = [_count_topic(session, pipeline, stream) for stream in pipeline.sides]
+    return [*streams, *([control] if control.records else [])]
 
 
 def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCounts:
@@ -215,6 +218,7 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
             side=name(f"side_{matched}"),
         ),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
+        _check_control(session, pipeline),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
         *(_check_alone(session, pipeline, side) for side in alone),
     ]
@@ -233,6 +237,12 @@ def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | No
         punctuations=name(f"punctuations_{stream}"),
         rejected=_REJECTED,
     )
+
+
+def _check_control(session: Session, pipeline: Pipeline) -> Breach | None:
+    topic = pipeline.control_topic
+    rule = f"topic {topic}: records do not add up to pulses and dead letters"
+    return _breach(session, rule, CONTROL_UNBALANCED, [topic, topic])
 
 
 def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: str) -> Breach | None:

@@ -40,7 +40,7 @@ class Range:
 
 
 class Log:
-    """Reads whole topics once, apart from any consumer group.
+    """Reads whole topics once, apart from any consumer group; those of `maybe` if they exist.
 
     Raises:
         MissingPartError: the broker cannot be reached, or stops sending.
@@ -48,7 +48,11 @@ class Log:
     """
 
     def __init__(
-        self, bootstrap: str, topics: Sequence[str], until: Mapping[str, Mapping[int, int]] | None = None
+        self,
+        bootstrap: str,
+        topics: Sequence[str],
+        until: Mapping[str, Mapping[int, int]] | None = None,
+        maybe: Sequence[str] = (),
     ) -> None:
         self._bootstrap = bootstrap
         try:
@@ -68,7 +72,8 @@ class Log:
         except KafkaError as error:
             raise self._unreachable(error) from error
         try:
-            self.ranges = self._find_ranges(topics, until or {})
+            there = [topic for topic in maybe if self._consumer.partitions_for_topic(topic)]
+            self.ranges = self._find_ranges([*topics, *there], until or {})
         except BaseException:
             self._consumer.close()
             raise

@@ -14,6 +14,7 @@ from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
+from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
 from endmark.verify.idle import note_idle_violations
 from endmark.verify.relation import load_relation
@@ -34,7 +35,8 @@ def verify(
         ConfigError: a topic does not exist, `until` is not in Kafka, or R is not as declared.
     """
     topics = [pipeline.streams[stream].topic for stream in pipeline.sides]
-    with Log(bootstrap, topics, until) as log:
+    # A job of an earlier version has made no control topic.
+    with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse)
 
 
@@ -46,6 +48,7 @@ def verify_records(
     with Session() as session:
         load_records(session, ranges, batches)
         classify(session, pipeline)
+        classify_control(session, pipeline)
         load_relation(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)

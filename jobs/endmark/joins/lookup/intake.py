@@ -5,8 +5,8 @@ join sees the stream as it would without a lookup, only later, so nothing is clo
 judged late before the rows that precede it have come.
 
 How many rows R answers within a batch is a matter of time, but a batch that is repeated must give what it
-gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause, unless
-rows without a match are parked: then R is expected to change, and its answers enter with the next batch.
+gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause,
+unless rows without a match are parked: then R is expected to change, and its answers enter a batch later.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class IntakeSpec:
 
 @dataclass
 class _Held:
-    """What waits of a batch beside `Intake`'s lists; `until` rows of the stream had come at its end, which was
-    `since` so many microseconds after 1970, unknown of what an earlier version has kept."""
+    """What waits of a batch beside `Intake`'s lists; `until` rows of the stream had come at its end, `since`
+    microseconds after 1970, which is unknown of what an earlier version has kept."""
 
     number: int
     until: int
@@ -180,7 +180,7 @@ class Intake:
         return min((one.since for one in self._held if one.since is not None), default=None)
 
     def due(self, now: int) -> int | None:
-        """From when on a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
+        """When a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
         pending = self._join.pending
         if pending.waiting_rows or any(one.until <= pending.answered_rows for one in self._held[:1]):
             return now

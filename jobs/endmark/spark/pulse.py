@@ -1,0 +1,85 @@
+"""The pulse: a control record by which the driver brings on a batch that rows wait for when no record comes.
+
+Spark runs a batch for records alone; its timers would have it run empty ones back to back. A record in Kafka
+runs one batch, is replayed with it and is accounted for like any other.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from endmark.formats.control import PULSE
+from endmark.metrics import sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endmark.metrics import Samples
+
+_PATIENCE_MS = 5_000
+
+
+class Pulse:
+    """Sends pulses to the control topic, one at a time; `close` it in the end.
+
+    Args:
+        bootstrap: the broker's host:port.
+        topic: the control topic.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._producer: KafkaProducer | None = None
+        self._sent = -1  # offset
+        self._read = 0
+        self._due: float | None = None
+        self._oldest: float | None = None
+
+    def batch_done(self, samples: Samples, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        """Take what a batch has told, and the first offset not read by topic and partition."""
+        self._due = samples.get(sample("batch_due_time_seconds"))
+        self._oldest = samples.get(sample("lookup_waiting_time_seconds"))
+        self._read = offsets.get(self._topic, {}).get("0", 0)
+
+    @property
+    def due(self) -> float | None:
+        """When a batch is due, in Unix seconds; `None` if nothing waits for one."""
+        return self._due
+
+    def waits_for(self, before: float) -> bool:
+        """Whether something waits that has come until then, in Unix seconds."""
+        return self._due is not None and (self._oldest is None or self._oldest <= before)
+
+    def beat(self) -> None:
+        """Send a pulse if a batch is due and none is on its way. That the broker is away, the query says."""
+        if self._due is None or self._due > time.time() or self._sent >= self._read:
+            return
+        try:
+            if self._producer is None:
+                self._producer = _producer(self._bootstrap)
+            sent = self._producer.send(self._topic, PULSE, partition=0)
+            self._sent = sent.get(timeout=_PATIENCE_MS / 1000).offset
+        except KafkaError:
+            return
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._producer.close(timeout=_PATIENCE_MS / 1000)
+
+
+def _producer(bootstrap: str) -> KafkaProducer:
+    return KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+        bootstrap_timeout_ms=_PATIENCE_MS,
+        max_block_ms=_PATIENCE_MS,
+        request_timeout_ms=_PATIENCE_MS // 2,
+        delivery_timeout_ms=_PATIENCE_MS,
+    )
