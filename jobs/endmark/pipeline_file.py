@@ -79,7 +79,8 @@ def load(path: Path, environment: dict[str, str] | None = None) -> Pipeline:
 def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors(include_url=False):
-        field = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+        parts = map(str, problem["loc"])
+        field = ".".join(part for part in parts if not part.startswith("["))  # pydantic's own words
         text = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             text = "unknown field"

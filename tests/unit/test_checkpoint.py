@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,17 @@ from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.joins.presets import Preset
 from endmark.pipeline import Publish, Tables
+from endmark.pipeline.steps import Fate, Park, Parking
 from endmark.pipeline_file import load
 from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType, JoinType
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
+
+
+def parking(then: Fate, attempts: int) -> Parking:
+    return Parking(park=Park(delay=timedelta(seconds=1), attempts=attempts, then=then))
 
 
 def test_one_driver_at_a_time(tmp_path: Path) -> None:
@@ -58,6 +64,9 @@ KEY_TYPE = {
             {"lookup": SPEC.lookup.model_copy(update={"cardinality": "many_to_many"})},
             2,
             'lookup.cardinality was left out, is "many_to_many"',
+            {"lookup": SPEC.lookup.model_copy(update={"miss": parking("drop", 2)})},
+            2,
+            'lookup.miss was left out, is {"park": {"then": "drop"}}',
         ),
         (
             {"streams": KEY_TYPE},
@@ -81,6 +90,21 @@ def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buck
         f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or start with a new "
         "checkpoint and an empty warehouse"
     )
+
+
+def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
+    """How often and how far apart the relation is asked is no matter of state; what comes of rows in the end
+    is."""
+
+    def pinned(then: Fate, attempts: int) -> None:
+        lookup = SPEC.lookup.model_copy(update={"miss": parking(then, attempts)})
+        pin(tmp_path, settings(SPEC.model_copy(update={"lookup": lookup}), buckets=2))
+
+    with claimed(tmp_path):
+        pinned("nulls", 2)
+        pinned("nulls", 9)
+        with pytest.raises(ConfigError, match=r'lookup\.miss\.park\.then was "nulls", is "dead_letter"'):
+            pinned("dead_letter", 2)
 
 
 def test_settings_of_the_first_version_are_understood() -> None:

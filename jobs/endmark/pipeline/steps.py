@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from endmark.joins.presets import Policy, Preset, policy
 from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
@@ -46,6 +46,12 @@ class Parking(Model):
     park: Park
 
 
+Miss = Annotated[
+    Annotated[Fate, Tag("[word]")] | Annotated[Parking, Tag("[park]")],
+    Discriminator(lambda value: "[word]" if isinstance(value, str) else "[park]"),
+]
+
+
 class Lookup(Model):
     """Join of a stream with a relation.
 
@@ -67,7 +73,7 @@ class Lookup(Model):
     strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
     time_per_batch: Duration | None = None
     memory: Size = 64_000_000
-    miss: Fate | Parking = "drop"
+    miss: Miss = "drop"
     cache: Cache | None = None
 
     @property

@@ -1,0 +1,182 @@
+"""Batches that come without a record of a stream: what waits is brought on, and an idle job stays idle."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from kafka import KafkaProducer
+from pyspark.sql import DataFrame, SparkSession
+
+from endmark.cli import AUCTION
+from endmark.errors import MissingPartError
+from endmark.metrics import parse
+from endmark.parts.broker import Broker
+from endmark.parts.mariadb import MariaDb
+from endmark.spark.kafka import make_topic
+from endmark.spark.plan import Source, kafka_records
+from endmark.spark.session import start_session
+from endmark_feed.producer import create_topics
+from endmark_feed.run import FeedOptions
+from support.relations import Database
+from support.warehouse import Warehouse, wait_for
+
+SELLERS = FeedOptions(seed=5, sellers=20)
+PARTITIONS = {"items": 1, "bids": 1}
+LATE, NEVER = 1001, 1002  # sellers
+INSERT = "INSERT INTO sellers (seller_id, name, country, rating) VALUES (:seller, 'Ann', 'at', 1)"
+QUIET_SECONDS = 5
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path]) -> Iterator[SparkSession]:
+    session = start_session("pulse", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
+
+
+def start(directory: Path, broker: Broker, relation_url: str, lookup: str) -> Warehouse:
+    """The auction with more to say of its lookup."""
+    create_topics(broker.bootstrap, PARTITIONS)
+    pipeline = directory / "auction.yaml"
+    pipeline.write_text(AUCTION.read_text().replace("page_rows: 500", lookup))
+    return Warehouse(directory, broker, relation_url, SELLERS, pipeline)
+
+
+def send(broker: Broker, topic: str, *values: Any) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    for value in values:
+        producer.send(topic, value if isinstance(value, bytes) else json.dumps(value).encode(), partition=0)
+    producer.close()
+
+
+def item(number: int) -> dict[str, Any]:
+    place = {"item_id": number, "seller_id": 1, "category": "art", "start_price": 1.0}
+    return place | {"listed_at": "2026-01-01T00:00:00Z"}
+
+
+def bid(number: int, seller: int) -> dict[str, Any]:
+    place = {"bid_id": number, "item_id": number, "seller_id": seller, "bidder_id": 1, "price": 2.0}
+    return place | {"bid_at": "2026-01-01T00:00:01Z"}
+
+
+def over(number: int) -> dict[str, Any]:
+    return {"$punctuation": {"item_id": {"equals": number}}}
+
+
+def rows(warehouse: Warehouse, table: str, *columns: str) -> set[tuple[Any, ...]]:
+    path = warehouse.directory / "warehouse" / table
+    if not DeltaTable.is_deltatable(str(path)):
+        return set()
+    found = DeltaTable(path).to_pyarrow_table(columns=list(columns)).to_pylist()
+    return {tuple(row.values()) for row in found}
+
+
+def total(warehouse: Warehouse, metric: str) -> float:
+    """Over all labels, as of the last batch."""
+    batch = warehouse.batch()
+    return sum(value for key, value in batch.totals.items() if parse(key)[0] == metric) if batch else 0.0
+
+
+def require_idle(warehouse: Warehouse) -> None:
+    before = warehouse.batches()
+    time.sleep(QUIET_SECONDS)
+    assert warehouse.batches() == before
+
+
+def test_parked_rows_are_asked_for_again(tmp_path: Path) -> None:
+    """No record comes after the first batch. A row whose seller comes three seconds later is joined; one
+    whose seller never comes is a dead letter in the end, and what came behind them follows. Then no batch
+    runs. A job that stops by itself waits for its parked rows."""
+    park = "miss: {park: {delay: 1s, attempts: 6, then: dead_letter}}"
+    with Broker(tmp_path / "broker") as broker, MariaDb(tmp_path / "mariadb") as database:
+        warehouse = start(tmp_path, broker, database.url, park)
+        job = warehouse.start_job()
+        wait_for(lambda: b"running" in job.log.read_bytes(), job)
+        send(broker, "items", *map(item, range(1, 5)), *map(over, range(1, 5)))
+        send(broker, "bids", bid(1, 1), bid(2, LATE), bid(3, NEVER), *map(over, range(1, 5)))
+        send(broker, "auction-control", b'{"pulse": []}')
+        wait_for(lambda: total(warehouse, "lookup_parked_rows") == 2, job, seconds=300)
+        assert rows(warehouse, "groups", "item_id") == set()
+        time.sleep(3)
+        Database(database.url).run(INSERT, seller=LATE)
+        wait_for(lambda: len(rows(warehouse, "groups", "item_id")) == 2, job)
+        wait_for(lambda: ("bids", 2) in rows(warehouse, "dead_letters", "topic", "offset"), job)
+        wait_for(lambda: total(warehouse, "lookup_waiting_time_seconds") == 0, job)
+        require_idle(warehouse)
+        assert total(warehouse, "lookup_parked_rows") == 0
+        assert total(warehouse, "control_records_total") >= 6
+        job.stop()
+
+        send(broker, "bids", bid(4, 1), bid(5, NEVER))
+        send(broker, "items", item(6))
+        warehouse.run_to_the_end()
+        report = warehouse.verify()
+
+    assert report.ok, report.to_json()
+    assert rows(warehouse, "results", "bids_item_id", "sellers_name") >= {(2, "Ann")}
+    assert ("bids", 9, "no_match") in rows(warehouse, "dead_letters", "topic", "offset", "reason")
+    control = report.topics[-1]
+    assert (control.topic, control.dead_letters) == ("auction-control", 1)
+    assert control.records == control.processed + 1
+
+
+def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
+    """Without another record; then no batch runs."""
+    with Broker(tmp_path / "broker") as broker:
+        relation = f"sqlite:///{tmp_path / 'relation.db'}"
+        warehouse = start(tmp_path, broker, relation, "time_per_batch: 0s")
+        send(broker, "items", *map(item, range(120)))
+        send(broker, "bids", *(bid(number, 1 + number % 20) for number in range(120)))
+        job = warehouse.start_job("--max-records-per-batch=80")
+        wait_for(lambda: total(warehouse, "join_results_total") == 120, job, seconds=300)
+        require_idle(warehouse)
+        pulses = total(warehouse, "control_records_total")
+        job.stop()
+        report = warehouse.verify()
+
+    assert report.ok, report.to_json()
+    assert pulses == 1
+
+
+def test_a_checkpoint_without_the_control_topic_goes_on(
+    tmp_path: Path, spark: SparkSession, broker: Broker
+) -> None:
+    """Its query reads the topic from then on, from its beginning, and nothing of the others twice."""
+    create_topics(broker.bootstrap, {"older": 2, "older-control": 1})
+    read: list[tuple[str, bytes]] = []
+
+    def collect(records: DataFrame, _: int) -> None:
+        read.extend((row.topic, bytes(row.value)) for row in records.collect())
+
+    def run(*topics: str) -> None:
+        source = Source(broker.bootstrap, dict.fromkeys(topics, 1), 100)
+        writer = kafka_records(spark, source).writeStream.foreachBatch(collect)
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    send(broker, "older", b"1", b"2")
+    run("older")
+    send(broker, "older-control", b"3")
+    send(broker, "older", b"4")
+    run("older", "older-control")
+    send(broker, "older-control", b"5")
+    run("older", "older-control")
+
+    stream, control = (
+        [value for topic, value in read if topic == name] for name in ("older", "older-control")
+    )
+    assert (stream, control) == ([b"1", b"2", b"4"], [b"3", b"5"])
+
+
+def test_a_topic_that_the_broker_does_not_make(broker: Broker) -> None:
+    """The error says what to create."""
+    make_topic(broker.bootstrap, "made-control")
+    make_topic(broker.bootstrap, "made-control")
+    with pytest.raises(MissingPartError, match=r"no topic \.\., .* create it with one partition"):
+        make_topic(broker.bootstrap, "..")

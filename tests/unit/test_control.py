@@ -1,0 +1,158 @@
+"""The control topic's records: what they are, what they bring about, and when one is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.formats.control import explain_control
+from endmark.metrics import Samples, add
+from endmark.spark import pulse
+from endmark.spark.pulse import Pulse
+from support.bucket_tasks import BUCKETS, BucketTasks, Located
+from support.verify_recompute import recomputed, require_within
+from support.verify_world import Record, make_pipeline
+
+TOPIC = "small-control"
+SELLERS = [(1, "Ann", 4.5)]
+PULSES = [b'{"pulse": {}}', b' {"pulse":\t{ }\r\n}', rb'{"p\u0075lse": {}}']
+OTHERS = {
+    None: "empty",
+    b" ": "empty",
+    b"\xff": "not_utf8",
+    '\ufeff{"pulse": {}}'.encode(): "malformed",
+    b'{"pulse": {},}': "malformed",
+    b'{"pulse": {}} x': "malformed",
+    b"[" * 5_000: "malformed",
+    b'["pulse", {}]': "not_an_object",
+    b'{"pulse": {}, "pulse": {}}': "duplicate_field",
+    b'{"pulse": {}, "by": "me"}': "bad_control",
+    b'{"pulse": []}': "bad_control",
+    b'{"pulse": {"pulse": {}}}': "bad_control",
+    b'{"pulse": null}': "bad_control",
+    b'{"Pulse": {}}': "bad_control",
+    b"{}": "bad_control",
+}
+
+
+def test_records_are_pulses_or_dead_letters(tmp_path: Path) -> None:
+    """Each of them, by name; `verify` says the same of all, and every bucket runs for them."""
+    pipeline = make_pipeline()
+    values = [*PULSES, *OTHERS]
+    tasks = BucketTasks(pipeline, SELLERS, 2, tmp_path)
+    located: list[Located] = [(TOPIC, 0, at, value, 0) for at, value in enumerate(values)]
+
+    woken = {row["bucket"] for row in tasks.pack(located[:1])}
+    found = tasks.batch(located)
+
+    assert woken == set(BUCKETS.labels)
+    told = [(letter["value"], letter["reason"]) for letter in found["dead_letters"]]
+    assert told == list(OTHERS.items())
+    assert all(letter["error"] for letter in found["dead_letters"])
+    with recomputed(pipeline, [Record(TOPIC, 0, value) for value in values], found=found) as session:
+        require_within(session, pipeline)
+
+
+def test_the_error_says_what_a_control_record_is() -> None:
+    assert explain_control(b'{"stop": {}}') == (
+        "bad_control",
+        'a control record is {"pulse": {}}, this has the members stop',
+    )
+
+
+def test_control_records_are_counted(tmp_path: Path) -> None:
+    """By what they ask for; one that is none as a dead letter of no stream."""
+    tasks = BucketTasks(make_pipeline(), SELLERS, 2, tmp_path)
+    packed = tasks.pack([(TOPIC, 0, 0, PULSES[0], 0), (TOPIC, 0, 1, b"{}", 0)])
+
+    samples = add(json.loads(row["blob"])["samples"] for row in packed if row["channel"] == "metrics")
+    read = [json.loads(row["blob"]) for row in packed if row["channel"] == "read"]
+
+    assert samples["control_records_total{asks=pulse}"] == 1
+    assert samples["dead_letters_total{reason=bad_control}"] == 1
+    assert read == len(BUCKETS) * [{"records": 2}]
+
+
+class Topic:
+    """Stands for the producer; `sent` are the values, `away` is a broker that takes nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.away = False
+
+    def send(self, topic: str, value: bytes, partition: int) -> Topic:
+        assert (topic, partition) == (TOPIC, 0)
+        if self.away:
+            raise pulse.KafkaError
+        self.sent.append(value)
+        return self
+
+    def get(self, timeout: float) -> Topic:
+        assert timeout > 0
+        return self
+
+    @property
+    def offset(self) -> int:
+        return len(self.sent) - 1
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    made = Topic()
+    monkeypatch.setattr(pulse, "_producer", lambda _: made)
+    monkeypatch.setattr(pulse.time, "time", lambda: 100.0)
+    return made
+
+
+def due(at: float | None, oldest: float | None = None) -> Samples:
+    times = {"batch_due_time_seconds": at, "lookup_waiting_time_seconds": oldest}
+    return {name: time for name, time in times.items() if time is not None}
+
+
+@pytest.mark.parametrize(("at", "sent"), [(None, 0), (100.5, 0), (100, 1), (7, 1)])
+def test_a_pulse_is_sent_when_a_batch_is_due(topic: Topic, at: float | None, sent: int) -> None:
+    """And not before, and none when nothing waits."""
+    driver = Pulse("broker", TOPIC)
+    driver.beat()
+    driver.batch_done(due(at), {})
+    driver.beat()
+    driver.beat()
+
+    assert len(topic.sent) == sent
+    assert set(topic.sent) <= {b'{"pulse": {}}'}
+
+
+def test_one_pulse_at_a_time(topic: Topic) -> None:
+    """The next is sent when a batch has read the one before, and something still waits."""
+    driver = Pulse("broker", TOPIC)
+    sent = []
+    for read in ({}, {"bids": {"0": 9}}, {TOPIC: {"0": 1}}, {TOPIC: {"0": 1}}, {TOPIC: {"0": 2}}):
+        driver.batch_done(due(7), read)
+        driver.beat()
+        sent.append(len(topic.sent))
+
+    assert sent == [1, 1, 2, 2, 3]
+
+
+def test_a_broker_that_is_away_is_asked_again(topic: Topic) -> None:
+    driver = Pulse("broker", TOPIC)
+    driver.batch_done(due(7), {})
+    topic.away = True
+    driver.beat()
+    topic.away = False
+    driver.beat()
+
+    assert len(topic.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "waits"), [(due(None), False), (due(200), True), (due(200, 90), True), (due(200, 99), False)]
+)
+def test_what_came_later_is_not_waited_for(told: dict[str, Any], waits: bool) -> None:
+    driver = Pulse("broker", TOPIC)
+    driver.batch_done(told, {})
+
+    assert driver.waits_for(95) is waits
