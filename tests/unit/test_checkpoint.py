@@ -64,6 +64,8 @@ KEY_TYPE = {
             {"lookup": SPEC.lookup.model_copy(update={"cardinality": "many_to_many"})},
             2,
             'lookup.cardinality was left out, is "many_to_many"',
+        ),
+        (
             {"lookup": SPEC.lookup.model_copy(update={"miss": parking("drop", 2)})},
             2,
             'lookup.miss was left out, is {"park": {"then": "drop"}}',
