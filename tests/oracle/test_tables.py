@@ -173,6 +173,30 @@ def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
         require_within(session, pipeline)
 
 
+@pytest.mark.parametrize("time_per_batch", [None, "0ms"])
+def test_a_pattern_waits_for_parked_rows(tmp_path: Path, time_per_batch: str | None) -> None:
+    """A bucket that parks a row has not heard of what came with it: what the others release is announced when
+    the row's results are out."""
+    park = {"delay": "1s", "attempts": 3, "then": "nulls"}
+    looking = {"miss": {"park": park}, "time_per_batch": time_per_batch}
+    pipeline = make_pipeline(lookup="items", wider=("seller_id",), looking=looking)
+    of_nobody = {"seller_id": {"equals": 4}}
+    patterns = [promise("items", of_nobody, partition) for partition in range(PARTITIONS)]
+    records = [bid(0, 1), item(0, 1, 4), item(1, 1, 1), *patterns, close("bids", 0)]
+    clock = count(0, STEP)
+    with patch.object(lookup, "_now", clock.__next__):
+        tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
+        batches = [tasks.batch(locate(records)), *pauses(tasks)]
+
+    results = [at for at, found in enumerate(batches) if found["results"]]
+    of_items = {"punctuation": '{"items_seller_id": {"equals": 4}}', "completed_by": "closed"}
+    announced = [at for at, found in enumerate(batches) if of_items in found["announced"]]
+    assert results == announced
+    assert results[0] > 1
+    with recomputed(pipeline, records, found=total(batches)) as session:
+        require_within(session, pipeline)
+
+
 def pauses(tasks: BucketTasks) -> Iterator[Tables]:
     """Batches without a record, until nothing waits for one."""
     waits = True

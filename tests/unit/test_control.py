@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaError
 
 from endmark.formats.control import explain_control
 from endmark.metrics import Samples, add
@@ -86,7 +88,7 @@ class Topic:
     def send(self, topic: str, value: bytes, partition: int) -> Topic:
         assert (topic, partition) == (TOPIC, 0)
         if self.away:
-            raise pulse.KafkaError
+            raise KafkaError
         self.sent.append(value)
         return self
 
@@ -103,7 +105,7 @@ class Topic:
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     made = Topic()
     monkeypatch.setattr(pulse, "_producer", lambda _: made)
-    monkeypatch.setattr(pulse.time, "time", lambda: 100.0)
+    monkeypatch.setattr(time, "time", lambda: 100.0)
     return made
 
 
