@@ -200,7 +200,7 @@ def test_parked_rows_enter_as_the_others(
             run.now = max(run.now, 10 * number if number < len(history) else run.due or 0)
             came = _arrivals(number, batch, len(came_at)) if number < len(history) else Arrivals()
             came_at |= {len(came_at) + at: run.now for at in range(len(batch.keys))}
-            expected += [_expected(came)] if came else []
+            expected += [_expected(came)] if number < len(history) else []
             attempts = []
             for at, attempt in enumerate(run.attempts(came, batch)):
                 attempts.append(attempt)

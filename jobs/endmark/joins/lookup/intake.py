@@ -59,10 +59,6 @@ class Arrivals:
     heard: dict[int, tuple[int, int]] = field(default_factory=dict)
     runs: RunNews = field(default_factory=RunNews)
 
-    def __bool__(self) -> bool:
-        told = (self.rows, *self.said().values())
-        return bool(self.promises or self.newest or self.heard) or any(each is not None for each in told)
-
     def said(self) -> dict[str, pa.RecordBatch | None]:
         """What it says in batches, by name."""
         return {"closed": self.punctuations, "marks": self.marks, **self.runs._asdict()}
@@ -215,8 +211,6 @@ class Intake:
         return entering
 
     def _hold(self, came: Arrivals, now: int) -> None:
-        if not came:  # else an idle stream would always have something to let in
-            return
         until = self._join.pending.arrived_rows
         self._held.append(_Held(self._number, until, came.promises, came.newest, came.heard, now))
         for name, said in came.said().items():
