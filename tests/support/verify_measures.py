@@ -53,7 +53,7 @@ def any_measures(lookup: str, kind: JoinType) -> st.SearchStrategy[dict[str, Any
             lambda function, column: {function: column}, st.sampled_from(_OF_ANY), st.sampled_from(others)
         ),
     )
-    return st.lists(one, min_size=1, max_size=5).map(
+    return st.lists(one, min_size=1, max_size=8).map(
         lambda found: {f"m{n}": each for n, each in enumerate(found)}
     )
 
