@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.condition import Condition
 from endmark.joins.presets import DEFAULT, Policy
-from endmark.joins.residual import Residual
 from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
 from endmark.joins.stream_join import BatchOutput, StreamJoin
 from endmark.punctuation import pattern as punctuation
@@ -96,7 +96,7 @@ class Driver:
         left, right = (spec(self._history, self._key, side) for side in SIDES)
         residual = None
         if self._history.residual:
-            residual = Residual("left_value <= right_value", ("left_value", "right_value"))
+            residual = Condition("left_value <= right_value", ("left_value", "right_value"))
         store = SegmentStore(self._blobs, self._directory)
         return StreamJoin(
             left,

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 from endmark.pipeline import Stream
-from support.verify_fates import Key
+from endmark.verify.patterns import Bound
+from support.verify_fates import Key, Promise
+
+# Conditions of closing rules, and what they mean.
+LAST: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "seller_id = 3": lambda row: row["seller_id"] == 3,
+    "Seller_ID in (2, 4) -- or so": lambda row: row["seller_id"] in (2, 4),
+}
+
+
+def said_by_row(stream: Stream, row: dict[str, Any], on: tuple[str, ...]) -> Key | Promise | None:
+    """The key that a row closes by its stream's closing rule, or what it says otherwise."""
+    rule = stream.closes
+    if rule is None or not LAST[rule.when](row):
+        return None
+    if set(rule.on) == set(on):
+        return tuple(row[name] for name in on)
+    return Promise(tuple((name, Bound(among=frozenset([row[name]]))) for name in sorted(rule.on)))
 
 
 def precedes(stream: Stream, key: Key, other: Key) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from endmark.joins.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
+from support.verify_declared import LAST
 from support.verify_keys import KeyKind
 from support.verify_measures import any_measures
 from support.verify_world import (
@@ -50,6 +51,9 @@ def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
     runs = draw(st.sampled_from([None, None, None, "unique", "clustered"]))
     if runs is not None:
         declared[runs] = list(keys.types)
+    if draw(st.integers(0, 3)) == 0:
+        on = draw(st.sampled_from([[*keys.types], [*keys.types], ["seller_id"], [*keys.types, "seller_id"]]))
+        declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
     return declared
 
 

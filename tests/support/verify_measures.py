@@ -20,7 +20,7 @@ _NUMBERS = {
 }
 _OTHERS = {"bids": ["urgent", "note", "due", "bid_at"], "items": ["listed_at"], "sellers": ["name"]}
 _OF_ANY = ["min", "max", "first", "last", "count_distinct"]
-_OF_NUMBERS = ["sum", "avg", "sum", "avg", *_OF_ANY]
+_OF_NUMBERS = ["sum", "avg", *_OF_ANY]
 
 
 def usual_measures(lookup: str, kind: JoinType) -> dict[str, Any]:
@@ -34,28 +34,28 @@ def usual_measures(lookup: str, kind: JoinType) -> dict[str, Any]:
 
 
 def any_measures(lookup: str, kind: JoinType) -> st.SearchStrategy[dict[str, Any]]:
-    """Of the columns that results show."""
+    """A few of all there are."""
+    every = every_measure(lookup, kind)
+    return st.lists(st.sampled_from(list(every)), min_size=1, max_size=8, unique=True).map(
+        lambda names: {name: every[name] for name in names}
+    )
+
+
+def every_measure(lookup: str, kind: JoinType) -> dict[str, Any]:
+    """Of every column of results that may be measured so."""
     shown = [
         origin
         for origin, stream in (("items", "items"), ("bids", "bids"), ("sellers", lookup))
         if kind is not JoinType.SEMI or stream == "items"
     ]
-    numbers = [f"{origin}.{column}" for origin in shown for column in _NUMBERS[origin]]
-    others = [f"{origin}.{column}" for origin in shown for column in _OTHERS[origin]]
-    one = st.one_of(
-        st.just("count"),
-        st.builds(
-            lambda function, column: {function: column},
-            st.sampled_from(_OF_NUMBERS),
-            st.sampled_from(numbers),
-        ),
-        st.builds(
-            lambda function, column: {function: column}, st.sampled_from(_OF_ANY), st.sampled_from(others)
-        ),
-    )
-    return st.lists(one, min_size=1, max_size=8).map(
-        lambda found: {f"m{n}": each for n, each in enumerate(found)}
-    )
+    found = [
+        {function: f"{origin}.{column}"}
+        for origin in shown
+        for columns, functions in ((_NUMBERS, _OF_NUMBERS), (_OTHERS, _OF_ANY))
+        for column in columns[origin]
+        for function in functions
+    ]
+    return {"rows": "count"} | {f"m{number}": measure for number, measure in enumerate(found)}
 
 
 def measured(pipeline: Pipeline, measure: Measure, rows: list[dict[str, Any]]) -> Any:

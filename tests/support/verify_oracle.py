@@ -11,7 +11,7 @@ from typing import Any
 from endmark.joins.presets import Preset
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
-from support.verify_declared import end_of_run, is_behind, precedes
+from support.verify_declared import end_of_run, is_behind, precedes, said_by_row
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
 from support.verify_measures import measured
@@ -86,6 +86,11 @@ class _World:
                 lines.append(Line(partition, offset, found, {}))
             else:
                 lines.append(Line(partition, offset, self._key(found), found, value=value))
+                said = said_by_row(stream, found, self.pipeline.join.on)
+                if isinstance(said, Promise):
+                    lines.append(Line(partition, offset, (), {}, said))
+                elif said is not None:
+                    lines.append(Line(partition, offset, said, {}))
         return lines
 
     def _matches(self, line: Line, key: Key) -> bool:

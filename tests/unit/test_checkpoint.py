@@ -12,7 +12,7 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.joins.presets import Preset
-from endmark.pipeline import Publish, Tables
+from endmark.pipeline import ClosingRule, Publish, Tables
 from endmark.pipeline.steps import Fate, Park, Parking
 from endmark.pipeline_file import load
 from endmark.spark.checkpoint import claimed, pin, settings
@@ -126,6 +126,7 @@ def test_settings_of_the_first_version_are_understood() -> None:
         {"ordered": {"item_id": "ascending"}},
         {"unique": ("item_id",)},
         {"clustered": ("item_id",)},
+        {"closes": ClosingRule(on=("item_id",), when="price < 0")},
     )
     for declared in told_of:
         bids = SPEC.streams["bids"].model_copy(update=declared)

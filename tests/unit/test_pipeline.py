@@ -74,6 +74,17 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ),
         ("streams.items.ordered", {"item_id": "up"}, "streams.items.ordered.item_id: Input should be 'asc"),
         ("streams.bids.clustered", "price", "'price' is not the join key 'item_id', so it closes no key"),
+        (
+            "streams.bids.closes",
+            {"on": "item", "when": "price < 0"},
+            "streams.bids: closes.on: no column 'item'; there are bid_id",
+        ),
+        ("streams.bids.closes", {"on": "item_id"}, "streams.bids.closes.when: Field required"),
+        (
+            "streams.bids.closes",
+            {"on": [], "when": "price < 0"},
+            "bids.closes.on: Value should have at",
+        ),
         ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
         ("tables", {"groups": "results"}, "tables: results: 'results' is another table's name too; rename"),
         ("publish", {"topic": "items"}, "publish.topic: 'items' is read by a stream"),

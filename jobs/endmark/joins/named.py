@@ -90,7 +90,8 @@ class NamedKeys:
             partition, told = int64(entries.column("partition"))[j], _told(entries)[j]
             own = (partition == partitions[i]) | (partition == UNKNOWN)
             np.minimum.at(first, i[own], told[own])
-        return np.where(first == LATER, LATER, first >> 1), first % 2 == 1
+        none = first == LATER
+        return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
 
     def _find(
         self, keys: Keys, given: pa.RecordBatch | None, *lists: SegmentList
@@ -136,7 +137,7 @@ class NamedKeys:
         first, named = int64(found.column("told_min")), found.select(columns)
         named = named.append_column("offset", pa.array(first >> 1))
         return self._key.sorted(
-            named.append_column("by_row", pa.array(first % 2)) if self._by_rows else named
+            named.append_column("by_row", pa.array(1 - first % 2)) if self._by_rows else named
         )
 
     def _unknown(self, entries: pa.RecordBatch) -> pa.RecordBatch:
@@ -149,6 +150,7 @@ class NamedKeys:
 
 
 def _told(entries: pa.RecordBatch) -> Ints:
-    """One number that tells the offset of each entry, and whether it is of a row."""
+    """One number that tells the offset of each entry, and whether it is of a row. At one offset that comes
+    first: what a closing rule makes of a row stands behind it."""
     by_row = int64(entries.column("by_row")) if "by_row" in entries.schema.names else 0
-    return 2 * int64(entries.column("offset")) + by_row
+    return 2 * int64(entries.column("offset")) + 1 - by_row

@@ -14,7 +14,7 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.joins.residual import Residual
+    from endmark.condition import Condition
     from endmark.joins.side import SideState
     from endmark.state.search import Ints
     from endmark.state.segment import Segment
@@ -26,7 +26,7 @@ class Probe:
     A semi join puts a left row out at its first partner and kills it; `spent` collects those rows.
     """
 
-    def __init__(self, left: SideState, right: SideState, kind: JoinType, residual: Residual | None) -> None:
+    def __init__(self, left: SideState, right: SideState, kind: JoinType, residual: Condition | None) -> None:
         self._left = left
         self._right = right
         self._semi = kind is JoinType.SEMI

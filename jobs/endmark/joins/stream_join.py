@@ -35,7 +35,7 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from endmark.joins.residual import Residual
+    from endmark.condition import Condition
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
@@ -102,7 +102,7 @@ class StreamJoin:
         store: SegmentStore,
         *,
         kind: JoinType = JoinType.INNER,
-        residual: Residual | None = None,
+        residual: Condition | None = None,
         policy: Policy = DEFAULT,
         restored: bytes | None = None,
     ) -> None:

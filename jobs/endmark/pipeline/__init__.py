@@ -5,12 +5,13 @@ broker or a database.
 """
 
 from endmark.pipeline.model import Pipeline
-from endmark.pipeline.sources import COORDINATES, EventTime, Relation, Stream
+from endmark.pipeline.sources import COORDINATES, ClosingRule, EventTime, Relation, Stream
 from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Measure, Publish, Tables, Window
 
 __all__ = [
     "COORDINATES",
     "Aggregate",
+    "ClosingRule",
     "Control",
     "EventTime",
     "Join",

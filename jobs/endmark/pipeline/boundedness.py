@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KEYS = "closed keys"
 _PUNCTUATIONS = "punctuations"
-_BY_ROWS = ("unique keys", "clusters")
+_BY_ROWS = ("unique keys", "clusters", "closing rule")
 _ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
 
 
@@ -162,7 +162,8 @@ def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
 
     def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
         stream = pipeline.streams[name]
-        by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered), strict=True)
+        rule = stream.closes is not None and set(stream.closes.on) == set(join.on)
+        by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
         means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
         closes = next((by for by, does in means.items() if does), None)
         declared = stream.punctuated_on

@@ -76,7 +76,7 @@ class Pipeline(Model):
         for name in self.join.on:
             self._check_key(name)
         for side in self.sides:
-            missing = tuple(name for name in self.join.on if name not in self.streams[side].punctuated_on)
+            missing = tuple(name for name in self.join.on if name not in self.streams[side].promised_on)
             if missing and len(missing) < len(self.join.on):
                 raise ValueError(
                     f"streams.{side}.punctuated_on: {_listed(missing)} of the join key "
@@ -173,10 +173,10 @@ class Pipeline(Model):
 
     def closes_keys(self, stream: str) -> bool:
         """Whether a stream can close keys of the join, by punctuations or by what is declared of its rows."""
-        declared = self.streams[stream]
-        return bool(declared.ordered or declared.unique or declared.clustered) or set(self.join.on) <= set(
-            declared.punctuated_on
-        )
+        declared, key = self.streams[stream], set(self.join.on)
+        rule = set(declared.closes.on) if declared.closes else set()
+        promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
+        return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,

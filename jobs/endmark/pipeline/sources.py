@@ -35,6 +35,14 @@ class EventTime(Model):
     idle: Duration | None = None
 
 
+class ClosingRule(Model):
+    """Which rows of a stream are the last of their values in the columns `on`: those that meet `when`, an SQL
+    condition over the stream's columns."""
+
+    on: Names
+    when: Annotated[str, Field(min_length=1)]
+
+
 class Stream(Model):
     """A Kafka topic of JSON records. Each record holds exactly these columns; none may be null.
 
@@ -46,6 +54,7 @@ class Stream(Model):
     keys before its own, as if a punctuation followed it. Where no partition has two rows of a key, `unique`
     says so: each row closes its own. Where none has two runs of rows of a key, `clustered` says so: the first
     row of another key closes it.
+    Where a row can tell that it is the last, `closes` says by what: it acts as a punctuation behind itself.
     """
 
     topic: Topic
@@ -56,16 +65,24 @@ class Stream(Model):
     ordered: Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]
     unique: AnyNames = ()
     clustered: AnyNames = ()
+    closes: ClosingRule | None = None
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
         require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
         for name in self.punctuated_on:
             require_column(self.columns, name, "punctuated_on")
+        for name in self.closes.on if self.closes else ():
+            require_column(self.columns, name, "closes.on")
         for name in COORDINATES:
             if name in self.columns:
                 raise ValueError(f"columns.{name}: this name is taken by the record's coordinates")
         return self
+
+    @property
+    def promised_on(self) -> tuple[str, ...]:
+        """The columns that its punctuations restrict, those of its closing rule among them."""
+        return tuple(dict.fromkeys([*self.punctuated_on, *(self.closes.on if self.closes else ())]))
 
 
 class Relation(Model):

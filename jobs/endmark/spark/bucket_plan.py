@@ -10,8 +10,8 @@ from endmark.spark.streams import group_plan, residual
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from endmark.condition import Condition
     from endmark.joins.presets import Policy
-    from endmark.joins.residual import Residual
     from endmark.pipeline import Pipeline
     from endmark.spark.lookup import LookupPlan
     from endmark.spark.streams import GroupPlan, StreamPlan
@@ -35,7 +35,7 @@ class BucketPlan:
     left: StreamPlan
     right: StreamPlan
     kind: JoinType
-    residual: Residual | None
+    residual: Condition | None
     policy: Policy
     group: GroupPlan | None
     full_batch: int | None = None

@@ -60,6 +60,7 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
             ("ordered", {}),
             ("unique", None),
             ("clustered", None),
+            ("closes", None),
         ):
             if stream[field] == usual:
                 del stream[field]

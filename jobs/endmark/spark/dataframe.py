@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from endmark.joins.residual import Residual
+    from endmark.condition import Condition
     from endmark.spark.channels import Buckets
 
 _Name = TypeVar("_Name", bound=StrEnum)
@@ -156,14 +156,14 @@ def _both(left: str, right: str) -> str:
     return left if left == right else f"{left} = {right}"
 
 
-def _residual(inputs: tuple[FrameInput, FrameInput], where: str | None) -> Residual | None:
+def _residual(inputs: tuple[FrameInput, FrameInput], where: str | None) -> Condition | None:
     # Tasks import this module, and DuckDB takes them a tenth of a second.
-    from endmark.joins.residual import Residual
+    from endmark.condition import Condition
 
     pair: pa.Schema = inputs[0].schema
     for field in inputs[1].schema:
         pair = pair.append(field)
-    return None if where is None else Residual.of(where, pair)
+    return None if where is None else Condition.of(where, pair)
 
 
 def _one_of(known: type[_Name], value: str, argument: str) -> _Name:

@@ -80,6 +80,8 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
         EndmarkError: something outside is wrong, before or while running.
     """
     streams.residual(pipeline)
+    for stream in pipeline.sides:
+        streams.closing(pipeline, stream)
     jars = spark_jars(say)
     relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
     relation.check(unique=pipeline.lookup.unique)

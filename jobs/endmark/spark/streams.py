@@ -17,7 +17,7 @@ from endmark.types import JoinType
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from endmark.joins.residual import Residual
+    from endmark.condition import Condition
     from endmark.pipeline import Measure, Pipeline
     from endmark.types import ColumnType
 
@@ -35,6 +35,14 @@ _SPARK_TYPES = {
 
 
 @dataclass(frozen=True)
+class Closing:
+    """A closing rule: rows that meet the condition are the last of their values in the columns `on`."""
+
+    condition: Condition
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class StreamPlan:
     """One stream: how its records are read, and how they enter the join."""
 
@@ -45,6 +53,7 @@ class StreamPlan:
     on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
     keeps_value: bool = False  # whether rows take along what they came as
+    closing: Closing | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             window=microseconds(windows[name]),
             lateness=microseconds(stream.event_time.lateness) or 0,
             partitions=partitions[stream.topic],
-            punctuated_on=tuple(f"{name}_{column}" for column in stream.punctuated_on),
+            punctuated_on=tuple(f"{name}_{column}" for column in stream.promised_on),
             keyed=stream.punctuation_scope == "partition",
             ordered=next(iter(stream.ordered.values()), None),
             unique=bool(stream.unique),
@@ -88,6 +97,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             on=pipeline.join.on,
             side=side,
             keeps_value=name == pipeline.lookup.stream and pipeline.lookup.fate == "dead_letter",
+            closing=closing(pipeline, name),
         )
     return plans
 
@@ -131,17 +141,34 @@ def _result_column(pipeline: Pipeline, reference: str) -> str:
     return f"{origin}_{column}"
 
 
-def residual(pipeline: Pipeline) -> Residual | None:
+def residual(pipeline: Pipeline) -> Condition | None:
     """The join's residual condition, checked.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.
     """
     # Tasks import this module, and DuckDB takes them a tenth of a second.
-    from endmark.joins.residual import Residual
+    from endmark.condition import Condition
 
     where = pipeline.join.where
-    return None if where is None else Residual.of(where, arrow_schema(pipeline.pair_columns()))
+    return None if where is None else Condition.of(where, arrow_schema(pipeline.pair_columns()))
+
+
+def closing(pipeline: Pipeline, stream: str) -> Closing | None:
+    """A stream's closing rule, checked.
+
+    Raises:
+        ConfigError: its `when` is no condition over the stream's columns.
+    """
+    from endmark.condition import Condition
+
+    declared = pipeline.streams[stream]
+    if declared.closes is None:
+        return None
+    field = f"streams.{stream}.closes.when"
+    return Closing(
+        Condition.of(declared.closes.when, arrow_schema(declared.columns), field), declared.closes.on
+    )
 
 
 def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:

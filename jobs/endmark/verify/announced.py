@@ -222,7 +222,7 @@ def _texts(
     pipeline: Pipeline, side: Side, promises: Sequence[Promise], kinds: Mapping[str, ColumnType]
 ) -> Iterator[str]:
     key, shown = pipeline.join.on, _shown(pipeline)
-    itself = set(key) <= set(pipeline.streams[side.other].punctuated_on)
+    itself = set(key) <= set(pipeline.streams[side.other].promised_on)
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
         patterns = patterns or {key[0]: {"between": {}}}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType, Kind
 from endmark.verify.closed import load
+from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.sides import key_column
@@ -134,6 +135,7 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
     )
     others = session.run(_OTHERS, [declared.topic], classified=classified) if declared.punctuated_on else []
     load(session, stream, declared, key, others)
+    close_by_rule(session, stream, declared, key)
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
     session.run(_REJECTED, [declared.topic], classified=classified)
     session.run("DROP TABLE $classified", classified=classified)

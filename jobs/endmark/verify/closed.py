@@ -98,7 +98,7 @@ def load(
 
 def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
     """The columns that `wider_<stream>` speaks of; those of the key where there will be no rows."""
-    return declared.punctuated_on or key
+    return declared.promised_on or key
 
 
 def close_keys(session: Session, pipeline: Pipeline) -> None:

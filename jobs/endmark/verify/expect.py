@@ -24,7 +24,7 @@ SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"
             WHEN "#overtaken" THEN 'idle' END
     ) AS violation
 FROM (
-SELECT *, "#came" < $offset AND coalesce("#came" < "#since", true) AS "#by_row"
+SELECT *, "#came" < $offset AND coalesce("#came" <= "#since", true) AS "#by_row"
 FROM (
 SELECT *, coalesce("#ended",
     min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")

@@ -8,7 +8,7 @@ from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.idle import is_uncertain
-from endmark.verify.session import Session, name, names
+from endmark.verify.session import Session, condition, name, names
 from endmark.verify.sides import Side, both_sides, microseconds, stream_names
 
 # A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
@@ -68,19 +68,12 @@ def _match(session: Session, pipeline: Pipeline) -> None:
             same_key=" AND ".join(same_key),
             left_time=left["time"],
             right_time=right["time"],
-            where=_where(pipeline.join.where),
+            where="true" if pipeline.join.where is None else condition(pipeline.join.where),
         )
     except duckdb.Error as error:
         if pipeline.join.where is None:
             raise
         raise ConfigError(f"join.where: {error}") from error
-
-
-def _where(condition: str | None) -> str:
-    if condition is None:
-        return "true"
-    duckdb.SQLExpression(condition)  # refuses what would not stay between its parentheses
-    return f"{condition}\n"  # the line may end in a comment
 
 
 def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side, results: str, reached: str) -> None:

@@ -38,6 +38,12 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def condition(written: str) -> str:
+    """A condition of a pipeline file, to stand between parentheses."""
+    duckdb.SQLExpression(written)  # refuses what would not stay there
+    return f"{written}\n"  # the line may end in a comment
+
+
 def fill(template: str, **fragments: str) -> str:
     """The template with each `$x` replaced by the SQL fragment `x`."""
     return Template(template).substitute(fragments)

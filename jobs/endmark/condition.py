@@ -1,4 +1,5 @@
-"""The residual condition of a join: SQL over a candidate pair, evaluated by DuckDB a batch at a time.
+"""Conditions of a pipeline file: SQL over the columns of a row or of a candidate pair, evaluated by DuckDB a
+batch at a time.
 
 A condition is one expression of columns, constants, operators and functions whose value depends on nothing
 else. Whatever could read something else (a subquery, a file, the clock, chance) is refused before any row is
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from endmark.state.search import Bools
 
-# How DuckDB calls the kinds of expressions that depend on nothing but one pair of rows.
+# How DuckDB calls the kinds of expressions that depend on nothing but the columns of one row.
 _ALLOWED = {
     "BETWEEN",
     "CASE",
@@ -36,52 +37,53 @@ _ALLOWED = {
     "FUNCTION",
     "OPERATOR",
 }
-_FIELD = "join.where"
 
 
 @dataclass(frozen=True)
-class Residual:
+class Condition:
     """A condition that has been checked; a plain value that travels with a task.
 
     Args:
-        condition: the SQL expression.
-        columns: the result columns it speaks of.
+        text: the SQL expression.
+        columns: those it speaks of.
+        field: where it stands in the pipeline file.
     """
 
-    condition: str
+    text: str
     columns: tuple[str, ...]
+    field: str = "join.where"
 
     @classmethod
-    def of(cls, condition: str, schema: pa.Schema) -> Residual:
-        """Check a condition over pairs of `schema`.
+    def of(cls, text: str, schema: pa.Schema, field: str = "join.where") -> Condition:
+        """Check a condition over rows of `schema`.
 
         Raises:
             ConfigError: it is no boolean expression of these columns alone.
         """
         try:
-            expression = duckdb.SQLExpression(condition)
-            columns = _columns(str(expression), schema)
+            expression = duckdb.SQLExpression(text)
+            columns = _columns(str(expression), schema, field)
             nothing = pa.Table.from_batches([], schema=pa.schema([schema.field(name) for name in columns]))
             kind = _connection().from_arrow(nothing).filter(expression).select(expression).types[0]
         except duckdb.Error as error:
-            raise ConfigError(f"{_FIELD}: {_first_line(error)}; write one SQL condition") from error
+            raise ConfigError(f"{field}: {_first_line(error)}; write one SQL condition") from error
         if str(kind) != "BOOLEAN":
-            raise ConfigError(f"{_FIELD}: {condition!r} is of type {kind}, but must be a condition")
-        return cls(condition, columns)
+            raise ConfigError(f"{field}: {text!r} is of type {kind}, but must be a condition")
+        return cls(text, columns, field)
 
-    def holds(self, pairs: pa.RecordBatch) -> Bools:
-        """For which pairs the condition is true, and not false or unknown.
+    def holds(self, rows: pa.RecordBatch) -> Bools:
+        """For which rows the condition is true, and not false or unknown.
 
         Raises:
             ConfigError: it cannot be evaluated on one of them.
         """
-        verdict = duckdb.SQLExpression(f"({self.condition}\n) IS TRUE")
+        verdict = duckdb.SQLExpression(f"({self.text}\n) IS TRUE")
         try:
-            relation = _connection().from_arrow(pa.Table.from_batches([pairs])).select(verdict)
+            relation = _connection().from_arrow(pa.Table.from_batches([rows])).select(verdict)
             column = relation.to_arrow_table().column(0)
         except duckdb.Error as error:
             raise ConfigError(
-                f"{_FIELD}: {_first_line(error)}; write a condition that any two rows can be asked"
+                f"{self.field}: {_first_line(error)}; write a condition that all rows can be asked"
             ) from error
         return np.asarray(column.to_numpy(), bool)
 
@@ -102,7 +104,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _columns(expression: str, schema: pa.Schema) -> tuple[str, ...]:
+def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
     """The columns an expression names, spelled as in `schema`; SQL does not tell capitals from small."""
     parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
     nodes = list(_nodes(json.loads(parsed[0] if parsed else "{}")))
@@ -112,19 +114,19 @@ def _columns(expression: str, schema: pa.Schema) -> tuple[str, ...]:
         kind = node["class"]
         if kind not in _ALLOWED:
             what = kind.replace("_", " ").lower()
-            raise ConfigError(f"{_FIELD}: a {what} is not allowed; compare columns of one pair of rows")
+            raise ConfigError(f"{field}: a {what} is not allowed; compare columns alone")
         if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions():
             name = node["function_name"]
             raise ConfigError(
-                f"{_FIELD}: {name!r} is no function that depends on its arguments alone; leave it out"
+                f"{field}: {name!r} is no function that depends on its arguments alone; leave it out"
             )
         if kind == "COLUMN_REF":
             name = ".".join(node["column_names"])
             if name.lower() not in spelled:
-                raise ConfigError(f"{_FIELD}: no column {name!r}; there are {', '.join(schema.names)}")
+                raise ConfigError(f"{field}: no column {name!r}; there are {', '.join(schema.names)}")
             named[spelled[name.lower()]] = None
     if not named:
-        raise ConfigError(f"{_FIELD}: it names no column, so it is the same for every pair; leave it out")
+        raise ConfigError(f"{field}: it names no column, so it is the same for all rows; leave it out")
     return tuple(named)
 
 

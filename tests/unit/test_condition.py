@@ -1,4 +1,4 @@
-"""The residual condition: what is a condition over two rows, and for which pairs it holds."""
+"""Conditions: what is one over the columns of a row, or of two, and for which rows it holds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from endmark.condition import Condition
 from endmark.errors import ConfigError
-from endmark.joins.residual import Residual
 
 SCHEMA = pa.schema(
     [
@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 
 def test_only_true_holds() -> None:
     """False and unknown do not; pairs keep their order."""
-    residual = Residual.of("bids_price >= items_start_price -- enough", SCHEMA)
+    residual = Condition.of("bids_price >= items_start_price -- enough", SCHEMA)
     prices = [Decimal("3.00"), Decimal("1.00"), None, Decimal("2.00")]
     columns = {"bids_price": prices, "items_start_price": [Decimal("2.00")] * 4}
     pairs = pa.record_batch({name: pa.array(columns[name], pa.decimal128(18, 2)) for name in columns})
@@ -36,7 +36,7 @@ def test_only_true_holds() -> None:
 
 def test_columns_are_spelled_as_in_the_table() -> None:
     """SQL does not tell capitals from small letters."""
-    residual = Residual.of("ITEMS_NAME like 'a%' or items_name is null", SCHEMA)
+    residual = Condition.of("ITEMS_NAME like 'a%' or items_name is null", SCHEMA)
 
     assert residual.columns == ("items_Name",)
     assert residual.holds(pa.record_batch({"items_Name": ["ab", "b", None]})).tolist() == [True, False, True]
@@ -44,7 +44,7 @@ def test_columns_are_spelled_as_in_the_table() -> None:
 
 def test_time_is_utc() -> None:
     """Dates and hours of a timestamp are those of UTC, wherever the job runs."""
-    residual = Residual.of("date_part('hour', bids_at) = 23 and bids_at < '2026-01-02'", SCHEMA)
+    residual = Condition.of("date_part('hour', bids_at) = 23 and bids_at < '2026-01-02'", SCHEMA)
     times = [datetime(2026, 1, 1, 23, 30, tzinfo=UTC), datetime(2026, 1, 2, 0, 30, tzinfo=UTC)]
 
     assert residual.holds(pa.record_batch({"bids_at": times})).tolist() == [True, False]
@@ -78,13 +78,13 @@ def test_time_is_utc() -> None:
 def test_nothing_else_is_a_condition(condition: str, complaint: str) -> None:
     """Whatever is no boolean expression of the columns of a pair is refused, and the field is named."""
     with pytest.raises(ConfigError, match=complaint) as caught:
-        Residual.of(condition, SCHEMA)
+        Condition.of(condition, SCHEMA)
     assert str(caught.value).startswith("join.where: ")
 
 
 def test_what_cannot_be_asked_stops() -> None:
     """A value that the condition chokes on is an error that names the field, not a pair left out."""
-    residual = Residual.of("cast(items_name as integer) > 1", SCHEMA)
+    residual = Condition.of("cast(items_name as integer) > 1", SCHEMA)
 
-    with pytest.raises(ConfigError, match=r"join\.where: Conversion Error.*any two rows"):
+    with pytest.raises(ConfigError, match=r"join\.where: Conversion Error.*all rows"):
         residual.holds(pa.record_batch({"items_Name": ["2", "two"]}))
