@@ -37,7 +37,7 @@ class OverKeys:
     @classmethod
     def of(cls, stream: StreamPlan, key: Sequence[str]) -> Self | None:
         """None if its punctuations cannot name a key that is looked up by `key`."""
-        if not set(key) <= set(stream.punctuated_on):
+        if not {f"{stream.name}_{name}" for name in key} <= set(stream.side.punctuated_on):
             return None
         shared = dict(zip(stream.on, stream.side.key.shared.columns, strict=True))
         joined = tuple(shared[name] for name in key) if set(key) == shared.keys() else ()
