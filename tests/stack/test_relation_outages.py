@@ -74,6 +74,24 @@ def test_a_database_that_comes_back_costs_time_only(server: MariaDb, database: D
         assert waiting.result() == ROWS
 
 
+def test_a_database_that_comes_up_after_the_job(server: MariaDb, database: Database) -> None:
+    """Started together, the job waits for it, and says so."""
+    said: list[str] = []
+    reader = database.reader("r", "k", retry="20s", say=said.append, k="long", v="string")
+    server.kill()
+    with ThreadPoolExecutor(1) as aside:
+        checking = aside.submit(reader.check)
+        try:
+            time.sleep(2)
+            assert not checking.done()
+        finally:
+            server.start()
+        checking.result()
+    assert read(reader) == ROWS
+    [waiting] = said
+    assert waiting.startswith("relation 'r': waiting 20 s for the database: (20")
+
+
 def test_a_database_that_stays_away(server: MariaDb, database: Database) -> None:
     """All reads of a batch share one deadline, kept within a quarter; the next batch has its own."""
     reader = reader_of(database, retry="4s")

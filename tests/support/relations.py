@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +42,16 @@ class Database:
                 connection.exec_driver_sql(statement, [tuple(row) for row in rows])
             engine.dispose()
 
-    def reader(self, table: str, key: str | list[str], retry: str = "5s", **columns: str) -> SqlRelation:
+    def reader(
+        self,
+        table: str,
+        key: str | list[str],
+        retry: str = "5s",
+        say: Callable[[str], None] | None = None,
+        **columns: str,
+    ) -> SqlRelation:
         spec = {"url": self.url, "table": table, "key": key, "columns": columns, "retry": retry}
-        return SqlRelation(Relation.model_validate(spec))
+        return SqlRelation(Relation.model_validate(spec), say)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:

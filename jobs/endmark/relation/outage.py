@@ -38,11 +38,17 @@ class RelationUnreachableError(MissingPartError):
 
 
 class Patience:
-    """Reads again what a broken database did not answer, until one batch has lost `seconds` to it."""
+    """Reads again what a broken database did not answer, until one batch has lost `seconds` to it.
 
-    def __init__(self, name: str, seconds: float) -> None:
+    Args:
+        name: of what is read, as messages have it.
+        say: is told that it waits, once.
+    """
+
+    def __init__(self, name: str, seconds: float, say: Callable[[str], None] | None = None) -> None:
         self._name = name
         self._seconds = seconds
+        self._say = say
         self._lost = 0.0
 
     @property
@@ -68,6 +74,8 @@ class Patience:
             except sa.exc.DBAPIError as error:
                 if not passes(error):
                     raise ConfigError(f"{self._name}: the database refuses a read: {error.orig}") from error
+                if self._say is not None and not self._lost:
+                    self._say(f"{self._name}: waiting {self._seconds:g} s for the database: {error.orig}")
                 self._lost += time.monotonic() - started + pause
                 if self._lost > self._seconds:
                     waited = f"the database did not answer for {self._lost:.0f} s of this batch"

@@ -37,12 +37,13 @@ class SqlRelation:
 
     Args:
         relation: from the pipeline file.
+        say: is told when it waits for the database.
     """
 
-    def __init__(self, relation: Relation) -> None:
+    def __init__(self, relation: Relation, say: Callable[[str], None] | None = None) -> None:
         self._relation = relation
         self._name = f"relation {relation.table!r}"
-        self._patience = Patience(self._name, relation.retry.total_seconds())
+        self._patience = Patience(self._name, relation.retry.total_seconds(), say)
         self._sqlite = connection.is_sqlite(relation.url)
         texts = [name for name in relation.key if relation.columns[name].kind is Kind.STRING]
         self._source = queries.Source(

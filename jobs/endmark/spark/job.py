@@ -83,7 +83,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     for stream in pipeline.sides:
         streams.closing(pipeline, stream)
     jars = spark_jars(say)
-    relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
+    relation = SqlRelation(pipeline.relations[pipeline.lookup.relation], say)
     relation.check(unique=pipeline.lookup.unique)
     directory = relation.directory(pipeline.lookup.page_rows)
     say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
