@@ -215,6 +215,15 @@ def test_an_altered_table(database: Database, statement: str, between: str | Non
     assert taken(started) < 2
 
 
+def test_additions_to_a_table(database: Database) -> None:
+    """A column or an index that nothing is said of changes nothing, even while a batch reads."""
+    reader = reader_of(database)
+    directory = reader.directory(100)
+    with reader.batch():
+        database.run("ALTER TABLE r ADD COLUMN w INT NOT NULL DEFAULT 7", "CREATE INDEX r_w ON r (w, k)")
+        assert rows_of(reader.pages([directory.range_of(page) for page in range(3)])) == ROWS
+
+
 def test_a_key_that_is_compared_otherwise(database: Database) -> None:
     """A collation that folds keys comes between two batches, without an error from any read."""
     reader = database.reader("r", "v", k="long", v="string")
