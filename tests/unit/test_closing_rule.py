@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from endmark.errors import ConfigError
+from endmark.metrics import add
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states
 from endmark.spark.streams import closing, stream_plans
+from support.bucket_tasks import BucketTasks
 from support.verify_keys import COMPOSITE
-from support.verify_recompute import recomputed
-from support.verify_world import item, make_pipeline
+from support.verify_recompute import recomputed, sellers_of
+from support.verify_world import item, locate, make_pipeline
 
 PARTITIONS = {"all.items": 1, "all.bids": 1}
 
@@ -79,3 +82,13 @@ def test_what_cannot_be_asked_is_no_recomputation() -> None:
 
     with pytest.raises(ConfigError, match=r"streams\.items\.closes\.when: "):
         recomputed(pipeline, [item(1, 1)]).__enter__()
+
+
+def test_rows_that_meet_it_are_counted(tmp_path: Path) -> None:
+    """So that a rule that no row meets is seen."""
+    pipeline = ruled(["item_id"])
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), 1, tmp_path)
+    tasks.batch(locate([item(1, 1, 3), item(3, 2, 1), item(5, 0, 3)]))
+
+    told = add(report["samples"] for report in tasks.reports if "samples" in report)
+    assert told["closing_rows_total{stream=items}"] == 2

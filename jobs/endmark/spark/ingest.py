@@ -195,7 +195,9 @@ class _Task:
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)
         packed.named(partition, parsed.closed, offsets[parsed.closed_at])
-        packed.of_rows(partition, parsed.rows, offsets[parsed.row_at])
+        if stream.closing is not None:
+            closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing)
+            self._counts[sample("closing_rows_total", stream=stream.name)] += closing
         for at, promise in parsed.promises:
             packed.promise(partition, int(offsets[at]), promise)
 

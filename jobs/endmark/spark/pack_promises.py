@@ -17,7 +17,7 @@ from endmark.spark.channels import stream_channel
 if TYPE_CHECKING:
     from endmark.punctuation.pattern import Value
     from endmark.spark.channels import Buckets, Packer
-    from endmark.spark.streams import StreamPlan
+    from endmark.spark.streams import Closing, StreamPlan
     from endmark.state.search import Ints
 
 
@@ -61,19 +61,20 @@ class PromisePacker:
         for label in self._buckets.labels:
             self._packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
 
-    def of_rows(self, partition: int, rows: pa.RecordBatch, offsets: Ints) -> None:
-        """What rows say by their stream's closing rule, each behind itself, whatever becomes of it."""
-        rule = self._stream.closing
-        if rule is None or rows.num_rows == 0:
-            return
+    def of_rows(self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: Closing) -> int:
+        """What rows say by their stream's closing rule, each behind itself, whatever becomes of it.
+
+        Returns how many of them met it.
+        """
         met = rule.condition.holds(rows.select(list(rule.condition.columns)))
         last = rows.select(list(rule.on)).filter(pa.array(met))
         if set(rule.on) == set(self._stream.on):
             self.named(partition, last, offsets[met])
-            return
+            return int(last.num_rows)
         for offset, values in zip(offsets[met].tolist(), last.to_pylist(), strict=True):
             patterns = {name: Equals(value) for name, value in values.items()}
             self.promise(partition, offset, Punctuation.of(self._stream.name, patterns))
+        return int(last.num_rows)
 
 
 def named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
