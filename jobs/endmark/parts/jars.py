@@ -39,6 +39,11 @@ def broker_jars(say: Say) -> list[Path]:
     return _jars("broker", "the Kafka broker's jars", say)
 
 
+def bench_jars(say: Say) -> list[Path]:
+    """Paths of the jars that contenders of `endmark bench` need, sorted by name. Else as `spark_jars`."""
+    return _jars("bench", "MariaDB's JDBC driver", say)
+
+
 def cache_home() -> Path:
     """The directory for what endmark fetches: `ENDMARK_HOME`, or `endmark` in the user's cache."""
     if home := os.environ.get("ENDMARK_HOME"):

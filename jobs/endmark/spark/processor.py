@@ -26,7 +26,7 @@ SEGMENTS_VALUE_DDL = "segment binary"
 _LOOKUP = "lookup"
 
 
-class _StateBlobs:
+class StateBlobs:
     """Spark's map state as the durable store of segments."""
 
     def __init__(self, segments: Any) -> None:
@@ -63,7 +63,7 @@ class BucketProcessor(StatefulProcessor):
         segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
         directory = cache_directory(self._cache_name)
         directory.mkdir(parents=True, exist_ok=True)
-        self._blobs = _StateBlobs(segments)
+        self._blobs = StateBlobs(segments)
         self._store = SegmentStore(self._blobs, directory)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803

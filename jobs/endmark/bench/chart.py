@@ -1,0 +1,54 @@
+"""Bars with their spread as SVG, drawn by hand: one picture needs no library."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endmark.bench.contest import Rates
+
+_LABEL, _PLOT, _VALUE, _ROW, _TOP, _BOTTOM = 150, 420, 90, 26, 34, 26
+_INK, _QUIET, _OURS, _THEIRS = "#24292f", "#8c959f", "#1a7f64", "#8fa3b5"
+
+
+def bars(title: str, rates: Mapping[str, Rates], ours: Sequence[str]) -> str:
+    """A bar for each median, on a logarithmic scale, and a line from the least to the most.
+
+    Args:
+        ours: names of bars to stand out.
+    """
+    low = 10 ** math.floor(math.log10(min(each.least for each in rates.values())))
+    high = max(10 * low, 10 ** math.ceil(math.log10(max(each.most for each in rates.values()))))
+
+    def at(rate: float) -> float:
+        return _LABEL + _PLOT * math.log(rate / low) / math.log(high / low)
+
+    width, bottom = _LABEL + _PLOT + _VALUE, _TOP + _ROW * len(rates)
+    size = f'width="{width}" height="{bottom + _BOTTOM}"'
+    drawn = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
+        f'<rect {size} fill="white"/>',
+        f'<text x="8" y="20" font-weight="bold" fill="{_INK}">{escape(title)}</text>',
+    ]
+    for power in range(round(math.log10(low)), round(math.log10(high)) + 1):
+        x = at(10**power)
+        drawn.append(f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{bottom}" stroke="#d8dee4"/>')
+        drawn.append(
+            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="{_QUIET}">{10**power:,}</text>'
+        )
+    for row, (name, each) in enumerate(rates.items()):
+        y, colour = _TOP + _ROW * row, _OURS if name in ours else _THEIRS
+        middle, least, end, most = y + _ROW / 2, at(each.least), at(each.median), at(each.most)
+        bar = f'x="{_LABEL}" y="{y + 5}" width="{end - _LABEL:.1f}" height="{_ROW - 10}"'
+        spread = f'x1="{least:.1f}" y1="{middle}" x2="{most:.1f}" y2="{middle}"'
+        drawn += [
+            f'<text x="{_LABEL - 8}" y="{middle + 4}" text-anchor="end" fill="{_INK}">{escape(name)}</text>',
+            f'<rect {bar} fill="{colour}"/>',
+            f'<line {spread} stroke="{_INK}" stroke-width="2"/>',
+            f'<text x="{most + 6:.1f}" y="{middle + 4}" fill="{_INK}">{each.median:,.0f}</text>',
+        ]
+    return "\n".join([*drawn, "</svg>", ""])

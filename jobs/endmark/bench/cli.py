@@ -1,0 +1,54 @@
+"""`endmark bench`: measurements as ratios, with their machine and commit."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(help="Measure against other ways to do the same.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Recordings = Annotated[Path, typer.Option(help="Where recorded input is kept.")]
+
+
+def say(text: str) -> None:
+    """Progress for people, on stderr."""
+    typer.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+
+
+@app.command()
+def lookup_join(
+    stream_rows: Annotated[int, typer.Option(min=2, help="Rows of each stream.")] = 500_000,
+    relation_rows: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 2_000_000,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 100_000,
+    delay: Annotated[
+        list[float] | None, typer.Option(min=0, help="Milliseconds to the database; repeat for more. [0]")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each contender.")] = 3,
+    contender: Annotated[
+        list[str] | None, typer.Option(help="One to run beside endmark-auto; repeat for more. [all]")
+    ] = None,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Look streams of uniform and of skewed keys up in a MariaDB, against Spark's own means."""
+    from endmark.bench.lookup_join import CONTENDERS, Options, measure
+
+    names, delays = tuple(contender or CONTENDERS), tuple(delay or [0.0])
+    options = Options(stream_rows, relation_rows, batch_rows, delays, repeats, names, recordings)
+    _show(measure(options, say), as_json=as_json)
+
+
+def _show(report: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(report, indent=1))
+        return
+    from endmark.bench.page import tables
+
+    for table in tables(report):
+        Console().print(table.rich())

@@ -1,0 +1,81 @@
+"""Contenders in turn, each in a process of its own, and what their runs come to."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from endmark.errors import EndmarkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+class DisagreementError(EndmarkError):
+    """A contender gave other answers than it should, so there is nothing to compare."""
+
+
+class Digest(NamedTuple):
+    """Answers, whatever their order: how many, and the sums of both halves of their hashes."""
+
+    rows: int
+    high: int
+    low: int
+
+    @classmethod
+    def total(cls, digests: Iterable[Sequence[int]]) -> Digest:
+        found = [(0, 0, 0), *digests]
+        return cls(*(sum(each[at] for each in found) for at in range(3)))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rows a second, of every run and in the middle."""
+
+    runs: tuple[float, ...]
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, runs: Iterable[float]) -> Rates:
+        found = tuple(round(rate, 1) for rate in runs)
+        return cls(found, statistics.median(found), min(found), max(found))
+
+
+def interleaved(contenders: Sequence[str], repeats: int) -> Iterator[tuple[int, str]]:
+    """Every contender once, then all of them again, so that a busy minute of the machine hits all alike."""
+    for repeat in range(repeats):
+        for name in contenders:
+            yield repeat, name
+
+
+def in_process(module: str, task: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines of JSON that `python -m module` prints for a task on its standard input.
+
+    Raises:
+        EndmarkError: the process failed; what it said is on stderr.
+    """
+    # Not by arguments, which everybody on the machine can read: a task has a database's password.
+    done = subprocess.run(
+        [sys.executable, "-m", module],
+        input=json.dumps(task),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise EndmarkError(f"{module} failed for {task['contender']} (exit code {done.returncode})")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def compared(rates: dict[str, Rates], ours: str) -> dict[str, dict[str, Any]]:
+    """Each contender's rates, and how many times as fast `ours` is by the medians."""
+    return {
+        name: {**asdict(each), "ratio": round(rates[ours].median / each.median, 2)}
+        for name, each in rates.items()
+    }

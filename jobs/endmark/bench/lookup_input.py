@@ -1,0 +1,126 @@
+"""What the contenders of a lookup meet: a relation in MariaDB, streams of its keys in files, the answers.
+
+R has rows of about 120 bytes and every key that the streams name. DuckDB joins what was recorded; contenders
+are held to the digests of its answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+
+from endmark.bench.contest import Digest
+from endmark.pipeline import Relation
+from endmark.relation.sql import SqlRelation
+from endmark_feed.zipf import zipf_keys
+
+TABLE = "r"
+ANSWERS_DDL = "key bigint, id bigint, name string, price double, pad string"
+STREAM_DDL = "key bigint, id bigint"
+# Skew of the keys, by the names of the streams.
+STREAMS = {"uniform": 0.0, "zipf": 1.0}
+_COLUMNS = "k BIGINT PRIMARY KEY, price DOUBLE NOT NULL, name VARCHAR(40) NOT NULL, pad VARCHAR(80) NOT NULL"
+_MADE = """
+SELECT k, k * 0.5::DOUBLE AS price, 'name ' || k AS name, repeat('x', 70) AS pad
+FROM range(1, ?) AS of_keys(k)
+"""
+_ANSWERS = "SELECT key, id, name, price, pad FROM read_parquet(?) JOIN r ON key = k"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Rows of each stream, of a file of it, of R."""
+
+    stream: int
+    file: int
+    relation: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A directory of recorded input."""
+
+    directory: Path
+
+    def stream(self, name: str) -> Path:
+        return self.directory / name
+
+    def answers(self, name: str) -> Path:
+        return self.directory / f"{name}-answers"
+
+    @property
+    def database(self) -> Path:
+        return self.directory / "mariadb"
+
+    @property
+    def has_digests(self) -> bool:
+        return self._digests.exists()
+
+    def digest(self, name: str, files: int) -> Digest:
+        """Of the answers to the first files of a stream."""
+        return Digest.total(json.loads(self._digests.read_text())[name][:files])
+
+    def keep_digests(self, digests: dict[str, list[Digest]]) -> None:
+        """By stream and file; they stand for the answers from now on."""
+        self._digests.write_text(json.dumps(digests))
+        for name in STREAMS:
+            shutil.rmtree(self.answers(name))
+
+    @property
+    def _digests(self) -> Path:
+        return self.directory / "digests.json"
+
+
+def record(recorded: Recorded, sizes: Sizes) -> None:
+    """Write the streams and the answers to them, file by file."""
+    shutil.rmtree(recorded.directory, ignore_errors=True)
+    hot = np.random.default_rng(1).permutation(sizes.relation) + 1
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE r AS {_MADE}", [sizes.relation + 1])
+        for name, exponent in STREAMS.items():
+            random = np.random.default_rng(7)
+            for directory in (recorded.stream(name), recorded.answers(name)):
+                directory.mkdir(parents=True)
+            for number, first in enumerate(range(0, sizes.stream, sizes.file)):
+                ids = np.arange(first, min(first + sizes.file, sizes.stream))
+                ranks = zipf_keys(random, len(ids), exponent, sizes.relation)
+                file = recorded.stream(name) / f"{number:05d}.parquet"
+                _write(pa.table({"key": hot[ranks - 1], "id": ids}), file, number)
+                answers = connection.execute(_ANSWERS, [str(file)]).to_arrow_table()
+                _write(answers, recorded.answers(name) / file.name, number)
+
+
+def _write(rows: pa.Table, file: Path, number: int) -> None:
+    pq.write_table(rows, file)
+    os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
+
+
+def fill(url: str, rows: int) -> None:
+    """Make R in a MariaDB, unless it is there."""
+    made = f"SELECT seq, seq * 0.5, concat('name ', seq), repeat('x', 70) FROM seq_1_to_{rows}"  # noqa: S608
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        if not sa.inspect(engine).has_table(TABLE):
+            for statement in (
+                f"CREATE OR REPLACE TABLE filling ({_COLUMNS})",
+                f"INSERT INTO filling {made}",
+                "ANALYZE TABLE filling",
+                f"RENAME TABLE filling TO {TABLE}",
+            ):
+                connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+def relation(url: str) -> SqlRelation:
+    """R as a job reads it."""
+    columns = {"k": "long", "name": "string", "price": "double", "pad": "string"}
+    return SqlRelation(Relation.model_validate({"url": url, "table": TABLE, "key": "k", "columns": columns}))

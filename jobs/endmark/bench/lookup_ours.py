@@ -1,0 +1,100 @@
+"""The lookup as a job does it, without the stream join behind it.
+
+There is no pipeline of a lookup alone. So rows take the job's way (packed by the bucket of a join key,
+through the shuffle into `transformWithState`, there looked up, and handed over as blobs), but those looked up
+go straight to the sink. In a job, a stream join and its state would follow in the same bucket.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from endmark.bench.lookup_input import ANSWERS_DDL, relation
+from endmark.joins.lookup.costs import measure
+from endmark.joins.lookup.intake import BATCH, Arrivals, IntakeSpec
+from endmark.joins.lookup.operator import LookupSpec, Misses, Source
+from endmark.spark import channels
+from endmark.spark.cache import cache_directory
+from endmark.spark.channels import Packer
+from endmark.spark.lookup import Lookup, LookupPlan
+from endmark.spark.plan import bucket_labels
+from endmark.spark.processor import SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL, StateBlobs
+from endmark.state import codec
+from endmark.state.keys import KeySpec
+from endmark.state.store import SegmentStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from endmark.joins.lookup.cache import CacheSpec
+    from endmark.joins.lookup.strategies import Name
+    from endmark.spark.channels import Buckets
+
+PAGE_ROWS = 500  # as a pipeline file that does not say
+_ANSWERED = ("key", "id", "name", "price", "pad")
+_LOOKUP = "lookup"
+# Rows lie in the bucket of the key they would be joined by, which is not the one they are looked up by.
+_JOIN_KEY = KeySpec.of(["id"], [pa.int64()])
+
+
+def looked_up(
+    stream: DataFrame, url: str, strategy: Name, cache: CacheSpec | None, cache_name: str
+) -> DataFrame:
+    """The streaming frame of the answers to a stream of `key` and `id`."""
+    spark = stream.sparkSession
+    buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
+    packed = stream.mapInArrow(partial(_pack, buckets=buckets), channels.PACKED_DDL)
+    processor = _Processor(_plan(url, strategy, cache, cache_name))
+    given = packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
+    return given.select("blob").mapInArrow(channels.unpack, ANSWERS_DDL)
+
+
+def _plan(url: str, strategy: Name, cache: CacheSpec | None, cache_name: str) -> LookupPlan:
+    reader = relation(url)
+    directory = reader.directory(PAGE_ROWS)
+    source = Source(reader, directory, strategy, measure(reader, directory), unique=True)
+    schema = pa.schema([("key", pa.int64()), ("id", pa.int64()), (BATCH, pa.int64())])
+    renamed = {name: name for name in ("name", "price", "pad")}
+    lookup = LookupSpec(schema, KeySpec.of(["key"], [pa.int64()]), renamed, Misses("drop"))
+    return LookupPlan("s", "r", IntakeSpec(lookup, _JOIN_KEY), source, reader.batch, cache, cache_name)
+
+
+def _pack(batches: Iterator[pa.RecordBatch], buckets: Buckets) -> Iterator[pa.RecordBatch]:
+    packer = Packer()
+    for batch in batches:
+        for label, share in buckets.by_key(batch, _JOIN_KEY):
+            packer.add(label, channels.ROWS, share)
+        yield from packer.flush()
+
+
+class _Processor(StatefulProcessor):
+    """`BucketProcessor` with a lookup alone."""
+
+    def __init__(self, plan: LookupPlan) -> None:
+        self._plan = plan
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
+        directory = cache_directory(self._plan.cache_name)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._blobs = StateBlobs(segments)
+        self._store = SegmentStore(self._blobs, directory)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        lookup = Lookup(self._plan, self._store, self._blobs.find(_LOOKUP))
+        came = Arrivals(rows=codec.concat([codec.decode(bytes(row.blob)) for row in rows]))
+        for entering in lookup.process(came, pause=True):
+            if entering.rows is not None:
+                blob = codec.encode(entering.rows.select(list(_ANSWERED)))
+                yield Row(channel=channels.RESULTS, blob=blob)
+        self._blobs.put(_LOOKUP, lookup.snapshot())
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,99 @@
+"""From a report to tables for people, and to docs/bench.md with its pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from endmark.bench.chart import bars
+from endmark.bench.contest import Rates
+from endmark.bench.lookup_join import CONTENDERS
+from endmark.reproduce.report import Table
+
+_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+Report = dict[str, Any]
+
+
+def tables(report: Report) -> list[Table]:
+    """One for each cell: the contenders' rates, and how many times as fast endmark was."""
+    return [_table(cell) for cell in report["cells"]]
+
+
+def _table(cell: dict[str, Any]) -> Table:
+    headings = ("contender", "rows/s", "least", "most", "endmark-auto / this")
+    rows = [
+        [name, *(f"{each[figure]:,.0f}" for figure in ("median", "least", "most")), f"{each['ratio']:,.2f}"]
+        for name, each in cell["contenders"].items()
+    ]
+    return Table(cell["title"], headings, rows)
+
+
+def pictures(report: Report) -> dict[str, str]:
+    """SVG by file name, one for each cell."""
+    return {
+        f"{report['bench']}-{number}.svg": bars(
+            f"{cell['title']}: rows a second",
+            {
+                name: Rates(tuple(each["runs"]), each["median"], each["least"], each["most"])
+                for name, each in cell["contenders"].items()
+            },
+            [name for name in cell["contenders"] if name.startswith("endmark")],
+        )
+        for number, cell in enumerate(report["cells"], 1)
+    }
+
+
+def render(page: str, reports: dict[str, Report]) -> str:
+    """The page with everything between its marks written anew, from reports by the name of their bench."""
+    parts = {"contenders": _contenders()} | {name: _section(report) for name, report in reports.items()}
+    return _GENERATED.sub(lambda at: f"{at[1]}{parts[at['name']]}\n{at[3]}", page)
+
+
+def _contenders() -> str:
+    return "\n".join(f"- `{name}`: {contender.does}" for name, contender in CONTENDERS.items())
+
+
+def _section(report: Report) -> str:
+    machine = report["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
+    hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB"
+    options = ", ".join(
+        f"{name.replace('_', ' ')} {_spelt(value)}" for name, value in report["options"].items()
+    )
+    said = [
+        f"Commit {report['commit']}, {report['date']}; {options}.",
+        f"{hardware}, load {machine['load']} before; {versions}.",
+    ]
+    for table, picture in zip(tables(report), pictures(report), strict=True):
+        said += [f"**{table.title}**", f"![{table.title}](bench/{picture})", table.markdown()]
+    return "\n\n".join(said)
+
+
+def _spelt(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " and ".join(map(_spelt, value))
+    return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+
+
+def main(results: Path, page: Path) -> None:
+    """Write the page, and its pictures into a directory of its name."""
+    reports = read(results)
+    page.write_text(render(page.read_text(), reports))
+    directory = page.with_suffix("")
+    directory.mkdir(exist_ok=True)
+    for report in reports.values():
+        for name, picture in pictures(report).items():
+            (directory / name).write_text(picture)
+
+
+def read(results: Path) -> dict[str, Report]:
+    """The reports of a directory, by their bench."""
+    found = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"))]
+    return {report["bench"]: report for report in found if "cells" in report}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,214 @@
+"""What `endmark bench` makes of runs, without running Spark."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from endmark.bench import lookup_join, report
+from endmark.bench.chart import bars
+from endmark.bench.contest import Digest, Rates, compared, in_process, interleaved
+from endmark.bench.faraway import Faraway
+from endmark.bench.lookup_input import STREAMS, Recorded, Sizes, record
+from endmark.bench.lookup_join import CONTENDERS, FILES_PER_BATCH, Options
+from endmark.bench.page import pictures, read, render, tables
+from endmark.errors import ConfigError, EndmarkError, MissingPartError
+
+ROOT = Path(__file__).parents[2]
+PAGE, RESULTS = ROOT / "docs" / "bench.md", ROOT / "tests" / "bench" / "results"
+
+
+def test_a_digest_is_a_sum() -> None:
+    assert Digest.total([]) == (0, 0, 0)
+    assert Digest.total([[2, -5, 7], (1, 3, 9)]) == Digest(3, -2, 16)
+
+
+def test_contenders_take_turns() -> None:
+    assert list(interleaved(["a", "b"], 2)) == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
+
+
+def test_ratios_are_of_medians() -> None:
+    found = compared({"ours": Rates.of([100, 400, 90]), "theirs": Rates.of([50, 20, 40])}, "ours")
+
+    assert found["theirs"] == {"runs": (50, 20, 40), "median": 40, "least": 20, "most": 50, "ratio": 2.5}
+    assert found["ours"]["ratio"] == 1
+
+
+def test_a_process_that_fails_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(EndmarkError, match="no_such_module failed for them"):
+        in_process("no_such_module", {"contender": "them"})
+    assert "No module named" in capfd.readouterr().err
+
+
+def test_a_process_gets_its_task_and_answers_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "says_it_twice.py").write_text("print('warming up'); task = input(); print(task); print(task)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    task = {"contender": "them", "cells": [1, 2]}
+
+    assert in_process("says_it_twice", task) == [task, task]
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"contenders": ("endmark-auto", "flnk")}, "'flnk' is not one of endmark-auto, "),
+        ({"batch_rows": 1001}, "1001 must be a multiple of 10"),
+        ({"batch_rows": 6000}, "at most half of --stream-rows, 10000"),
+    ],
+)
+def test_options_are_checked(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
+    fits: dict[str, Any] = {
+        "stream_rows": 10_000,
+        "relation_rows": 10,
+        "batch_rows": 5_000,
+        "delays": (0.0,),
+        "repeats": 1,
+        "contenders": ("endmark-auto",),
+        "directory": tmp_path,
+    }
+    assert Options(**fits).sizes == Sizes(stream=10_000, file=500, relation=10)
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        Options(**(fits | changed))
+
+
+def test_recorded_answers_are_a_row_for_each_of_the_stream(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path / "recorded")
+    record(recorded, Sizes(stream=2_500, file=1_000, relation=100))
+
+    for name in STREAMS:
+        files = sorted(recorded.stream(name).iterdir())
+        assert [pq.read_metadata(file).num_rows for file in files] == [1_000, 1_000, 500]
+        answers = duckdb.read_parquet(str(recorded.answers(name) / "*.parquet"))
+        stream = duckdb.read_parquet(str(recorded.stream(name) / "*.parquet"))
+        right = answers.filter("price = key / 2 AND name = 'name ' || key AND length(pad) = 70")
+        assert (
+            right.project("key, id").order("id").fetchall()
+            == stream.project("key, id").order("id").fetchall()
+        )
+    keys = [recorded.stream(name) / "00000.parquet" for name in STREAMS]
+    uniform, zipf = (len(set(pq.read_table(file)["key"].to_pylist())) for file in keys)
+    assert zipf < uniform <= 100
+
+
+def test_digests_are_kept_by_file(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path)
+    for name in STREAMS:
+        recorded.answers(name).mkdir()
+    assert not recorded.has_digests
+
+    recorded.keep_digests({name: [Digest(1, 2, 3), Digest(4, 5, 6), Digest(7, 8, 9)] for name in STREAMS})
+
+    assert recorded.has_digests
+    assert recorded.digest("zipf", 2) == (5, 7, 9)
+
+
+@pytest.fixture
+def echo() -> Iterator[int]:
+    """The port of a server that answers each message with its length."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                while said := client.recv(1 << 16):
+                    client.sendall(b"%d;" % len(said))
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def test_what_is_said_from_afar_arrives_later(echo: int) -> None:
+    with Faraway(echo, 0.2) as away, socket.create_connection(("127.0.0.1", away.port)) as client:
+        for said in (b"one", b"three"):
+            started = time.monotonic()
+            client.sendall(said)
+            assert client.recv(100) == b"%d;" % len(said)
+            assert 0.2 <= time.monotonic() - started < 1
+
+
+def test_what_is_said_at_once_waits_once(echo: int) -> None:
+    with Faraway(echo, 0.3) as away, socket.create_connection(("127.0.0.1", away.port)) as client:
+        started = time.monotonic()
+        for _ in range(5):
+            client.sendall(b"x")
+            time.sleep(0.02)
+        heard = 0
+        while heard < 5:
+            heard += sum(int(length) for length in client.recv(100).decode().split(";") if length)
+        assert time.monotonic() - started < 0.3 + 5 * 0.02 + 0.3
+
+
+def test_who_hangs_up_is_hung_up_on(echo: int) -> None:
+    with Faraway(echo, 0.0) as away:
+        client = socket.create_connection(("127.0.0.1", away.port))
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", away.port))
+
+
+def test_a_bar_is_as_long_as_its_rate_on_a_logarithmic_scale() -> None:
+    rates = {"slow": Rates.of([100.0]), "fast": Rates.of([1_000.0, 10_000.0, 100_000.0])}
+    drawn = ET.fromstring(bars("a < b", rates, ["fast"]))  # noqa: S314  # our own
+    space = "{http://www.w3.org/2000/svg}"
+    lengths = [float(each.get("width", 0)) for each in drawn.findall(f"{space}rect")[1:]]
+    spread = drawn.findall(f"{space}line")[-1]
+
+    assert lengths == [0, pytest.approx(2 / 3 * 420, abs=0.1)]
+    assert float(spread.get("x2", 0)) - float(spread.get("x1", 0)) == pytest.approx(2 / 3 * 420, abs=0.1)
+    assert next(text.text for text in drawn.findall(f"{space}text")) == "a < b"
+
+
+def test_equal_rates_have_a_scale() -> None:
+    assert "NaN" not in bars("", {"one": Rates.of([10.0])}, [])
+
+
+def test_a_report_names_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert head.stdout.startswith(report.commit().rstrip("+"))
+    monkeypatch.setattr(report, "__file__", str(tmp_path / "a" / "b" / "c" / "d"))
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    assert report.commit() == "none"
+
+
+def test_slow_contenders_read_less_and_say_so() -> None:
+    for contender in CONTENDERS.values():
+        assert contender.files_per_batch in (1, FILES_PER_BATCH)
+        assert contender.files_per_batch == FILES_PER_BATCH or contender.batches is not None
+
+
+def test_contenders_without_their_driver_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: object) -> list[Path]:
+        raise MissingPartError("no network")
+
+    monkeypatch.setattr(lookup_join, "bench_jars", missing)
+    said: list[str] = []
+
+    assert lookup_join._present(["spark-in-list", "memory"], said.append) == (["endmark-auto", "memory"], [])
+    assert said == ["left out spark-in-list: no network"]
+
+
+def test_the_page_is_written_from_the_results() -> None:
+    found = read(RESULTS)
+    text = PAGE.read_text()
+    assert "lookup-join" in found
+    assert render(text, found) == text, "run make docs"
+    for each in found.values():
+        assert f"<!-- begin {each['bench']} -->" in text
+        assert all(
+            f"{row['median']:,.0f}" in text for cell in each["cells"] for row in cell["contenders"].values()
+        )
+        for name, picture in pictures(each).items():
+            assert (PAGE.with_suffix("") / name).read_text() == picture, "run make docs"
+        assert len(tables(each)) == len(each["cells"])
