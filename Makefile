@@ -64,8 +64,10 @@ format: $(READY) ## Format and fix
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## Stream join against Spark's own and the plain prototype, as ratios
-	$(BIN)/python tests/bench/stream_join.py $(ARGS)
+bench: $(READY) ## Stream join beside Spark's own, as ratios; writes tests/bench/results
+	@mkdir -p var
+	$(BIN)/endmark bench stream-join --json $(ARGS) > var/stream_join.json
+	mv var/stream_join.json tests/bench/results/
 
 .PHONY: bench-extremes
 bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; writes tests/bench/results

@@ -52,7 +52,9 @@ def test_a_process_that_fails_is_named(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_process_gets_its_task_and_answers_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "says_it_twice.py").write_text("print('warming up'); task = input(); print(task); print(task)")
+    (tmp_path / "says_it_twice.py").write_text(
+        "print('warming up'); task = input(); print(task); print(task)"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     task = {"contender": "them", "cells": [1, 2]}
 

@@ -13,6 +13,7 @@ from rich.console import Console
 app = typer.Typer(help="Measure against other ways to do the same.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Runs of each contender.")]
 Recordings = Annotated[Path, typer.Option(help="Where recorded input is kept.")]
 
 
@@ -29,7 +30,7 @@ def lookup_join(
     delay: Annotated[
         list[float] | None, typer.Option(min=0, help="Milliseconds to the database; repeat for more. [0]")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of each contender.")] = 3,
+    repeats: Repeats = 3,
     contender: Annotated[
         list[str] | None, typer.Option(help="One to run beside endmark-auto; repeat for more. [all]")
     ] = None,
@@ -42,6 +43,21 @@ def lookup_join(
     names, delays = tuple(contender or CONTENDERS), tuple(delay or [0.0])
     options = Options(stream_rows, relation_rows, batch_rows, delays, repeats, names, recordings)
     _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
+def stream_join(
+    files: Annotated[int, typer.Option(min=3, help="Seconds of event time per stream.")] = 30,
+    rows: Annotated[int, typer.Option(min=1, help="Rows per file and stream.")] = 100_000,
+    files_per_batch: Annotated[int, typer.Option(min=1, help="Files per stream and batch.")] = 1,
+    repeats: Repeats = 3,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Join two streams within a window, beside Spark's own stream-stream join."""
+    from endmark.bench.stream_join import Options, measure
+
+    _show(measure(Options(files, rows, files_per_batch, repeats, recordings), say), as_json=as_json)
 
 
 def _show(report: dict[str, Any], *, as_json: bool) -> None:

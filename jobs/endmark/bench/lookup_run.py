@@ -10,19 +10,15 @@ import json
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812
-
-from endmark.bench import lookup_ours, lookup_spark
-from endmark.bench.contest import Digest
+from endmark.bench import lookup_ours, lookup_spark, query
 from endmark.bench.lookup_input import ANSWERS_DDL, STREAM_DDL
 from endmark.joins.lookup.cache import CacheSpec
 from endmark.spark.cache import cache_directory, cache_name
-from endmark.spark.session import start_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from endmark.joins.lookup.strategies import Name
 
 REFERENCE = "reference"  # not a contender: answers as they were recorded
-CORES = 2
 _CACHE = CacheSpec(64_000_000, 300_000_000, 10_000_000)  # as a pipeline file that says `cache: {}`
 
 
@@ -52,21 +47,6 @@ class Cell:
     files_per_batch: int
     url: str = ""
     relation_rows: int = 0
-
-
-@dataclass(frozen=True)
-class CellRun:
-    """What it did: by batch, the rows that came out, the seconds it took and the digest."""
-
-    rows: list[int]
-    seconds: list[float]
-    digests: list[Digest]
-
-    @property
-    def rate(self) -> float:
-        """Rows a second, after a batch in which everything warms up."""
-        steady = slice(1 if len(self.rows) > 1 else 0, None)
-        return sum(self.rows[steady]) / sum(self.seconds[steady])
 
 
 def _unchanged(frame: DataFrame) -> DataFrame:
@@ -119,68 +99,31 @@ WAYS: dict[str, Callable[[SparkSession, Cell, Path], Way]] = {
 }
 
 
-def run(spark: SparkSession, name: str, cell: Cell) -> CellRun:
-    """All of a cell's batches, one after the other."""
-    digests: dict[int, Digest] = {}
+def run(spark: SparkSession, name: str, cell: Cell) -> dict[str, Any]:
+    """All of a cell's batches: the digest of the answers, and the rate after the first batch."""
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as folder:
         work = Path(folder)
         (work / "stream").mkdir()
         for file in sorted(Path(cell.stream).iterdir())[: cell.files]:
             (work / "stream" / file.name).symlink_to(file.absolute())
-        made = WAYS[name](spark, cell, work)
-        stream = (
-            spark.readStream.schema(ANSWERS_DDL if name == REFERENCE else STREAM_DDL)
-            .option("maxFilesPerTrigger", cell.files_per_batch)
-            .parquet(str(work / "stream"))
-        )
-
-        def sink(batch: DataFrame, number: int) -> None:
-            digests[number] = digest(made.batch(batch))
-
-        query = (
-            made.stream(stream)
-            .writeStream.foreachBatch(sink)
-            .option("checkpointLocation", str(work / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
+        way = WAYS[name](spark, cell, work)
+        ddl = ANSWERS_DDL if name == REFERENCE else STREAM_DDL
+        stream = way.stream(query.files(spark, work / "stream", ddl, cell.files_per_batch))
+        batches = query.drained(stream, work / "checkpoint", way.batch)
         spark.catalog.clearCache()
         shutil.rmtree(cache_directory(cache_name(work.name)), ignore_errors=True)
-        took = {
-            each["batchId"]: each["durationMs"]["triggerExecution"] / 1000 for each in query.recentProgress
-        }
-    numbers = sorted(digests)
-    return CellRun(
-        [digests[number].rows for number in numbers],
-        [took[number] for number in numbers],
-        [digests[number] for number in numbers],
-    )
-
-
-def digest(answers: DataFrame) -> Digest:
-    """Of all rows, by a hash of all columns."""
-    code = F.xxhash64("key", "id", "name", "price", "pad")
-    halves = F.shiftright(code, 32), code.bitwiseAND((1 << 32) - 1)
-    # The sum of whole hashes would overflow.
-    [row] = answers.agg(F.count("*"), *(F.coalesce(F.sum(half), F.lit(0)) for half in halves)).collect()
-    return Digest(*row)
+    steady = batches[1:] or batches
+    # Every row of the stream has one answer.
+    rate = sum(each.given.rows for each in steady) / sum(each.seconds for each in steady)
+    return {"digests": [each.given for each in batches], "rate": rate}
 
 
 def main() -> None:
     task: dict[str, Any] = json.load(sys.stdin)
-    jars = [Path(jar) for jar in task["jars"]]
-    spark = start_session(
-        f"bench {task['contender']}",
-        jars,
-        master=f"local[{CORES}]",
-        shuffle_partitions=CORES,
-        driver_memory="4g",
-    )
+    spark = query.session(task["contender"], task["jars"], driver_memory="4g")
     try:
         for cell in task["cells"]:
-            done = run(spark, task["contender"], Cell(**cell))
-            print(json.dumps({**asdict(done), "rate": done.rate}), flush=True)
+            print(json.dumps(run(spark, task["contender"], Cell(**cell))), flush=True)
     finally:
         spark.stop()
 

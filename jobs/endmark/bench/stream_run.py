@@ -1,0 +1,71 @@
+"""One contender of the stream join bench over recorded streams, in a process of its own.
+
+Reads a task as JSON from standard input, and prints its figures as a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.bench import query
+from endmark.bench.contest import Digest
+from endmark.bench.stream_input import STREAM_DDL, WINDOW_SECONDS
+from endmark.spark.cache import cache_directory, cache_name
+from endmark.spark.dataframe import stream_join
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def ours(a: DataFrame, b: DataFrame, segments: str) -> DataFrame:
+    window = timedelta(seconds=WINDOW_SECONDS)
+    return stream_join(a, b, on="k", time="ts", window=window, cache_name=segments)
+
+
+def native(a: DataFrame, b: DataFrame, _: str) -> DataFrame:
+    def renamed(frame: DataFrame, prefix: str) -> DataFrame:
+        # A second of slack, since Spark drops rows whose time equals the watermark.
+        watermarked = frame.withWatermark("ts", "1 second")
+        return watermarked.toDF(*(f"{prefix}_{name}" for name in frame.columns))
+
+    near = f"abs(unix_micros(left_ts) - unix_micros(right_ts)) <= {WINDOW_SECONDS * 1_000_000}"
+    bounds = (
+        f"left_k = right_k and right_ts >= left_ts - interval {WINDOW_SECONDS} seconds "
+        f"and right_ts <= left_ts + interval {WINDOW_SECONDS} seconds and {near}"
+    )
+    return renamed(a, "left").join(renamed(b, "right"), F.expr(bounds))
+
+
+WAYS = {"endmark": ours, "spark-rocksdb": native}
+
+
+def main() -> None:
+    task: dict[str, Any] = json.load(sys.stdin)
+    spark = query.session(task["contender"], task["jars"], driver_memory="6g")
+    with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
+        segments = cache_name(Path(work).name)
+        a, b = (
+            query.files(spark, Path(task["directory"]) / stream, STREAM_DDL, task["files_per_batch"])
+            for stream in ("a", "b")
+        )
+        try:
+            joined = WAYS[task["contender"]](a, b, segments)
+            batches = [each for each in query.drained(joined, Path(work) / "checkpoint") if each.rows_read]
+        finally:
+            spark.stop()
+            shutil.rmtree(cache_directory(segments), ignore_errors=True)
+    steady = batches[len(batches) // 3 :]
+    rate = sum(each.rows_read for each in steady) / sum(each.seconds for each in steady)
+    print(json.dumps({"given": Digest.total(each.given for each in batches), "rate": rate}))
+
+
+if __name__ == "__main__":
+    main()
