@@ -64,10 +64,11 @@ format: $(READY) ## Format and fix
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## Stream join beside Spark's own, as ratios; writes tests/bench/results
+bench: $(READY) ## Stream join beside Spark's own, as ratios; writes tests/bench/results and docs/bench.md
 	@mkdir -p var
 	$(BIN)/endmark bench stream-join --json $(ARGS) > var/stream_join.json
 	mv var/stream_join.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-extremes
 bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; writes tests/bench/results
@@ -82,8 +83,11 @@ bench-relation: $(READY) ## Rows and keys a second of every way to read a relati
 	PYTHONPATH=tests $(BIN)/python tests/bench/relation.py $(ARGS)
 
 .PHONY: bench-lookup
-bench-lookup: $(READY) ## Every way to look a stream up, against R in memory and DuckDB's answers; writes tests/bench/results
-	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_join.py $(ARGS)
+bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark, as ratios; writes tests/bench/results and docs/bench.md
+	@mkdir -p var
+	$(BIN)/endmark bench lookup-join --json $(ARGS) > var/lookup_join.json
+	mv var/lookup_join.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
@@ -91,9 +95,10 @@ schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.punctuation.json_shape > schemas/punctuation.v1.json
 
 .PHONY: docs
-docs: $(READY) ## Run the papers' experiments and write docs/operators
+docs: $(READY) ## Run the papers' experiments and write docs/operators; write docs/bench.md anew
 	$(BIN)/endmark reproduce all --json > docs/operators/results.json
 	$(BIN)/python -m endmark.reproduce.docs docs/operators
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: lock
 lock: $(READY) ## Pin every Python package anew
