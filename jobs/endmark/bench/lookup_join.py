@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 FILES_PER_BATCH = 10
 OURS = "endmark-auto"
 _RUN = "endmark.bench.lookup_run"
-_REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     if not recorded.has_digests:
         say(f"recording {sizes.stream:,} rows of each stream in {recorded.directory}")
         lookup_input.record(recorded, sizes)
-        recorded.keep_digests(_reference(recorded, sizes, jars))
+        recorded.keep_digests(_digests(recorded, jars))
     rates: dict[_Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with ExitStack() as parts:
         server = parts.enter_context(MariaDb(recorded.database))
@@ -172,13 +171,11 @@ def _present(names: Sequence[str], say: Callable[[str], None]) -> tuple[list[str
         return [name for name in chosen if name not in left_out], []
 
 
-def _reference(recorded: Recorded, sizes: Sizes, jars: list[str]) -> dict[str, list[Digest]]:
+def _digests(recorded: Recorded, jars: list[str]) -> dict[str, list[Digest]]:
     """Digests of DuckDB's answers, by stream and file."""
-    files = -(-sizes.stream // sizes.file)
-    cells = [
-        {"stream": str(recorded.answers(name)), "files": files, "files_per_batch": 1} for name in STREAMS
-    ]
-    runs = in_process(_RUN, {"contender": _REFERENCE, "cells": cells, "jars": jars})
+    directories = [str(recorded.answers(name)) for name in STREAMS]
+    task = {"contender": "DuckDB's answers", "directories": directories, "jars": jars}
+    runs = in_process("endmark.bench.lookup_answers", task)
     return {name: run["digests"] for name, run in zip(STREAMS, runs, strict=True)}
 
 

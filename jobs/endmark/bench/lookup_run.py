@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.bench import lookup_ours, lookup_spark, query
-from endmark.bench.lookup_input import ANSWERS_DDL, STREAM_DDL
+from endmark.bench.lookup_input import STREAM_DDL
 from endmark.joins.lookup.cache import CacheSpec
 from endmark.spark.cache import cache_directory, cache_name
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from endmark.joins.lookup.strategies import Name
 
-REFERENCE = "reference"  # not a contender: answers as they were recorded
 _CACHE = CacheSpec(64_000_000, 300_000_000, 10_000_000)  # as a pipeline file that says `cache: {}`
 
 
@@ -36,7 +35,7 @@ class Cell:
     """What a contender is to do.
 
     Args:
-        stream: directory of its files; of answers for the reference.
+        stream: directory of its files.
         files, files_per_batch: how many of them, the first ones, and how many at once.
         url: of the database, as far away as it is to be.
         relation_rows: rows of R.
@@ -45,8 +44,8 @@ class Cell:
     stream: str
     files: int
     files_per_batch: int
-    url: str = ""
-    relation_rows: int = 0
+    url: str
+    relation_rows: int
 
 
 def _unchanged(frame: DataFrame) -> DataFrame:
@@ -78,7 +77,6 @@ def _memory(_: SparkSession, cell: Cell, work: Path) -> Way:
 
 # What a contender may keep is read when its way is made, before any clock runs.
 WAYS: dict[str, Callable[[SparkSession, Cell, Path], Way]] = {
-    REFERENCE: lambda *_: Way(),
     "endmark-auto": partial(_endmark, "auto", None),
     "endmark-batched": partial(_endmark, "batched", None),
     "endmark-hybrid": partial(_endmark, "hybrid", None),
@@ -107,8 +105,7 @@ def run(spark: SparkSession, name: str, cell: Cell) -> dict[str, Any]:
         for file in sorted(Path(cell.stream).iterdir())[: cell.files]:
             (work / "stream" / file.name).symlink_to(file.absolute())
         way = WAYS[name](spark, cell, work)
-        ddl = ANSWERS_DDL if name == REFERENCE else STREAM_DDL
-        stream = way.stream(query.files(spark, work / "stream", ddl, cell.files_per_batch))
+        stream = way.stream(query.files(spark, work / "stream", STREAM_DDL, cell.files_per_batch))
         batches = query.drained(stream, work / "checkpoint", way.batch)
         spark.catalog.clearCache()
         shutil.rmtree(cache_directory(cache_name(work.name)), ignore_errors=True)

@@ -14,7 +14,7 @@ from endmark.spark.session import start_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 CORES = 2
 
@@ -69,8 +69,19 @@ def drained(
 
 def digest(rows: DataFrame) -> Digest:
     """Of all columns of all rows."""
-    code = F.xxhash64(*rows.columns)
-    halves = F.shiftright(code, 32), code.bitwiseAND((1 << 32) - 1)
-    # The sum of whole hashes would overflow.
-    [row] = rows.agg(F.count("*"), *(F.coalesce(F.sum(half), F.lit(0)) for half in halves)).collect()
+    [row] = rows.agg(*_sums(rows)).collect()
     return Digest(*row)
+
+
+def digests_by_file(spark: SparkSession, directory: Path, ddl: str) -> list[Digest]:
+    """Of each Parquet file of a directory, by name."""
+    rows = spark.read.schema(ddl).parquet(str(directory))
+    found = rows.groupBy(F.input_file_name().alias("file")).agg(*_sums(rows)).collect()
+    return [Digest(*each[1:]) for each in sorted(found)]
+
+
+def _sums(rows: DataFrame) -> list[Column]:
+    code = F.xxhash64(*rows.columns)
+    # The sum of whole hashes would overflow.
+    halves = F.shiftright(code, 32), code.bitwiseAND((1 << 32) - 1)
+    return [F.count("*"), *(F.coalesce(F.sum(half), F.lit(0)) for half in halves)]
