@@ -58,6 +58,10 @@ class Recorded:
         return self.directory / f"{name}-answers"
 
     @property
+    def relation(self) -> Path:
+        return self.directory / "relation.arrow"
+
+    @property
     def database(self) -> Path:
         return self.directory / "mariadb"
 
@@ -81,22 +85,26 @@ class Recorded:
 
 
 def record(recorded: Recorded, sizes: Sizes) -> None:
-    """Write the streams and the answers to them, file by file."""
+    """Write R, the streams, and the answers to them file by file."""
     shutil.rmtree(recorded.directory, ignore_errors=True)
+    recorded.directory.mkdir(parents=True)
     hot = np.random.default_rng(1).permutation(sizes.relation) + 1
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE r AS {_MADE}", [sizes.relation + 1])
+        whole = connection.execute("FROM r ORDER BY k").to_arrow_table().combine_chunks()
+        with pa.OSFile(str(recorded.relation), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
+            writer.write_table(whole)
         for name, exponent in STREAMS.items():
             random = np.random.default_rng(7)
             for directory in (recorded.stream(name), recorded.answers(name)):
-                directory.mkdir(parents=True)
+                directory.mkdir()
             for number, first in enumerate(range(0, sizes.stream, sizes.file)):
                 ids = np.arange(first, min(first + sizes.file, sizes.stream))
                 ranks = zipf_keys(random, len(ids), exponent, sizes.relation)
-                file = recorded.stream(name) / f"{number:05d}.parquet"
-                _write(pa.table({"key": hot[ranks - 1], "id": ids}), file, number)
-                answers = connection.execute(_ANSWERS, [str(file)]).to_arrow_table()
-                _write(answers, recorded.answers(name) / file.name, number)
+                rows = recorded.stream(name) / f"{number:05d}.parquet"
+                _write(pa.table({"key": hot[ranks - 1], "id": ids}), rows, number)
+                answers = connection.execute(_ANSWERS, [str(rows)]).to_arrow_table()
+                _write(answers, recorded.answers(name) / rows.name, number)
 
 
 def _write(rows: pa.Table, file: Path, number: int) -> None:

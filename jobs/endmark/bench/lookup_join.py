@@ -198,6 +198,7 @@ def _task(cell: _Cell, contender: Contender, recorded: Recorded, sizes: Sizes) -
         "files_per_batch": contender.files_per_batch,
         "url": cell.url,
         "relation_rows": sizes.relation,
+        "relation_file": str(recorded.relation),
     }
 
 

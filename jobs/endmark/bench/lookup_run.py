@@ -38,7 +38,7 @@ class Cell:
         stream: directory of its files.
         files, files_per_batch: how many of them, the first ones, and how many at once.
         url: of the database, as far away as it is to be.
-        relation_rows: rows of R.
+        relation_rows, relation_file: rows of R, and where it is recorded.
     """
 
     stream: str
@@ -46,6 +46,7 @@ class Cell:
     files_per_batch: int
     url: str
     relation_rows: int
+    relation_file: str
 
 
 def _unchanged(frame: DataFrame) -> DataFrame:
@@ -69,12 +70,6 @@ def _endmark(strategy: Name, cache: CacheSpec | None, _: SparkSession, cell: Cel
     )
 
 
-def _memory(_: SparkSession, cell: Cell, work: Path) -> Way:
-    file = work / "relation.arrow"
-    lookup_spark.write_memory(cell.url, file)
-    return Way(batch=partial(lookup_spark.in_memory, file=file))
-
-
 # What a contender may keep is read when its way is made, before any clock runs.
 WAYS: dict[str, Callable[[SparkSession, Cell, Path], Way]] = {
     "endmark-auto": partial(_endmark, "auto", None),
@@ -93,7 +88,9 @@ WAYS: dict[str, Callable[[SparkSession, Cell, Path], Way]] = {
     "spark-cached": lambda spark, cell, _: Way(
         batch=lookup_spark.cached(lookup_spark.Jdbc(spark, cell.url), cell.relation_rows)
     ),
-    "memory": _memory,
+    "memory": lambda _spark, cell, _: Way(
+        batch=partial(lookup_spark.in_memory, file=Path(cell.relation_file))
+    ),
 }
 
 

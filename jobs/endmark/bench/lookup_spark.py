@@ -16,7 +16,7 @@ import pymysql
 import sqlalchemy as sa
 from pyspark.sql import functions as F  # noqa: N812
 
-from endmark.bench.lookup_input import ANSWERS_DDL, TABLE, relation
+from endmark.bench.lookup_input import ANSWERS_DDL, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,16 +108,8 @@ def _ask(batches: Iterator[pa.RecordBatch], url: str) -> Iterator[pa.RecordBatch
 
 
 def in_memory(batch: DataFrame, file: Path) -> DataFrame:
-    """All of R in a file of Arrow that every Python process maps into its memory; no database is asked."""
+    """All of R, by key, in a file that Python processes map into their memory; no database is asked."""
     return batch.mapInArrow(partial(_take, file=file), ANSWERS_DDL)
-
-
-def write_memory(url: str, file: Path) -> None:
-    """R as `in_memory` wants it."""
-    reader = relation(url)
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, reader.schema) as writer:
-        whole = pa.Table.from_batches(list(reader.scan())).sort_by("k").combine_chunks()
-        writer.write_table(whole)
 
 
 def _take(batches: Iterator[pa.RecordBatch], file: Path) -> Iterator[pa.RecordBatch]:
