@@ -89,6 +89,13 @@ bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark, as rati
 	mv var/lookup_join.json tests/bench/results/
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
+.PHONY: bench-lookup-map
+bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size, skew, distance and memory; likewise
+	@mkdir -p var
+	$(BIN)/endmark bench lookup-map --json $(ARGS) > var/lookup_map.json
+	mv var/lookup_map.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json

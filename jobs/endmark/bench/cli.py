@@ -46,6 +46,38 @@ def lookup_join(
 
 
 @app.command()
+def lookup_map(
+    rows: Annotated[
+        list[int] | None, typer.Option(help="Of R; repeat for more. [0.5, 2 and 8 million]")
+    ] = None,
+    exponent: Annotated[
+        list[float] | None, typer.Option(help="Skew of the keys; repeat for more. [0, 0.5, 1 and 1.25]")
+    ] = None,
+    delay: Annotated[
+        list[float] | None, typer.Option(help="Milliseconds added to a statement; repeat for more. [0 and 2]")
+    ] = None,
+    memory: Annotated[
+        list[int] | None, typer.Option(help="MB that rows may wait in; repeat for more. [50 and 250]")
+    ] = None,
+    driver: Annotated[str, typer.Option(help="As SQLAlchemy names it.")] = "pymysql",
+    seconds: Annotated[float, typer.Option(help="Of measuring, for each contender in each cell.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Try every strategy of the lookup over sizes, skew, distance and memory."""
+    from endmark.bench.lookup_map import Options, measure_map
+
+    options = Options(
+        tuple(rows or (500_000, 2_000_000, 8_000_000)),
+        tuple(exponent or (0.0, 0.5, 1.0, 1.25)),
+        tuple(delay or (0.0, 2.0)),
+        tuple(memory or (50, 250)),
+        driver,
+        seconds,
+    )
+    _show(measure_map(options, say), as_json=as_json)
+
+
+@app.command()
 def stream_join(
     files: Annotated[int, typer.Option(min=3, help="Seconds of event time per stream.")] = 30,
     rows: Annotated[int, typer.Option(min=1, help="Rows per file and stream.")] = 100_000,

@@ -31,7 +31,7 @@ STREAMS = {"uniform": 0.0, "zipf": 1.0}
 _COLUMNS = "k BIGINT PRIMARY KEY, price DOUBLE NOT NULL, name VARCHAR(40) NOT NULL, pad VARCHAR(80) NOT NULL"
 _MADE = """
 SELECT k, k * 0.5::DOUBLE AS price, 'name ' || k AS name, repeat('x', 70) AS pad
-FROM range(1, ?) AS of_keys(k)
+FROM range(1, ?) AS of_keys(k) ORDER BY k
 """
 _ANSWERS = "SELECT key, id, name, price, pad FROM read_parquet(?) JOIN r ON key = k"
 
@@ -90,8 +90,8 @@ def record(recorded: Recorded, sizes: Sizes) -> None:
     recorded.directory.mkdir(parents=True)
     hot = np.random.default_rng(1).permutation(sizes.relation) + 1
     with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE r AS {_MADE}", [sizes.relation + 1])
-        whole = connection.execute("FROM r ORDER BY k").to_arrow_table().combine_chunks()
+        whole = made(sizes.relation)
+        connection.register("r", whole)
         with pa.OSFile(str(recorded.relation), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
             writer.write_table(whole)
         for name, exponent in STREAMS.items():
@@ -107,28 +107,34 @@ def record(recorded: Recorded, sizes: Sizes) -> None:
                 _write(answers, recorded.answers(name) / rows.name, number)
 
 
+def made(rows: int) -> pa.Table:
+    """R as it should be, by key."""
+    with duckdb.connect() as connection:
+        return connection.execute(_MADE, [rows + 1]).to_arrow_table().combine_chunks()
+
+
 def _write(rows: pa.Table, file: Path, number: int) -> None:
     pq.write_table(rows, file)
     os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
 
 
-def fill(url: str, rows: int) -> None:
+def fill(url: str, rows: int, table: str = TABLE) -> None:
     """Make R in a MariaDB, unless it is there."""
     made = f"SELECT seq, seq * 0.5, concat('name ', seq), repeat('x', 70) FROM seq_1_to_{rows}"  # noqa: S608
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        if not sa.inspect(engine).has_table(TABLE):
+        if not sa.inspect(engine).has_table(table):
             for statement in (
                 f"CREATE OR REPLACE TABLE filling ({_COLUMNS})",
                 f"INSERT INTO filling {made}",
                 "ANALYZE TABLE filling",
-                f"RENAME TABLE filling TO {TABLE}",
+                f"RENAME TABLE filling TO {table}",
             ):
                 connection.execute(sa.text(statement))
     engine.dispose()
 
 
-def relation(url: str) -> SqlRelation:
+def relation(url: str, table: str = TABLE) -> SqlRelation:
     """R as a job reads it."""
     columns = {"k": "long", "name": "string", "price": "double", "pad": "string"}
-    return SqlRelation(Relation.model_validate({"url": url, "table": TABLE, "key": "k", "columns": columns}))
+    return SqlRelation(Relation.model_validate({"url": url, "table": table, "key": "k", "columns": columns}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,32 @@ from endmark.bench.lookup_join import CONTENDERS
 from endmark.reproduce.report import Table
 
 _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+_NOTHING = "No result is kept."
 Report = dict[str, Any]
 
 
 def tables(report: Report) -> list[Table]:
-    """One for each cell: the contenders' rates, and how many times as fast endmark was."""
-    return [_table(cell) for cell in report["cells"]]
+    """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, one for
+    each size of R and distance: rates by skew."""
+    if "cells" in report:
+        return [_rates(cell) for cell in report["cells"]]
+    places = dict.fromkeys((run["relation_rows"], run["delay"]) for run in report["runs"])
+    return [_by_skew(report["runs"], *place) for place in places]
 
 
-def _table(cell: dict[str, Any]) -> Table:
+def _by_skew(runs: list[dict[str, Any]], relation_rows: int, delay: float) -> Table:
+    here = [run for run in runs if (run["relation_rows"], run["delay"]) == (relation_rows, delay)]
+    exponents = dict.fromkeys(run["exponent"] for run in here)
+    rates: dict[str, dict[float, float]] = {}
+    for run in here:
+        name = f"{run['strategy']}, {run['waits']} MB wait" if run["waits"] else run["strategy"]
+        rates.setdefault(name, {})[run["exponent"]] = run["rate"]
+    headings = ("rows/s, by exponent", *(f"{exponent:g}" for exponent in exponents))
+    rows = [[name, *(f"{found[each]:,.0f}" for each in exponents)] for name, found in rates.items()]
+    return Table(f"{relation_rows:,} rows of R, {delay:g} ms away", headings, rows)
+
+
+def _rates(cell: dict[str, Any]) -> Table:
     headings = ("contender", "rows/s", "least", "most", "endmark-auto / this")
     rows = [
         [name, *(f"{each[figure]:,.0f}" for figure in ("median", "least", "most")), f"{each['ratio']:,.2f}"]
@@ -32,7 +50,7 @@ def _table(cell: dict[str, Any]) -> Table:
 
 
 def pictures(report: Report) -> dict[str, str]:
-    """SVG by file name, one for each cell."""
+    """SVG by file name, one for each cell; a map has none."""
     return {
         f"{report['bench']}-{number}.svg": bars(
             f"{cell['title']}: rows a second",
@@ -42,14 +60,14 @@ def pictures(report: Report) -> dict[str, str]:
             },
             [name for name in cell["contenders"] if name.startswith("endmark")],
         )
-        for number, cell in enumerate(report["cells"], 1)
+        for number, cell in enumerate(report.get("cells", []), 1)
     }
 
 
 def render(page: str, reports: dict[str, Report]) -> str:
     """The page with everything between its marks written anew, from reports by the name of their bench."""
     parts = {"contenders": _contenders()} | {name: _section(report) for name, report in reports.items()}
-    return _GENERATED.sub(lambda at: f"{at[1]}{parts[at['name']]}\n{at[3]}", page)
+    return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
 
 
 def _contenders() -> str:
@@ -67,14 +85,17 @@ def _section(report: Report) -> str:
         f"Commit {report['commit']}, {report['date']}; {options}.",
         f"{hardware}, load {machine['load']} before; {versions}.",
     ]
-    for table, picture in zip(tables(report), pictures(report), strict=True):
-        said += [f"**{table.title}**", f"![{table.title}](bench/{picture})", table.markdown()]
+    for table, picture in zip_longest(tables(report), pictures(report)):
+        said += [f"**{table.title}**", *([f"![{table.title}](bench/{picture})"] if picture else [])]
+        said.append(table.markdown())
     return "\n\n".join(said)
 
 
 def _spelt(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " and ".join(map(_spelt, value))
+    if isinstance(value, str):
+        return value
     return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
 
 
@@ -92,7 +113,7 @@ def main(results: Path, page: Path) -> None:
 def read(results: Path) -> dict[str, Report]:
     """The reports of a directory, by their bench."""
     found = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"))]
-    return {report["bench"]: report for report in found if "cells" in report}
+    return {report["bench"]: report for report in found if "bench" in report}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,251 @@
+"""`endmark bench lookup-map`: strategies of the lookup against each other, on one core and without Spark.
+
+R lies in a local MariaDB. A contender answers every batch as it comes, or, with a memory behind its name,
+lets rows wait until they fill that memory, so that a page answers more of them (HYBRIDJOIN's regime). It is
+warmed up and then measured for some seconds; all it gave is compared with DuckDB's join of the same rows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from itertools import count, islice, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from endmark.bench import lookup_input
+from endmark.bench.contest import DisagreementError
+from endmark.bench.report import origin
+from endmark.joins.lookup.costs import ReadCosts, measure
+from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
+from endmark.joins.lookup.resolve import Budget
+from endmark.parts.mariadb import MariaDb
+from endmark.state.keys import KeySpec
+from endmark.state.store import SegmentStore
+from endmark_feed.zipf import zipf_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from endmark.joins.lookup.strategies import Name
+    from endmark.relation.contract import PageDirectory
+    from endmark.relation.sql import SqlRelation
+
+PAGE_ROWS = 500
+BATCH_ROWS = 100_000
+# INLJ answers a row a round trip, and carries nothing over, so that small batches do it no harm.
+SINGLE_ROWS = 1_000
+AT_ONCE: tuple[Name, ...] = ("auto", "batched", "hybrid", "mesh", "scan", "inlj")
+WAITING: tuple[Name, ...] = ("auto", "hybrid", "best_page", "mesh")
+_KEY = KeySpec.of(["key"], [pa.int64()])
+_STREAM = pa.schema([("key", pa.int64()), ("id", pa.int64())])
+_JOIN = "SELECT key, id, name, price, pad FROM stream JOIN r ON key = k"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is measured.
+
+    Args:
+        rows: of each R.
+        exponents: of skew; 0 is uniform.
+        delays: milliseconds added to each statement.
+        memories: MB that rows may wait in.
+        driver: of the database, as SQLAlchemy names it.
+        seconds: of measuring, for each contender.
+    """
+
+    rows: tuple[int, ...]
+    exponents: tuple[float, ...]
+    delays: tuple[float, ...]
+    memories: tuple[int, ...]
+    driver: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the contenders meet: rows of R, skew of the stream, milliseconds added to each statement."""
+
+    relation_rows: int
+    exponent: float
+    delay: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One contender in one cell; `waits` are MB that rows may wait in, 0 where a batch answers all."""
+
+    strategy: str
+    waits: int
+    rate: float
+    rows_per_read: float
+    reads: int
+
+
+class _Remote:
+    """Makes every statement of this process slower by a round trip. `Faraway` would do so in its own
+    threads, which would take the time that is measured."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        sa.event.listen(sa.Engine, "before_cursor_execute", lambda *_: time.sleep(self.seconds))
+
+
+class _Blobs:
+    """A store of segments that lasts as long as its contender."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[str, bytes] = {}
+
+    def get(self, blob_id: str) -> bytes:
+        return self._blobs[blob_id]
+
+    def put(self, blob_id: str, data: bytes) -> None:
+        self._blobs[blob_id] = data
+
+    def remove(self, blob_id: str) -> None:
+        del self._blobs[blob_id]
+
+
+class Stream:
+    """Batches of keys without end, the same ones for every contender."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+
+    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Of so many rows each, which do not change what the rows are."""
+        for batch in self._whole():
+            for at in range(0, BATCH_ROWS, rows):
+                yield batch.slice(at, rows)
+
+    def _whole(self) -> Iterator[pa.RecordBatch]:
+        random = np.random.default_rng(7)
+        hot = np.random.default_rng(1).permutation(self._cell.relation_rows) + 1
+        for first in count(0, BATCH_ROWS):
+            ranks = zipf_keys(random, BATCH_ROWS, self._cell.exponent, self._cell.relation_rows)
+            ids = np.arange(first, first + BATCH_ROWS)
+            yield pa.record_batch([pa.array(hot[ranks - 1]), pa.array(ids)], schema=_STREAM)
+
+
+@dataclass
+class _Bench:
+    """The relation, its pages, and what reads of it cost."""
+
+    reader: SqlRelation
+    directory: PageDirectory
+    costs: ReadCosts
+    seconds: float
+
+    def run(self, strategy: Name, waits: int, stream: Stream) -> tuple[Run, pa.Table]:
+        """The contender's figures, and what it gave in all."""
+        with tempfile.TemporaryDirectory() as folder:
+            join = self._join(strategy, waits, Path(folder))
+            given: list[pa.RecordBatch] = []
+            reads = answered = 0
+            spent, warm = 0.0, False
+            for number, rows in enumerate(stream.batches(SINGLE_ROWS if strategy == "inlj" else BATCH_ROWS)):
+                started = time.perf_counter()
+                output = join.process(rows, number)
+                seconds = time.perf_counter() - started
+                given += output.joined
+                if warm:
+                    spent += seconds
+                    reads += output.figures.reads
+                    answered += sum(batch.num_rows for batch in output.joined)
+                warm = warm or not waits or output.figures.reads > 0
+                if spent > self.seconds:
+                    break
+            given += join.process(None, number + 1, drain=True).joined
+        run = Run(strategy, waits, answered / spent, answered / max(1, reads), reads)
+        return run, pa.Table.from_batches(given)
+
+    def _join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
+        capacity = waits * 1_000_000 if waits else None
+        renamed = {name: name for name in ("name", "price", "pad")}
+        budget = Budget(0) if waits else Budget()
+        spec = LookupSpec(_STREAM, _KEY, renamed, Misses("dead_letter"), budget, capacity)
+        source = Source(self.reader, self.directory, strategy, ReadCosts(**vars(self.costs)))
+        return LookupJoin(spec, source, SegmentStore(_Blobs(), folder))
+
+
+def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, pa.Table]:
+    """All of R in DuckDB, which has a hash table of its key for as long as it answers."""
+    connection = duckdb.connect()
+    connection.execute("SET threads TO 1")
+    connection.register("relation", relation)
+    connection.execute("CREATE TABLE r AS FROM relation")
+    connection.execute("CREATE UNIQUE INDEX by_key ON r (k)")
+    given, spent = [], 0.0
+    for rows in stream.batches(BATCH_ROWS):
+        started = time.perf_counter()
+        connection.register("stream", rows)
+        given.append(connection.execute(_JOIN).to_arrow_table())
+        spent += time.perf_counter() - started
+        if spent > seconds:
+            break
+    table = pa.concat_tables(given)
+    return Run("memory", 0, table.num_rows / spent, 0.0, 0), table
+
+
+def digest(given: pa.Table) -> tuple[int, int]:
+    """Rows and a sum over them that no order changes."""
+    connection = duckdb.connect()
+    connection.register("given", given)
+    sums = "SELECT count(*), sum(hash(key, id, name, price, pad)::HUGEINT) FROM given"
+    [(rows, hashes)] = connection.execute(sums).fetchall()
+    return rows, hashes
+
+
+def expected(relation: pa.Table, stream: Stream, rows: int) -> tuple[int, int]:
+    """Of the stream's first rows; each has one partner in R."""
+    some = islice(stream.batches(BATCH_ROWS), -(-rows // BATCH_ROWS))
+    connection = duckdb.connect()
+    connection.register("r", relation)
+    connection.register("stream", pa.Table.from_batches(list(some)).slice(0, rows))
+    return digest(connection.execute(_JOIN).to_arrow_table())
+
+
+def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+    """Every contender in every cell.
+
+    Raises:
+        EndmarkError: there is no MariaDB, or a contender gave other answers than DuckDB.
+    """
+    report = {"bench": "lookup-map", **origin(), "options": asdict(options)}
+    remote = _Remote()
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder)) as server:
+        for rows in options.rows:
+            table = f"r_{rows}"
+            lookup_input.fill(server.url, rows, table)
+            reader = lookup_input.relation(server.url.replace("pymysql", options.driver), table)
+            directory, relation = reader.directory(PAGE_ROWS), lookup_input.made(rows)
+            for delay, exponent in product(options.delays, options.exponents):
+                remote.seconds = delay / 1000
+                bench = _Bench(reader, directory, measure(reader, directory), options.seconds)
+                found += _cell(Cell(rows, exponent, delay), bench, relation, options.memories, say)
+    return report | {"runs": found}
+
+
+def _cell(
+    cell: Cell, bench: _Bench, relation: pa.Table, memories: tuple[int, ...], say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Every contender in one cell, each compared with DuckDB."""
+    stream = Stream(cell)
+    contenders = [(name, 0) for name in AT_ONCE] + [(name, memory) for memory in memories for name in WAITING]
+    runs = [in_memory(relation, stream, bench.seconds)]
+    runs += [bench.run(name, waits, stream) for name, waits in contenders]
+    for run, table in runs:
+        if digest(table) != expected(relation, stream, table.num_rows):
+            raise DisagreementError(f"{run} gave other answers in {cell} than DuckDB")
+    shown = " ".join(f"{run.strategy}{run.waits or ''}={run.rate / 1000:.0f}k" for run, _ in runs)
+    say(f"{cell.relation_rows:,} rows, exponent {cell.exponent}, +{cell.delay} ms: {shown}")
+    return [{**asdict(cell), **asdict(run)} for run, _ in runs]
