@@ -186,8 +186,9 @@ def test_a_report_names_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_slow_contenders_read_less_and_say_so() -> None:
     for contender in CONTENDERS.values():
-        assert contender.files_per_batch in (1, FILES_PER_BATCH)
         assert contender.files_per_batch == FILES_PER_BATCH or contender.batches is not None
+        # The first only warms up.
+        assert contender.batches is None or contender.batches >= 2
 
 
 def test_contenders_without_their_driver_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class Contender:
 
     Args:
         does: what it does with a batch.
-        files_per_batch: fewer rows at once where a row's cost does not hang on it.
+        files_per_batch: less at once where a row's cost hardly hangs on it.
         batches: how many to run, the first ones, where each takes long; `None` is all.
         jdbc: needs MariaDB's JDBC driver.
     """
@@ -52,12 +52,12 @@ class Contender:
 CONTENDERS = {
     "endmark-auto": Contender("endmark, `strategy: auto`"),
     "endmark-batched": Contender("endmark, `strategy: batched`: the keys of the batch, in lists"),
-    "endmark-hybrid": Contender("endmark, `strategy: hybrid`: HYBRIDJOIN's pages", batches=3),
+    "endmark-hybrid": Contender("endmark, `strategy: hybrid`: HYBRIDJOIN's pages", batches=2),
     "endmark-cache": Contender("endmark, `strategy: auto` and `cache: {}`, 64 MB for each Python process"),
     "spark-in-list": Contender("`foreachBatch`: the keys of the batch, in lists by JDBC", jdbc=True),
-    "spark-full-read": Contender("`foreachBatch`: all of R by JDBC", batches=3, jdbc=True),
+    "spark-full-read": Contender("`foreachBatch`: all of R by JDBC", batches=2, jdbc=True),
     "spark-per-row": Contender(
-        "`foreachBatch`: a statement for each row by PyMySQL", files_per_batch=1, batches=3
+        "`foreachBatch`: a statement for each row by PyMySQL", files_per_batch=3, batches=2
     ),
     "spark-cached": Contender("`foreachBatch`: all of R in Spark's memory, read before", jdbc=True),
     "memory": Contender("all of R in the memory of Python processes, read before"),
