@@ -1,4 +1,4 @@
-"""`endmark bench lookup-join`, small: what it reports, and that wrong answers end it."""
+"""`endmark bench`, small: what it reports, and that wrong answers end it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
+
+from endmark.bench import lookup_input, lookup_map
+from endmark.bench.contest import DisagreementError
+
+SMALL_MAP = lookup_map.Options(
+    rows=(2_000,), exponents=(0.0, 1.0), delays=(0.0,), memories=(1,), driver="pymysql", seconds=0.0
+)
 
 
 def lookup_join(recordings: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -59,3 +67,30 @@ def test_other_answers_than_duckdbs_end_it(reported: dict[str, Any], recordings:
     error = json.loads(ended.stdout)["error"]
     assert error.startswith("endmark-auto gave 2,000 answers to uniform keys")
     assert error.endswith("there is nothing to compare")
+
+
+def test_every_strategy_is_in_every_cell_of_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup_map, "BATCH_ROWS", 1_000)
+    said: list[str] = []
+
+    report = lookup_map.measure_map(SMALL_MAP, said.append)
+
+    at_once = [("memory", 0), *((name, 0) for name in lookup_map.AT_ONCE)]
+    waiting = [(name, 1) for name in lookup_map.WAITING]
+    runs = [(run["exponent"], run["strategy"], run["waits"]) for run in report["runs"]]
+    assert runs == [(exponent, *each) for exponent in (0.0, 1.0) for each in at_once + waiting]
+    # In so short a time none of those that wait need have answered any.
+    assert all(run["rate"] > 0 for run in report["runs"] if not run["waits"])
+    assert len(said) == 2
+
+
+def test_other_answers_than_duckdbs_end_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if R were not what DuckDB takes it for."""
+    right = lookup_input.made(2_000)
+    price = right.schema.get_field_index("price")
+    wrong = right.set_column(price, "price", pc.add(right["price"], 1.0))
+    monkeypatch.setattr(lookup_map, "BATCH_ROWS", 1_000)
+    monkeypatch.setattr(lookup_input, "made", lambda _: wrong)
+
+    with pytest.raises(DisagreementError, match="strategy='auto'"):
+        lookup_map.measure_map(SMALL_MAP, print)
