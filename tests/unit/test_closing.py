@@ -188,3 +188,35 @@ def test_a_sum_beyond_its_type_is_null(tmp_path: Path, pieces: int) -> None:
     assert found["paid"] == Decimal("3e25")
     assert found["usually_paid"] == 1e25
     assert found["prices"] == 1
+
+
+@pytest.mark.parametrize("name", ["l_item", "price_sum", "price_max", "time"])
+def test_a_key_may_be_called_like_anything(tmp_path: Path, name: str) -> None:
+    """Like a column of results, or what Arrow makes of a measure's name."""
+    measures = [
+        MeasureSpec("price", "count", None, LONG),
+        MeasureSpec("most", "max", "price_sum", DOUBLE),
+        MeasureSpec("several", "count_distinct", "time", LONG, LONG),
+    ]
+    groups = ClosingAggregate(
+        [KeyColumn(name, LONG, ("l_item",))], measures, SegmentStore(MemoryBlobs(), tmp_path)
+    )
+    columns = {"l_item": [7, 8, 7], "price_sum": [1.0, 2.0, 3.0], "time": [4, 4, 4]}
+    groups.add([groups.inputs(pa.record_batch({each: pa.array(values) for each, values in columns.items()}))])
+
+    closed = groups.close_where(lambda keys: keys.codes == 7).to_pylist()
+    assert closed == [{name: 7, "price": 2, "most": 3.0, "several": 1}]
+
+
+def test_distinct_values_may_be_all_there_is(tmp_path: Path) -> None:
+    groups = ClosingAggregate(
+        ITEM,
+        [MeasureSpec("n", "count_distinct", "price", LONG, DOUBLE)],
+        SegmentStore(MemoryBlobs(), tmp_path),
+    )
+    rows = pa.record_batch({"l_item": pa.array([7, 7, 8]), "price": pa.array([1.0, 2.0, None])})
+    groups.add([groups.inputs(rows)])
+    groups.add([groups.inputs(rows)])
+
+    closed = groups.close_where(lambda keys: keys.codes > 0).to_pylist()
+    assert closed == [{"item": 7, "n": 2}, {"item": 8, "n": 0}]

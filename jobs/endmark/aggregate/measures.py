@@ -136,15 +136,14 @@ def combined(
         else:
             aggregations += [(name, how) for name, (_, how) in measure.kept().items()]
     grouped = table.group_by(list(key.columns), use_threads=False).aggregate(aggregations)
-    found = dict(zip(grouped.schema.names, grouped.columns, strict=True))
-    columns = [found[name] for name in key.columns]
+    found = iter(grouped.columns)  # by their places, since a key may be called as an aggregation is
+    columns = [next(found) for _ in key.columns]
     for measure in measures:
         if measure.picks:
-            how = "min" if measure.function == "first" else "max"
-            at = pc.take(pa.array(orders[measure.name]), found[f"{measure.name}$rank_{how}"])
+            at = pc.take(pa.array(orders[measure.name]), next(found))
             columns += [pc.take(partials.column(name), at) for name in measure.kept()]
         else:
-            columns += [found[f"{name}_{how}"] for name, (_, how) in measure.kept().items()]
+            columns += [next(found) for _ in measure.kept()]
     cast = [pc.cast(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return key.sorted(key.coded(codec.concat(pa.table(cast, schema=schema).to_batches())))
 
