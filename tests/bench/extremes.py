@@ -27,8 +27,7 @@ from endmark.joins.presets import DEFAULT, Policy
 from endmark.joins.side import SideInput, SideSpec
 from endmark.joins.stream_join import StreamJoin
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 RESULTS = Path(__file__).parent / "results" / "extremes.json"
 BATCH = 100_000

@@ -23,10 +23,9 @@ from endmark.joins.lookup.strategies import Name
 from endmark.joins.order import Mark, batch_of
 from endmark.joins.runs import RunNews
 from endmark.state.keys import CODE, KeySpec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
 from support.memory_relation import MemoryRelation
-from support.memory_store import MemoryBlobs
 from support.small_reads import small_reads
 
 KEYS = range(6)  # of which R has the even ones

@@ -19,9 +19,8 @@ from endmark.joins.lookup.strategies import Name
 from endmark.pipeline import Relation
 from endmark.relation.sql import SqlRelation
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
-from support.memory_store import MemoryBlobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,9 +21,8 @@ from endmark.spark.lookup import lookup_plan
 from endmark.spark.streams import arrow_schema, stream_plans
 from endmark.spark.tables import targets
 from endmark.state import codec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.memory_relation import MemoryRelation
-from support.memory_store import MemoryBlobs
 
 BUCKETS = Buckets((3, 5))
 # Topic, partition, offset, value and timestamp in milliseconds.

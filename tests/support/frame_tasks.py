@@ -18,9 +18,8 @@ from endmark.spark.bucket_task import BucketTask
 from endmark.spark.channels import Buckets
 from endmark.spark.frame_inputs import frame_stream
 from endmark.spark.frame_pack import PackFrame, UnpackFrame
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
-from support.memory_store import MemoryBlobs
 
 COLUMN = "said"
 Rows = list[dict[str, Any]]

@@ -13,10 +13,9 @@ from endmark.joins.lookup.cache import CacheSpec, FrontCache
 from endmark.joins.lookup.operator import LookupJoin, LookupOutput, LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.lookup_world import Arrive, Evict, History, Restart
 from support.memory_relation import MemoryRelation
-from support.memory_store import MemoryBlobs
 from support.small_reads import small_reads
 
 _DELAY = 10

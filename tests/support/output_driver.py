@@ -19,8 +19,7 @@ from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
 from endmark.spark.channels import Buckets
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.output_world import COLUMNS, NUMBERS, PARTITIONS, SIDES, Event, History, Place, Result, Side
 
 Placed = list[tuple[Event, Place]]

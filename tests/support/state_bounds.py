@@ -24,10 +24,9 @@ from endmark.pipeline.boundedness import State, states
 from endmark.punctuation.pattern import Anything
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.spark.streams import stream_plans
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark_feed.papers.event import Event, Workload
 from endmark_feed.papers.names import parse_workload
-from support.memory_store import MemoryBlobs
 from support.state_allowed import Element, recomputed
 
 SIDES = ("left", "right")

@@ -19,9 +19,8 @@ from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.spark.channels import Buckets
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
-from support.memory_store import MemoryBlobs
 from support.stream_join_keys import KeyKind
 from support.stream_join_world import (
     KEYS,

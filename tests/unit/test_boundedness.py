@@ -24,9 +24,8 @@ from endmark.pipeline.boundedness import require_bounded, states
 from endmark.pipeline_file import load
 from endmark.spark.streams import stream_plans
 from endmark.state.keys import Keys
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
-from support.memory_store import MemoryBlobs
 from support.verify_keys import COMPOSITE, KEY_KINDS
 from support.verify_world import make_pipeline
 

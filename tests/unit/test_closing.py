@@ -19,9 +19,8 @@ from endmark.aggregate.measures import MeasureSpec
 from endmark.state import keys
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import MeasureFunction
-from support.memory_store import MemoryBlobs
 
 KINDS = [pa.string(), pa.date32()]
 KEYS = [

@@ -12,8 +12,7 @@ from endmark.joins.side import SideInput, SideSpec
 from endmark.joins.stream_join import StreamJoin
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, SegmentList
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 EMPTY = SideInput()
 KEY = KeySpec(("key",))

@@ -15,9 +15,8 @@ from endmark.joins.lookup.operator import LookupJoin, LookupOutput, LookupSpec, 
 from endmark.joins.lookup.resolve import Budget, DuplicateKeyError
 from endmark.joins.lookup.strategies import Name
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.memory_relation import MemoryRelation
-from support.memory_store import MemoryBlobs
 
 KEY = KeySpec.of(["item"], [pa.int64()])
 SCHEMA = pa.schema([("item", pa.int64())])

@@ -17,8 +17,7 @@ from endmark.punctuation.punctuation import Punctuation
 from endmark.state import codec, manifest
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 # An inner join with left rows of keys 1, 2, 3 and right ones of 1, 5. Left has closed 2, which is held,
 # and 6, which is announced; right has closed 4, which killed a left row.

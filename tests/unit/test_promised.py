@@ -15,8 +15,7 @@ from endmark.joins.stream_join import StreamJoin
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 COLUMNS = pa.schema([("key", pa.int64()), ("seller", pa.int64()), ("note", pa.string())])
 

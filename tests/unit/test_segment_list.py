@@ -11,8 +11,7 @@ import pytest
 from endmark.state import segment_list
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, SegmentList
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 TEXT = KeySpec.of(["key"], [pa.string()])
 

@@ -14,8 +14,7 @@ from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, Gone
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 
 def columns(**values: list[int]) -> pa.RecordBatch:

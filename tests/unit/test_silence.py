@@ -12,8 +12,7 @@ from endmark.joins.admit import violations
 from endmark.joins.side import NEVER, SideInput, SideSpec, SideState
 from endmark.joins.silence import Silence
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 
 
 def test_a_partition_is_idle_beside_a_newer_one() -> None:

@@ -16,8 +16,7 @@ from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
 from endmark.punctuation.punctuation import Origin
 from endmark.spark.streams import stream_plans
-from endmark.state.store import SegmentStore
-from support.memory_store import MemoryBlobs
+from endmark.state.store import MemoryBlobs, SegmentStore
 from support.verify_world import make_pipeline
 
 EMPTY = SideInput()

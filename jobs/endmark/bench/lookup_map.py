@@ -2,7 +2,8 @@
 
 R lies in a local MariaDB. A contender answers every batch as it comes, or, with a memory behind its name,
 lets rows wait until they fill that memory, so that a page answers more of them (HYBRIDJOIN's regime). It is
-warmed up and then measured for some seconds; all it gave is compared with DuckDB's join of the same rows.
+measured for some seconds, once it has answered as many rows as may wait; all it gave is compared with
+DuckDB's join of the same rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
 from endmark.parts.mariadb import MariaDb
 from endmark.state.keys import KeySpec
-from endmark.state.store import SegmentStore
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark_feed.zipf import zipf_keys
 
 if TYPE_CHECKING:
@@ -38,13 +39,16 @@ if TYPE_CHECKING:
     from endmark.relation.sql import SqlRelation
 
 PAGE_ROWS = 500
+SERVER_MEMORY = "3G"  # holds all of R, once it is warm
 BATCH_ROWS = 100_000
 # INLJ answers a row a round trip, and carries nothing over, so that small batches do it no harm.
 SINGLE_ROWS = 1_000
 AT_ONCE: tuple[Name, ...] = ("auto", "batched", "hybrid", "mesh", "scan", "inlj")
 WAITING: tuple[Name, ...] = ("auto", "hybrid", "best_page", "mesh")
 _KEY = KeySpec.of(["key"], [pa.int64()])
-_STREAM = pa.schema([("key", pa.int64()), ("id", pa.int64())])
+_STREAM = pa.schema([("key", pa.int64()), ("id", pa.int64()), ("payload", pa.string())])
+# So that a waiting row has about the 157 bytes that HYBRIDJOIN's paper gives it.
+_PAYLOAD = "x" * 110
 _JOIN = "SELECT key, id, name, price, pad FROM stream JOIN r ON key = k"
 
 
@@ -80,13 +84,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """One contender in one cell; `waits` are MB that rows may wait in, 0 where a batch answers all."""
+    """One contender in one cell; `waits` are MB that rows may wait in, 0 where a batch answers all;
+    `row_bytes` are those of a row that waits."""
 
     strategy: str
     waits: int
     rate: float
     rows_per_read: float
     reads: int
+    row_bytes: float = 0.0
 
 
 class _Remote:
@@ -96,22 +102,6 @@ class _Remote:
     def __init__(self) -> None:
         self.seconds = 0.0
         sa.event.listen(sa.Engine, "before_cursor_execute", lambda *_: time.sleep(self.seconds))
-
-
-class _Blobs:
-    """A store of segments that lasts as long as its contender."""
-
-    def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
-
-    def get(self, blob_id: str) -> bytes:
-        return self._blobs[blob_id]
-
-    def put(self, blob_id: str, data: bytes) -> None:
-        self._blobs[blob_id] = data
-
-    def remove(self, blob_id: str) -> None:
-        del self._blobs[blob_id]
 
 
 class Stream:
@@ -132,11 +122,12 @@ class Stream:
         for first in count(0, BATCH_ROWS):
             ranks = zipf_keys(random, BATCH_ROWS, self._cell.exponent, self._cell.relation_rows)
             ids = np.arange(first, first + BATCH_ROWS)
-            yield pa.record_batch([pa.array(hot[ranks - 1]), pa.array(ids)], schema=_STREAM)
+            payload = pa.repeat(pa.scalar(_PAYLOAD), BATCH_ROWS)
+            yield pa.record_batch([pa.array(hot[ranks - 1]), pa.array(ids), payload], schema=_STREAM)
 
 
 @dataclass
-class _Bench:
+class Bench:
     """The relation, its pages, and what reads of it cost."""
 
     reader: SqlRelation
@@ -149,22 +140,26 @@ class _Bench:
         with tempfile.TemporaryDirectory() as folder:
             join = self._join(strategy, waits, Path(folder))
             given: list[pa.RecordBatch] = []
-            reads = answered = 0
-            spent, warm = 0.0, False
+            reads = answered = turned = 0
+            spent, row_bytes, warm = 0.0, 0.0, not waits
             for number, rows in enumerate(stream.batches(SINGLE_ROWS if strategy == "inlj" else BATCH_ROWS)):
                 started = time.perf_counter()
                 output = join.process(rows, number)
                 seconds = time.perf_counter() - started
                 given += output.joined
-                if warm:
-                    spent += seconds
-                    reads += output.figures.reads
-                    answered += sum(batch.num_rows for batch in output.joined)
-                warm = warm or not waits or output.figures.reads > 0
-                if spent > self.seconds:
+                joined = sum(batch.num_rows for batch in output.joined)
+                row_bytes = output.pending_bytes / max(1, output.pending_rows)
+                if not warm:
+                    turned += joined
+                    warm = turned >= output.pending_rows > 0
+                    continue
+                spent += seconds
+                reads += output.figures.reads
+                answered += joined
+                if spent > self.seconds and reads:
                     break
             given += join.process(None, number + 1, drain=True).joined
-        run = Run(strategy, waits, answered / spent, answered / max(1, reads), reads)
+        run = Run(strategy, waits, answered / spent, answered / reads, reads, row_bytes)
         return run, pa.Table.from_batches(given)
 
     def _join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
@@ -173,7 +168,7 @@ class _Bench:
         budget = Budget(0) if waits else Budget()
         spec = LookupSpec(_STREAM, _KEY, renamed, Misses("dead_letter"), budget, capacity)
         source = Source(self.reader, self.directory, strategy, ReadCosts(**vars(self.costs)))
-        return LookupJoin(spec, source, SegmentStore(_Blobs(), folder))
+        return LookupJoin(spec, source, SegmentStore(MemoryBlobs(), folder))
 
 
 def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, pa.Table]:
@@ -222,7 +217,7 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     report = {"bench": "lookup-map", **origin(), "options": asdict(options)}
     remote = _Remote()
     found: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder), memory=SERVER_MEMORY) as server:
         for rows in options.rows:
             table = f"r_{rows}"
             lookup_input.fill(server.url, rows, table)
@@ -230,13 +225,13 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
             directory, relation = reader.directory(PAGE_ROWS), lookup_input.made(rows)
             for delay, exponent in product(options.delays, options.exponents):
                 remote.seconds = delay / 1000
-                bench = _Bench(reader, directory, measure(reader, directory), options.seconds)
+                bench = Bench(reader, directory, measure(reader, directory), options.seconds)
                 found += _cell(Cell(rows, exponent, delay), bench, relation, options.memories, say)
     return report | {"runs": found}
 
 
 def _cell(
-    cell: Cell, bench: _Bench, relation: pa.Table, memories: tuple[int, ...], say: Callable[[str], None]
+    cell: Cell, bench: Bench, relation: pa.Table, memories: tuple[int, ...], say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """Every contender in one cell, each compared with DuckDB."""
     stream = Stream(cell)

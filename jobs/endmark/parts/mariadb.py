@@ -29,10 +29,12 @@ class MariaDb(Part):
 
     It has the database `warehouse` and the user `endmark`, who owns it; the password is this object's own
     and never written down. Without `port`, a free one is taken and kept over restarts of this object.
+    `memory` is for pages of its tables, as the server writes sizes.
     """
 
-    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+    def __init__(self, data_dir: Path, port: int | None = None, memory: str = "256M") -> None:
         super().__init__(data_dir, port)
+        self._memory = memory
         self._password = secrets.token_urlsafe(24)
 
     @property
@@ -106,7 +108,7 @@ class MariaDb(Part):
             "--socket=server.sock",
             f"--pid-file={self._data_dir / 'mariadb.pid'}",
             f"--init-file={welcome}",
-            "--innodb-buffer-pool-size=256M",
+            f"--innodb-buffer-pool-size={self._memory}",
             "--skip-name-resolve",
         ]
 

@@ -13,11 +13,27 @@ from endmark.state import codec
 
 
 class BlobStore(Protocol):
-    """Durable bytes by id. Spark's state store in a job, a dictionary in tests."""
+    """Durable bytes by id. Spark's state store in a job."""
 
     def get(self, blob_id: str) -> bytes: ...
     def put(self, blob_id: str, data: bytes) -> None: ...
     def remove(self, blob_id: str) -> None: ...
+
+
+class MemoryBlobs:
+    """A store that lasts as long as it is needed, for trials and tests."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+
+    def get(self, blob_id: str) -> bytes:
+        return self.blobs[blob_id]
+
+    def put(self, blob_id: str, data: bytes) -> None:
+        self.blobs[blob_id] = data
+
+    def remove(self, blob_id: str) -> None:
+        del self.blobs[blob_id]
 
 
 class SegmentStore:

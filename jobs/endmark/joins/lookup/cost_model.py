@@ -1,11 +1,15 @@
 """What each strategy would yield: HYBRIDJOIN's equations of memory and cost (UoA-SE-2010-2, section 5), and
-the same for the others. Nothing here is measured; `costs` measures.
+the same for the others. Nothing here is measured; `calibration` measures.
 
 Memory M holds a page and the waiting rows: H = (M - v_P) / v_S rows, the paper's hash and queue as one, since
 a waiting row is one entry of each column. A read of a page takes a + b v_P seconds, a match of each of its
 rows c_H, and every stream row c_S in all. With w rows answered per page the service rate is
 
     mu = w / (a + b v_P + (v_P / v_R) c_H + w c_S).
+
+Rows that wait cost more, which the paper has no word for: each is stored once, and ordered again with all the
+others in every batch of B rows, which is H / B times before it is answered. Between batches memory is full,
+and each comes on top of it: half of it waits on average, besides H. Reading ahead hides a part of it all.
 
 w comes from `page_model`, where the paper has 1.36 H D / R. For many rows per page w is 2 H D / R, and mu is
 largest for pages of v_P* = (sqrt(a^2 + a B M) - a) / B bytes, where B = b + c_H / v_R; skew makes it smaller.
@@ -18,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from endmark.joins.lookup.reads import LISTS_AT_ONCE, PAGES_AT_ONCE
 from endmark.joins.page_model import aligned_yield
 
 if TYPE_CHECKING:
@@ -31,12 +36,15 @@ class Costs:
     """Seconds.
 
     Args:
-        seek: of a page beside its bytes, the paper's a.
+        seek: of a range of pages beside its bytes, the paper's a.
         byte: of a byte of a page or of a scan, b.
         match: of looking for the partners of one row of R, c_H.
         row: of taking in, answering and putting out one stream row, c_S + c_A + c_E + c_O.
         trip: of a statement that asks for keys, beside its keys.
         key: of a key in it.
+        loop: of planning a read and taking it apart, beside its rows.
+        store: of keeping a stream row beyond its batch.
+        wait: of a row that waits, in each batch.
     """
 
     seek: float
@@ -45,6 +53,9 @@ class Costs:
     row: float
     trip: float
     key: float
+    loop: float = 0.0
+    store: float = 0.0
+    wait: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,9 @@ class Setup:
         relation_rows, row_bytes: R's size; `row_bytes` is the paper's v_R.
         waiting_bytes: bytes of a stream row that waits, v_S.
         memory: bytes for waiting rows and a page, M.
-        exponent: of the stream's Zipf distribution over R's keys, in key order; 0 is uniform.
-        batch_rows: stream rows of a batch; strategies that carry nothing over depend on it.
+        exponent: of the stream's Zipf distribution over R's keys; 0 is uniform.
+        batch_rows: stream rows of a batch.
+        scattered: whether keys that are asked for often are anywhere in R, instead of at its beginning.
     """
 
     relation_rows: int
@@ -65,19 +77,29 @@ class Setup:
     memory: int
     exponent: float
     batch_rows: int
+    scattered: bool = False
 
     def waiting_rows(self, page_bytes: int) -> int:
-        """H: rows that fit beside a page."""
-        return max(1, (self.memory - page_bytes) // self.waiting_bytes)
+        """H: rows that fit beside a page, and half of a batch."""
+        return max(1, (self.memory - page_bytes) // self.waiting_bytes) + self.batch_rows // 2
+
+    def page_shares(self, page_rows: int) -> Floats:
+        """Share of the stream by page."""
+        if not self.scattered or self.exponent == 0:
+            return zipf_shares(self.exponent, self.relation_rows, page_rows)
+        keys = np.random.default_rng(0).permutation(zipf_shares(self.exponent, self.relation_rows))
+        shares: Floats = np.add.reduceat(keys, np.arange(0, self.relation_rows, page_rows))
+        return shares
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Stream rows per second, and what one read (page, list of keys, scan) answers of them."""
+    """Stream rows per second, what one read (page, list of keys, scan) answers of them, and its seconds."""
 
     strategy: str
     rate: float
     rows_per_read: float
+    read_seconds: float
 
 
 def zipf_shares(exponent: float, rows: int, page_rows: int = 1) -> Floats:
@@ -98,35 +120,38 @@ def best_page_bytes(costs: Costs, setup: Setup) -> int:
 def hybrid(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
     """Aligned pages; what a read leaves waits for the next."""
     page_rows = _page_rows(setup, page_bytes)
-    shares = zipf_shares(setup.exponent, setup.relation_rows, page_rows)
-    answered = aligned_yield(shares, setup.waiting_rows(page_bytes)).rows
-    return _per_read("hybrid", answered, _page_seconds(costs, setup, page_rows), costs.row)
+    answered = aligned_yield(setup.page_shares(page_rows), setup.waiting_rows(page_bytes)).rows
+    return _paged("hybrid", costs, setup, page_bytes, answered, costs.seek)
 
 
 def mesh(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
-    """The paper's MESHJOIN: a row stays for a whole round, so a read answers H D / R rows."""
-    page_rows = _page_rows(setup, page_bytes)
-    answered = setup.waiting_rows(page_bytes) * page_rows / setup.relation_rows
-    return _per_read("mesh", answered, _page_seconds(costs, setup, page_rows), costs.row)
+    """A cyclic scan. A row leaves once its page is read, after half a round on average, so that a read
+    answers 2 H D / R rows however keys are asked for. In the paper it stays for a round: H D / R."""
+    answered = 2 * setup.waiting_rows(page_bytes) * _page_rows(setup, page_bytes) / setup.relation_rows
+    return _paged("mesh", costs, setup, page_bytes, answered, costs.seek / PAGES_AT_ONCE)
 
 
-def inlj(costs: Costs) -> Prediction:
-    """One key at a time."""
-    return _per_read("inlj", 1.0, costs.trip + costs.key, costs.row)
+def inlj(costs: Costs, setup: Setup) -> Prediction:
+    """One key at a time, for all rows of a batch that have it."""
+    keys = distinct_keys(zipf_shares(setup.exponent, setup.relation_rows), setup.batch_rows)
+    rows = setup.batch_rows / keys
+    return _prediction("inlj", rows, costs.trip + costs.key + costs.loop + rows * costs.row)
 
 
 def batched(costs: Costs, setup: Setup, list_keys: int) -> Prediction:
     """The distinct keys of each batch in lists."""
     keys = distinct_keys(zipf_shares(setup.exponent, setup.relation_rows), setup.batch_rows)
-    lists = np.ceil(keys / list_keys)
-    seconds = (keys * costs.key + lists * costs.trip) / lists
-    return _per_read("batched", setup.batch_rows / float(lists), float(seconds), costs.row)
+    lists = float(np.ceil(keys / list_keys))
+    rows = setup.batch_rows / lists
+    found = keys / lists
+    seconds = found * (costs.key + costs.match) + costs.trip + costs.loop / LISTS_AT_ONCE + rows * costs.row
+    return _prediction("batched", rows, seconds)
 
 
 def scan(costs: Costs, setup: Setup) -> Prediction:
     """All of R for each batch."""
     seconds = costs.seek + setup.relation_rows * (setup.row_bytes * costs.byte + costs.match)
-    return _per_read("scan", setup.batch_rows, seconds, costs.row)
+    return _prediction("scan", setup.batch_rows, seconds + setup.batch_rows * costs.row)
 
 
 def distinct_keys(shares: Floats, rows: int) -> float:
@@ -140,7 +165,7 @@ def predict(costs: Costs, setup: Setup, list_keys: int, page_bytes: int | None =
     found = [
         hybrid(costs, setup, size),
         mesh(costs, setup, size),
-        inlj(costs),
+        inlj(costs, setup),
         batched(costs, setup, list_keys),
         scan(costs, setup),
     ]
@@ -157,9 +182,16 @@ def _page_rows(setup: Setup, page_bytes: int) -> int:
     return min(setup.relation_rows, max(1, page_bytes // setup.row_bytes))
 
 
-def _page_seconds(costs: Costs, setup: Setup, page_rows: int) -> float:
-    return costs.seek + page_rows * (setup.row_bytes * costs.byte + costs.match)
+def _paged(
+    strategy: str, costs: Costs, setup: Setup, page_bytes: int, rows: float, seek: float
+) -> Prediction:
+    """A page that answers so many rows, which have waited."""
+    read = seek + _page_rows(setup, page_bytes) * (setup.row_bytes * costs.byte + costs.match)
+    waits = setup.waiting_rows(page_bytes) / setup.batch_rows * costs.wait
+    return _prediction(
+        strategy, rows, read + costs.loop / PAGES_AT_ONCE + rows * (costs.row + costs.store + waits)
+    )
 
 
-def _per_read(strategy: str, rows: float, seconds: float, row: float) -> Prediction:
-    return Prediction(strategy, rows / (seconds + rows * row), rows)
+def _prediction(strategy: str, rows: float, seconds: float) -> Prediction:
+    return Prediction(strategy, rows / seconds, rows, seconds)

@@ -1,0 +1,124 @@
+"""The cost model against the join: seconds of a read with all that belongs to it, predicted and measured.
+
+R lies in a local MariaDB. Unit costs are measured first; then each strategy runs with its memory full, one
+read after the other as in the papers (reading ahead is off), and its seconds are shared out among its reads.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+from unittest.mock import patch
+
+import typer
+
+from endmark.bench import lookup_input
+from endmark.bench.lookup_map import BATCH_ROWS, SERVER_MEMORY, SINGLE_ROWS, Bench, Cell, Stream
+from endmark.bench.report import origin
+from endmark.joins.lookup import cost_model, resolve
+from endmark.joins.lookup.calibration import calibrate
+from endmark.joins.lookup.cost_model import Costs, Prediction, Setup
+from endmark.joins.lookup.costs import measure
+from endmark.joins.lookup.strategies import Name
+from endmark.parts.mariadb import MariaDb
+from endmark.relation.sql import SqlRelation
+
+RESULTS = Path(__file__).parent / "results" / "cost_model.json"
+STRATEGIES: tuple[Name, ...] = ("hybrid", "mesh", "inlj")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One strategy in one setting."""
+
+    strategy: str
+    relation_rows: int
+    page_rows: int
+    memory: int
+    exponent: float
+    predicted_seconds: float
+    measured_seconds: float
+    predicted_rows: float
+    measured_rows: float
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted_seconds / self.measured_seconds
+
+
+def one_after_the_other(reads: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+    """`read_ahead` without reading ahead."""
+    return (read() for read in reads)
+
+
+def predicted(strategy: str, costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
+    if strategy == "inlj":
+        return cost_model.inlj(costs, setup)
+    return {"hybrid": cost_model.hybrid, "mesh": cost_model.mesh}[strategy](costs, setup, page_bytes)
+
+
+def loops(
+    reader: SqlRelation, relation_rows: int, page_rows: int, memories: list[int], exponents: list[float]
+) -> Iterator[Loop]:
+    directory = reader.directory(page_rows)
+    costs = calibrate(reader, directory, page_rows, payload=8)
+    row_bytes = int(reader.pages([directory.range_of(0, 3)]).nbytes) / (4 * page_rows)
+    print({name: f"{seconds:.2e}" for name, seconds in vars(costs).items()}, flush=True)
+    bench = Bench(reader, directory, measure(reader, directory), seconds=3.0)
+    for memory, exponent, strategy in product(memories, exponents, STRATEGIES):
+        stream = Stream(Cell(relation_rows, exponent, 0.0))
+        started = time.perf_counter()
+        run, _ = bench.run(strategy, 0 if strategy == "inlj" else memory, stream)
+        rows = SINGLE_ROWS if strategy == "inlj" else BATCH_ROWS
+        setup = Setup(
+            relation_rows,
+            round(row_bytes),
+            round(run.row_bytes),
+            memory * 1_000_000,
+            exponent,
+            rows,
+            scattered=True,
+        )
+        found = predicted(strategy, costs, setup, round(page_rows * row_bytes))
+        measured = run.rows_per_read / run.rate
+        loop = Loop(
+            strategy, relation_rows, page_rows, memory, exponent, found.read_seconds, measured,
+            found.rows_per_read, run.rows_per_read,
+        )  # fmt: skip
+        print(f"{loop} ratio {loop.ratio:.2f} in {time.perf_counter() - started:.0f} s", flush=True)
+        yield loop
+
+
+def main(
+    rows: Annotated[list[int], typer.Option(default_factory=lambda: [500_000, 2_000_000])],
+    page_rows: Annotated[list[int], typer.Option(default_factory=lambda: [200, 500, 2_000])],
+    memory: Annotated[list[int], typer.Option(default_factory=lambda: [20, 50])],
+    exponent: Annotated[list[float], typer.Option(default_factory=lambda: [0.0, 1.0])],
+    driver: str = "pymysql",
+    keep: bool = True,
+) -> None:
+    """Measure, and unless told otherwise keep the figures."""
+    found: list[Loop] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MariaDb(Path(folder), memory=SERVER_MEMORY) as server,
+        patch.object(resolve, "read_ahead", one_after_the_other),
+    ):
+        for size in rows:
+            lookup_input.fill(server.url, size, f"r_{size}")
+            reader = lookup_input.relation(server.url.replace("pymysql", driver), f"r_{size}")
+            for per_page in page_rows:
+                found += loops(reader, size, per_page, memory, exponent)
+    if keep:
+        report = {**origin(), "driver": driver, "loops": [asdict(loop) for loop in found]}
+        RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
