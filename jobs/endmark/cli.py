@@ -15,6 +15,7 @@ from rich.console import Console
 from endmark.bench.cli import app as bench
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
+from endmark.pipeline.fields import size
 from endmark.pipeline_file import load
 
 AUCTION = Path(__file__).parent / "pipelines" / "auction.yaml"
@@ -52,6 +53,13 @@ class _Output:
         typer.echo(json.dumps(value, default=str))
 
 
+def _bytes(text: str) -> int:
+    try:
+        return int(size(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 @app.command()
 def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
     """Check a pipeline file without running it, and say by what its state is bounded."""
@@ -63,6 +71,27 @@ def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
         for state in kept:
             typer.echo(str(state))
+
+
+@app.command()
+def plan(
+    pipeline: PipelineFile = AUCTION,
+    memory: Annotated[
+        int | None,
+        typer.Option(parser=_bytes, help="For waiting rows, such as 50MB; else what the file says."),
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of a batch.")] = 100_000,
+    exponent: Annotated[float, typer.Option(min=0, help="Of the keys' Zipf distribution; 0: uniform.")] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what reads of the relation cost, and predict what each way to look up yields on one core."""
+    from endmark.planning import forecast
+
+    found = forecast(load(pipeline), memory, batch_rows, exponent)
+    if as_json:
+        _Output(as_json).emit(found.facts)
+    else:
+        typer.echo("\n".join(found.lines()))
 
 
 @app.command()

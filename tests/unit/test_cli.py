@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from endmark.cli import AUCTION
+from endmark_feed.relation import seed_relation
 
 
 def endmark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -54,6 +55,41 @@ def test_valid_pipeline() -> None:
 
     assert ended.returncode == 0
     assert "pipeline auction is valid" in ended.stdout
+
+
+def _sellers(path: Path, rows: int) -> str:
+    url = f"sqlite:///{path / 'r.db'}"
+    seed_relation(url, rows, seed=1)
+    return url
+
+
+def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
+    """It names every way to look up, the fastest first, and what more memory gives."""
+    url = _sellers(tmp_path, 20_000)
+    ended = endmark("plan", "--memory=2MB", "--batch-rows=5000", "--json", ENDMARK_RELATION_URL=url)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    rates = [each["rate"] for each in found["predictions"]]
+    assert rates == sorted(rates, reverse=True)
+    assert {each["strategy"] for each in found["predictions"]} == {
+        "hybrid", "mesh", "pages", "batched", "scan", "inlj",
+    }  # fmt: skip
+    assert found["setup"]["memory"] == 2_000_000
+    assert found["setup"]["relation_rows"] == 20_000
+    rows = [each["rows_per_read"] for each in found["what_if"].values()]
+    assert rows == sorted(rows)
+
+    people = endmark("plan", ENDMARK_RELATION_URL=url)
+    assert people.returncode == 0, people.stderr
+    assert "hybrid: pages of the oldest rows" in people.stdout
+
+
+def test_what_cannot_be_planned(tmp_path: Path) -> None:
+    empty = endmark("plan", ENDMARK_RELATION_URL=_sellers(tmp_path, 0))
+    assert_one_line(empty, "relation sellers: the relation is empty")
+    wrong = endmark("plan", "--memory=lots")
+    assert wrong.returncode == 2
+    assert "'lots' is not a size" in wrong.stderr
 
 
 def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:

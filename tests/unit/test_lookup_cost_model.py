@@ -100,7 +100,7 @@ def test_lists_of_keys_win_where_lookups_are_cheap_and_batches_small() -> None:
 
 def test_predictions_come_the_fastest_first() -> None:
     found = cost_model.predict(DISK, PAPER, 2_000)
-    assert {each.strategy for each in found} == {"hybrid", "mesh", "inlj", "batched", "scan"}
+    assert {each.strategy for each in found} == {"hybrid", "mesh", "pages", "inlj", "batched", "scan"}
     assert [each.rate for each in found] == sorted((each.rate for each in found), reverse=True)
     # Neighbouring pages share a seek, and a row need not stay for a whole round.
     assert [each.strategy for each in found[:2]] == ["mesh", "hybrid"]

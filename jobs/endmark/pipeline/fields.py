@@ -45,7 +45,12 @@ def _duration(value: Any) -> Any:
     return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
 
 
-def _size(value: Any) -> Any:
+def size(value: Any) -> Any:
+    """Bytes, of text such as `64MB`.
+
+    Raises:
+        ValueError: the text is no size.
+    """
     if not isinstance(value, str):
         return value
     found = _SIZE.fullmatch(value.strip())
@@ -77,7 +82,7 @@ AnyNames = Annotated[
 Names = Annotated[AnyNames, Field(min_length=1)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Duration = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
-Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(ge=1)]
+Size = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str), Field(ge=1)]
 Type = Annotated[
     ColumnType,
     PlainValidator(_column_type),

@@ -148,6 +148,15 @@ def batched(costs: Costs, setup: Setup, list_keys: int) -> Prediction:
     return _prediction("batched", rows, seconds)
 
 
+def pages(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
+    """Every page that rows of a batch are on, so that none waits; what `hybrid` does without a time limit."""
+    page_rows = _page_rows(setup, page_bytes)
+    read = distinct_keys(setup.page_shares(page_rows), setup.batch_rows)
+    rows = setup.batch_rows / read
+    seconds = costs.seek + page_rows * (setup.row_bytes * costs.byte + costs.match)
+    return _prediction("pages", rows, seconds + costs.loop / PAGES_AT_ONCE + rows * costs.row)
+
+
 def scan(costs: Costs, setup: Setup) -> Prediction:
     """All of R for each batch."""
     seconds = costs.seek + setup.relation_rows * (setup.row_bytes * costs.byte + costs.match)
@@ -165,6 +174,7 @@ def predict(costs: Costs, setup: Setup, list_keys: int, page_bytes: int | None =
     found = [
         hybrid(costs, setup, size),
         mesh(costs, setup, size),
+        pages(costs, setup, size),
         inlj(costs, setup),
         batched(costs, setup, list_keys),
         scan(costs, setup),

@@ -1,0 +1,134 @@
+"""`endmark plan`: what each way to look up would yield, by the cost model and by what this relation costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from endmark.errors import ConfigError
+from endmark.joins.lookup import cost_model
+from endmark.joins.lookup.calibration import calibrate
+from endmark.joins.lookup.cost_model import Setup
+from endmark.joins.lookup.costs import LIST_KEYS
+from endmark.relation.sql import SqlRelation
+from endmark.types import Kind
+
+if TYPE_CHECKING:
+    from endmark.joins.lookup.cost_model import Costs, Prediction
+    from endmark.pipeline import Pipeline
+
+# Bytes of a value by kind; texts are as long as people make names. A waiting row has its coordinates, batch,
+# serial number and tries besides.
+_BYTES = {Kind.BOOLEAN: 1, Kind.DATE: 4, Kind.DECIMAL: 16, Kind.STRING: 20}
+_BESIDE = 34
+_WHAT_IF = (0.25, 0.5, 1.0, 2.0, 4.0)
+_HOW = {
+    "hybrid": "pages of the oldest rows, the others wait in memory",
+    "mesh": "a cyclic scan, rows wait in memory",
+    "pages": "all pages that a batch's rows are on, nothing waits (hybrid without time_per_batch)",
+    "batched": "keys of each batch in lists",
+    "scan": "all of the relation for each batch",
+    "inlj": "one key at a time",
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a pipeline's lookup would yield on one core.
+
+    Args:
+        relation: its name.
+        page_rows: the pipeline's.
+        setup, costs: what the predictions follow from.
+        predictions: the fastest first.
+        best_page_rows: the page size at which `hybrid` is fastest, for keys without skew.
+        what_if: of `hybrid` with its best pages, by bytes of memory.
+    """
+
+    relation: str
+    page_rows: int
+    setup: Setup
+    costs: Costs
+    predictions: list[Prediction]
+    best_page_rows: int
+    what_if: dict[int, Prediction]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        setup, costs = self.setup, self.costs
+        page = costs.seek + self.page_rows * (setup.row_bytes * costs.byte + costs.match)
+        waiting = setup.waiting_rows(0) - setup.batch_rows // 2
+        return [
+            f"relation {self.relation}: about {setup.relation_rows:,} rows of {setup.row_bytes} bytes",
+            f"a page of {self.page_rows} rows takes {page * 1e3:.2f} ms, a stream row {costs.row * 1e6:.1f} us,",
+            f"a key {costs.key * 1e6:.1f} us beside {costs.trip * 1e3:.2f} ms for a list of them",
+            f"{setup.memory / 1e6:g} MB hold {waiting:,} waiting rows; batches of {setup.batch_rows:,} rows",
+            f"keys are asked for by Zipf's law with exponent {setup.exponent:g}",
+            "",
+            f"{'rows/s':>12}  {'rows/read':>10}",
+            *(_line(each, f"{each.strategy}: {_HOW[each.strategy]}") for each in self.predictions),
+            "",
+            "hybrid with more or less memory, and pages that suit it:",
+            *(_line(each, f"{memory / 1e6:g} MB") for memory, each in self.what_if.items()),
+            "",
+            f"without skew, pages of {self.best_page_rows:,} rows are best (lookup.page_rows)",
+        ]
+
+
+def forecast(pipeline: Pipeline, memory: int | None, batch_rows: int, exponent: float) -> Forecast:
+    """Measure the relation and predict.
+
+    Args:
+        pipeline: whose lookup it is.
+        memory: bytes, instead of `lookup.memory`.
+        batch_rows: stream rows of a batch.
+        exponent: of the Zipf distribution of the stream's keys; 0 is uniform.
+
+    Raises:
+        ConfigError: the relation cannot be read as declared, or is empty.
+        RelationUnreachableError: the database does not answer.
+    """
+    lookup = pipeline.lookup
+    reader = SqlRelation(pipeline.relations[lookup.relation])
+    reader.check(unique=False)
+    directory = reader.directory(lookup.page_rows)
+    try:
+        costs = calibrate(reader, directory, lookup.page_rows, payload=_payload(pipeline))
+    except ValueError as error:
+        raise ConfigError(f"relation {lookup.relation}: {error}, so there is nothing to measure") from None
+    some = reader.pages([directory.range_of(0)])
+    setup = Setup(
+        relation_rows=len(directory) * lookup.page_rows if len(directory) > 1 else some.num_rows,
+        row_bytes=max(1, int(some.nbytes) // some.num_rows),
+        waiting_bytes=_BESIDE + _payload(pipeline),
+        memory=lookup.memory if memory is None else memory,
+        exponent=exponent,
+        batch_rows=batch_rows,
+        scattered=True,
+    )
+    page_bytes = min(lookup.page_rows, setup.relation_rows) * setup.row_bytes
+    what_if = cost_model.what_if(costs, setup, [int(setup.memory * factor) for factor in _WHAT_IF])
+    return Forecast(
+        lookup.relation,
+        lookup.page_rows,
+        setup,
+        costs,
+        cost_model.predict(costs, setup, LIST_KEYS, page_bytes),
+        max(1, cost_model.best_page_bytes(costs, setup) // setup.row_bytes),
+        what_if,
+    )
+
+
+def _payload(pipeline: Pipeline) -> int:
+    """Bytes of a stream row."""
+    kinds = pipeline.streams[pipeline.lookup.stream].columns.values()
+    return sum(_BYTES.get(kind.kind, 8) for kind in kinds)
+
+
+def _line(found: Prediction, what: str) -> str:
+    return f"{found.rate:12,.0f}  {found.rows_per_read:10,.1f}  {what}"
