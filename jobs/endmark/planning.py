@@ -65,7 +65,7 @@ class Forecast:
         waiting = setup.waiting_rows(0) - setup.batch_rows // 2
         return [
             f"relation {self.relation}: about {setup.relation_rows:,} rows of {setup.row_bytes} bytes",
-            f"a page of {self.page_rows} rows takes {page * 1e3:.2f} ms, a stream row {costs.row * 1e6:.1f} us,",
+            f"a page of {self.page_rows} rows takes {page * 1e3:.2f} ms, a stream row {costs.row * 1e6:.1f} us",
             f"a key {costs.key * 1e6:.1f} us beside {costs.trip * 1e3:.2f} ms for a list of them",
             f"{setup.memory / 1e6:g} MB hold {waiting:,} waiting rows; batches of {setup.batch_rows:,} rows",
             f"keys are asked for by Zipf's law with exponent {setup.exponent:g}",
@@ -119,7 +119,7 @@ def forecast(pipeline: Pipeline, memory: int | None, batch_rows: int, exponent: 
         setup,
         costs,
         cost_model.predict(costs, setup, LIST_KEYS, page_bytes),
-        max(1, cost_model.best_page_bytes(costs, setup) // setup.row_bytes),
+        min(setup.relation_rows, cost_model.best_page_bytes(costs, setup) // setup.row_bytes),
         what_if,
     )
 
