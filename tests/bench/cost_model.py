@@ -19,7 +19,8 @@ from unittest.mock import patch
 import typer
 
 from endmark.bench import lookup_input
-from endmark.bench.lookup_map import BATCH_ROWS, SERVER_MEMORY, SINGLE_ROWS, Bench, Cell, Stream
+from endmark.bench.lookup_input import SERVER_MEMORY
+from endmark.bench.lookup_map import BATCH_ROWS, SINGLE_ROWS, Bench, Cell, Stream
 from endmark.bench.report import origin
 from endmark.joins.lookup import cost_model, resolve
 from endmark.joins.lookup.calibration import calibrate

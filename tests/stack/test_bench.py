@@ -45,6 +45,7 @@ def reported(recordings: Path) -> dict[str, Any]:
 def test_contenders_are_compared_in_every_cell(reported: dict[str, Any]) -> None:
     """Both gave DuckDB's answers, or there would be no report."""
     assert [cell["keys"] for cell in reported["cells"]] == ["uniform", "zipf"]
+    assert "MariaDB" in reported["versions"]["mariadb"]
     for cell in reported["cells"]:
         found = cell["contenders"]
         assert list(found) == ["endmark-auto", "spark-in-list"]
@@ -82,6 +83,7 @@ def test_every_strategy_is_in_every_cell_of_the_map(monkeypatch: pytest.MonkeyPa
     # In so short a time none of those that wait need have answered any.
     assert all(run["rate"] > 0 for run in report["runs"] if not run["waits"])
     assert len(said) == 2
+    assert "MariaDB" in report["versions"]["mariadb"]
 
 
 def test_other_answers_than_duckdbs_end_the_map(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from endmark.relation.sql import SqlRelation
 from endmark_feed.zipf import zipf_keys
 
 TABLE = "r"
+SERVER_MEMORY = "3G"  # holds all of R, once it is warm
 ANSWERS_DDL = "key bigint, id bigint, name string, price double, pad string"
 STREAM_DDL = "key bigint, id bigint"
 # Skew of the keys, by the names of the streams.
@@ -132,6 +133,15 @@ def fill(url: str, rows: int, table: str = TABLE) -> None:
             ):
                 connection.execute(sa.text(statement))
     engine.dispose()
+
+
+def version(url: str) -> str:
+    """Of the server."""
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        found: str = connection.execute(sa.text("SELECT version()")).scalar_one()
+    engine.dispose()
+    return found
 
 
 def relation(url: str, table: str = TABLE) -> SqlRelation:

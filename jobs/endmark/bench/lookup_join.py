@@ -114,7 +114,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     Raises:
         EndmarkError: a part is missing, a contender failed, or it gave other answers than DuckDB.
     """
-    report = {"bench": "lookup-join", **origin(), "options": _said(options)}
+    report: dict[str, Any] = {"bench": "lookup-join", **origin(), "options": _said(options)}
     jars = [str(jar) for jar in spark_jars(say)]
     contenders, more_jars = _present(options.contenders, say)
     sizes = options.sizes
@@ -125,9 +125,10 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         recorded.keep_digests(_digests(recorded, jars))
     rates: dict[_Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with ExitStack() as parts:
-        server = parts.enter_context(MariaDb(recorded.database))
+        server = parts.enter_context(MariaDb(recorded.database, memory=lookup_input.SERVER_MEMORY))
         say(f"filling R with {sizes.relation:,} rows, unless it is there")
         lookup_input.fill(server.url, sizes.relation)
+        report["versions"]["mariadb"] = lookup_input.version(server.url)
         cells = [
             _Cell(keys, delay, _away(parts, server.url, delay))
             for delay in options.delays

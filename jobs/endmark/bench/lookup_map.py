@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from endmark.relation.sql import SqlRelation
 
 PAGE_ROWS = 500
-SERVER_MEMORY = "3G"  # holds all of R, once it is warm
 BATCH_ROWS = 100_000
 # INLJ answers a row a round trip, and carries nothing over, so that small batches do it no harm.
 SINGLE_ROWS = 1_000
@@ -214,10 +213,14 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     Raises:
         EndmarkError: there is no MariaDB, or a contender gave other answers than DuckDB.
     """
-    report = {"bench": "lookup-map", **origin(), "options": asdict(options)}
+    report: dict[str, Any] = {"bench": "lookup-map", **origin(), "options": asdict(options)}
     remote = _Remote()
     found: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder), memory=SERVER_MEMORY) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MariaDb(Path(folder), memory=lookup_input.SERVER_MEMORY) as server,
+    ):
+        report["versions"]["mariadb"] = lookup_input.version(server.url)
         for rows in options.rows:
             table = f"r_{rows}"
             lookup_input.fill(server.url, rows, table)

@@ -53,7 +53,7 @@ def pictures(report: Report) -> dict[str, str]:
     """SVG by file name, one for each cell; a map has none."""
     return {
         f"{report['bench']}-{number}.svg": bars(
-            f"{cell['title']}: rows a second",
+            f"{cell['title']}: rows a second, on a logarithmic scale",
             {
                 name: Rates(tuple(each["runs"]), each["median"], each["least"], each["most"])
                 for name, each in cell["contenders"].items()
