@@ -96,6 +96,11 @@ bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size
 	mv var/lookup_map.json tests/bench/results/
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
+.PHONY: bench-costs
+bench-costs: $(READY) ## Lookup: costs predicted and measured, memory against its budget; writes tests/bench/results
+	PYTHONPATH=tests $(BIN)/python tests/bench/cost_model.py $(ARGS)
+	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_memory.py
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json

@@ -137,7 +137,7 @@ class Bench:
     def run(self, strategy: Name, waits: int, stream: Stream) -> tuple[Run, pa.Table]:
         """The contender's figures, and what it gave in all."""
         with tempfile.TemporaryDirectory() as folder:
-            join = self._join(strategy, waits, Path(folder))
+            join = self.join(strategy, waits, Path(folder))
             given: list[pa.RecordBatch] = []
             reads = answered = turned = 0
             spent, row_bytes, warm = 0.0, 0.0, not waits
@@ -161,7 +161,8 @@ class Bench:
         run = Run(strategy, waits, answered / spent, answered / reads, reads, row_bytes)
         return run, pa.Table.from_batches(given)
 
-    def _join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
+    def join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
+        """The contender, with a memory of so many MB for rows that wait; 0 lets none wait."""
         capacity = waits * 1_000_000 if waits else None
         renamed = {name: name for name in ("name", "price", "pad")}
         budget = Budget(0) if waits else Budget()
