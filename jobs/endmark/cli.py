@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from endmark import knobs_cli
 from endmark.bench.cli import app as bench
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 
 app.add_typer(bench, name="bench")
+app.add_typer(knobs_cli.app, name="knobs")
 
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
 Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]

@@ -42,6 +42,21 @@ batches = sa.Table(
     sa.Column("offsets", sa.JSON, nullable=False),  # topic -> partition -> first offset not read
 )
 
+turns = sa.Table(
+    "turns",
+    _meta,
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # of the control record
+    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("batch_id", sa.BigInteger, nullable=False),  # that read it; the next begins with it
+    sa.Column("set_at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("by", sa.String(200), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("before", sa.JSON),
+    sa.Column("value", sa.JSON),
+    sa.Column("refused", sa.Text),  # why
+)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -128,6 +143,39 @@ class OpsDatabase:
             if row is not None:
                 amended = {"samples": {**row.samples, **gauges}, "totals": {**row.totals, **gauges}}
                 connection.execute(batches.update().where(this).values(**amended))
+
+    def record_turns(
+        self, pipeline: str, batch_id: int, told: Sequence[Mapping[str, Any]], filed: Mapping[str, Any]
+    ) -> None:
+        """Store the knobs that a batch has heard of, replacing what an earlier attempt stored.
+
+        Args:
+            told: rows of `turns` without what this adds.
+            filed: the values in the pipeline file, which were in force before the first turn.
+        """
+        mine = turns.c.pipeline == pipeline
+        with self.engine.begin() as connection:
+            for turn in sorted(told, key=lambda turn: (turn["partition"], turn["offset"])):
+                here = mine & (turns.c.partition == turn["partition"])
+                connection.execute(turns.delete().where(here, turns.c.offset == turn["offset"]))
+                earlier = (
+                    sa.select(turns.c.value)
+                    .where(here, turns.c.offset < turn["offset"], turns.c.name == turn["name"])
+                    .where(turns.c.refused.is_(None))
+                    .order_by(turns.c.offset.desc())
+                    .limit(1)
+                )
+                found = connection.execute(earlier).first()
+                before = filed.get(turn["name"]) if found is None else found.value
+                added = {"pipeline": pipeline, "batch_id": batch_id, "before": before}
+                connection.execute(turns.insert().values(**turn, **added))
+
+    def turns(self, pipeline: str) -> Sequence[dict[str, Any]]:
+        """Every knob that was set or refused, in the order of records, as mappings of columns."""
+        query = sa.select(turns).where(turns.c.pipeline == pipeline)
+        with self.engine.connect() as connection:
+            found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))
+            return [dict(row._mapping) for row in found]
 
     def latest_run(self, pipeline: str) -> dict[str, Any] | None:
         """The pipeline's run that started last, as a mapping of its columns."""

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.formats.control import Turn
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
 from endmark.spark import lookup
@@ -28,6 +29,12 @@ from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promise
 
+TURNS = [
+    Turn("lookup.strategy", "mesh", "Ann"),
+    Turn("lookup.time_per_batch", "0s", "Ann"),
+    Turn("lookup.time_per_batch", None, "Ann"),
+    Turn("join.purge_every", 3, "Ann"),  # which some presets refuse
+]
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
 
@@ -35,10 +42,13 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 @cases(40, among=100)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
-    """Whatever the key, the join, the condition and the batches, in which the buckets are not in step where
-    rows are parked."""
+    """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in step
+    where rows are parked."""
     pipeline = data.draw(pipelines(kind, keys, parking=True))
     records = data.draw(histories(keys, pipeline.streams))
+    for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):
+        place = data.draw(st.integers(0, len(records)))
+        records.insert(place, Record(pipeline.control_topic, 0, turn.written()))
     size = data.draw(st.integers(1, 20))
     clock = count(0, STEP)
     with tempfile.TemporaryDirectory() as directory, patch.object(lookup, "_now", clock.__next__):

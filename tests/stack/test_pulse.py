@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from endmark.cli import AUCTION
 from endmark.errors import MissingPartError
 from endmark.metrics import parse
+from endmark.opsdb import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
 from endmark.spark.kafka import make_topic
@@ -42,7 +44,7 @@ def spark(jars: list[Path]) -> Iterator[SparkSession]:
 
 def start(directory: Path, broker: Broker, relation_url: str, lookup: str) -> Warehouse:
     """The auction with more to say of its lookup."""
-    create_topics(broker.bootstrap, PARTITIONS)
+    create_topics(broker.bootstrap, PARTITIONS | {"auction-control": 1})
     pipeline = directory / "auction.yaml"
     pipeline.write_text(AUCTION.read_text().replace("page_rows: 500", lookup))
     return Warehouse(directory, broker, relation_url, SELLERS, pipeline)
@@ -63,6 +65,10 @@ def item(number: int) -> dict[str, Any]:
 def bid(number: int, seller: int) -> dict[str, Any]:
     place = {"bid_id": number, "item_id": number, "seller_id": seller, "bidder_id": 1, "price": 2.0}
     return place | {"bid_at": "2026-01-01T00:00:01Z"}
+
+
+def turn(name: str, value: Any) -> dict[str, Any]:
+    return {"set": {name: value}, "by": "Ann"}
 
 
 def over(number: int) -> dict[str, Any]:
@@ -127,12 +133,13 @@ def test_parked_rows_are_asked_for_again(tmp_path: Path) -> None:
 
 
 def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
-    """Without another record; then no batch runs."""
+    """Without another record; then no batch runs. A knob is turned meanwhile, as the ops database tells."""
     with Broker(tmp_path / "broker") as broker:
         relation = f"sqlite:///{tmp_path / 'relation.db'}"
         warehouse = start(tmp_path, broker, relation, "time_per_batch: 0s")
         send(broker, "items", *map(item, range(120)))
         send(broker, "bids", *(bid(number, 1 + number % 20) for number in range(120)))
+        send(broker, "auction-control", *(turn("lookup.strategy", to) for to in ("inlj", "sacn")))
         job = warehouse.start_job("--max-records-per-batch=80")
         wait_for(lambda: total(warehouse, "join_results_total") == 120, job, seconds=300)
         require_idle(warehouse)
@@ -141,7 +148,17 @@ def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
         report = warehouse.verify()
 
     assert report.ok, report.to_json()
-    assert pulses == 1
+    assert pulses == 1 + 1  # one that sets a knob
+    with closing(OpsDatabase(warehouse.ops_url)) as ops:
+        turns = ops.turns("auction")
+    assert [(turn["before"], turn["value"], turn["by"]) for turn in turns] == [
+        ("auto", "inlj", "Ann"),
+        ("inlj", "sacn", "Ann"),
+    ]
+    assert turns[1]["refused"].startswith("lookup.strategy: Input should be")
+    batch = warehouse.batch()
+    assert batch is not None
+    assert batch.totals["lookup_reads_total{by=list,relation=sellers}"] >= 20  # of one key each
 
 
 def test_a_checkpoint_without_the_control_topic_goes_on(

@@ -18,6 +18,7 @@ from endmark.spark.bucket_task import BucketTask
 from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
 from endmark.spark.lookup import lookup_plan
+from endmark.spark.pack_control import ControlPlan
 from endmark.spark.streams import arrow_schema, stream_plans
 from endmark.spark.tables import targets
 from endmark.state import codec
@@ -85,7 +86,7 @@ class BucketTasks:
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
-        self._ingest = Ingest(streams, BUCKETS, pipeline.control_topic)
+        self._ingest = Ingest(streams, BUCKETS, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,7 @@ import sqlalchemy as sa
 
 from endmark.cli import AUCTION
 from endmark_feed.relation import seed_relation
-
-
-def endmark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "endmark.cli", *arguments],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+from support.commands import endmark
 
 
 def run_arguments(tmp_path: Path) -> list[str]:

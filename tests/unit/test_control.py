@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaError
 
-from endmark.formats.control import explain_control
+from endmark import pulse
+from endmark.formats.control import ControlError, Turn, read_control
 from endmark.metrics import Samples, add
-from endmark.spark import pulse
-from endmark.spark.pulse import Pulse
+from endmark.pulse import Pulse
 from support.bucket_tasks import BUCKETS, BucketTasks, Located
 from support.verify_recompute import recomputed, require_within
 from support.verify_world import Record, make_pipeline
@@ -21,6 +21,12 @@ from support.verify_world import Record, make_pipeline
 TOPIC = "small-control"
 SELLERS = [(1, "Ann", 4.5)]
 PULSES = [b'{"pulse": {}}', b' {"pulse":\t{ }\r\n}', rb'{"p\u0075lse": {}}']
+SETTINGS = [
+    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann"}',
+    b'{"by": "Ann", "set": {"lookup.time_per_batch": "1.5s"}}',
+    b'{"set": {"lookup.time_per_batch": null}, "by": "Zo\xc3\xab"}',
+    rb'{"set": {"join.purge_ever\u0079": 4}, "by": "x"}',
+]
 OTHERS = {
     None: "empty",
     b" ": "empty",
@@ -37,13 +43,29 @@ OTHERS = {
     b'{"pulse": null}': "bad_control",
     b'{"Pulse": {}}': "bad_control",
     b"{}": "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}, "by": ""}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}, "by": 7}': "bad_control",
+    rb'{"set": {"lookup.strategy": "scan"}, "by": "\ud800"}': "bad_control",
+    rb'{"set": {"\ud800": "scan"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}, "by": "%s"}' % (201 * b"x"): "bad_control",
+    b'{"set": {}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan", "join.purge_every": 2}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan", "lookup.strategy": "scan"}, "by": "Ann"}': "duplicate_field",
+    b'{"set": [], "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.strategy": "sacn"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.strategy": {"a": [1]}}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.memory": "1MB"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.time_per_batch": "soon"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.time_per_batch": NaN}, "by": "Ann"}': "malformed",
+    b'{"set": {"join.purge_every": 0}, "by": "Ann"}': "bad_control",
 }
 
 
-def test_records_are_pulses_or_dead_letters(tmp_path: Path) -> None:
+def test_records_are_heeded_or_dead_letters(tmp_path: Path) -> None:
     """Each of them, by name; `verify` says the same of all, and every bucket runs for them."""
     pipeline = make_pipeline()
-    values = [*PULSES, *OTHERS]
+    values = [*PULSES, *SETTINGS, *OTHERS]
     tasks = BucketTasks(pipeline, SELLERS, 2, tmp_path)
     located: list[Located] = [(TOPIC, 0, at, value, 0) for at, value in enumerate(values)]
 
@@ -59,23 +81,30 @@ def test_records_are_pulses_or_dead_letters(tmp_path: Path) -> None:
 
 
 def test_the_error_says_what_a_control_record_is() -> None:
-    assert explain_control(b'{"stop": {}}') == (
-        "bad_control",
-        'a control record is {"pulse": {}}, this has the members stop',
-    )
+    with pytest.raises(ControlError, match=r'is {"pulse": {}} or {"set": {.*this has the members stop'):
+        read_control(b'{"stop": {}}')
+
+
+def test_a_turn_is_read_as_it_was_written() -> None:
+    turn = Turn("lookup.time_per_batch", None, "Zo\u00eb")
+
+    assert read_control(turn.written()) == turn
 
 
 def test_control_records_are_counted(tmp_path: Path) -> None:
     """By what they ask for; one that is none as a dead letter of no stream."""
     tasks = BucketTasks(make_pipeline(), SELLERS, 2, tmp_path)
-    packed = tasks.pack([(TOPIC, 0, 0, PULSES[0], 0), (TOPIC, 0, 1, b"{}", 0)])
+    packed = tasks.pack(
+        [(TOPIC, 0, at, value, 0) for at, value in enumerate([PULSES[0], b"{}", SETTINGS[0]])]
+    )
 
     samples = add(json.loads(row["blob"])["samples"] for row in packed if row["channel"] == "metrics")
     read = [json.loads(row["blob"]) for row in packed if row["channel"] == "read"]
 
     assert samples["control_records_total{asks=pulse}"] == 1
+    assert samples["control_records_total{asks=set}"] == 1
     assert samples["dead_letters_total{reason=bad_control}"] == 1
-    assert read == len(BUCKETS) * [{"records": 2}]
+    assert read == len(BUCKETS) * [{"records": 3}]
 
 
 class Topic:

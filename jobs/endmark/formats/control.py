@@ -1,18 +1,57 @@
-"""Control records: what the job is told by the control topic. There is one so far, the pulse."""
+"""Control records: what the job is told by the control topic."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
 
 from endmark.formats.rejection import read_object
 
 PULSE = b'{"pulse": {}}'
 BAD_CONTROL = "bad_control"
+NAME_LENGTH = 200  # of whoever turns a knob
+_FORMS = f'{PULSE.decode()} or {{"set": {{"lookup.strategy": "hybrid"}}, "by": "Ann"}}'
 
 
-def explain_control(value: bytes | None) -> tuple[str, str] | None:
-    """Reason and error of a record that is no control record; `None` for one that is."""
+class ControlError(Exception):
+    """A record that is no control record: `reason` and why."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A knob is set, by somebody; the value is as the pipeline file spells it."""
+
+    name: str
+    value: Any
+    by: str
+
+    def written(self) -> bytes:
+        return json.dumps({"set": {self.name: self.value}, "by": self.by}, ensure_ascii=False).encode()
+
+
+def read_control(value: bytes | None) -> Turn | None:
+    """What a record sets; `None` for a pulse.
+
+    Raises:
+        ControlError: it is neither. What the knob makes of its value is not looked at.
+    """
     record = read_object(value or b"")
     if isinstance(record, tuple):
-        return record
+        raise ControlError(*record)
     if record == {"pulse": {}}:
         return None
-    return BAD_CONTROL, f"a control record is {PULSE.decode()}, this has the members {', '.join(record)[:80]}"
+    by, setting = record.get("by"), record.get("set")
+    if record.keys() != {"set", "by"} or not isinstance(setting, dict) or len(setting) != 1:
+        shown = ", ".join(record)[:80]
+        raise ControlError(BAD_CONTROL, f"a control record is {_FORMS}, this has the members {shown}")
+    if not (isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH):
+        raise ControlError(BAD_CONTROL, f"`by` names whoever turns the knob, in up to {NAME_LENGTH} letters")
+    [(name, to)] = setting.items()
+    if not name.isprintable():
+        raise ControlError(BAD_CONTROL, f"{name!r} is no knob")
+    return Turn(name, to, by)

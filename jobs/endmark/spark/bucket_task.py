@@ -24,6 +24,7 @@ from endmark.spark.kept import state_samples
 from endmark.spark.lookup import NO_MATCH, Lookup, missed_letters
 from endmark.spark.made import require_same
 from endmark.spark.progress import progress_samples
+from endmark.spark.turned import Knobs
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
@@ -48,13 +49,15 @@ class BucketSnapshot:
     join: bytes
     group: bytes | None
     lookup: bytes | None = None
+    knobs: bytes | None = None
 
 
 class BucketTask:
     """Runs a bucket's batches; sees packed blobs only."""
 
     def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
-        self._plan = plan
+        self._knobs = Knobs(restored.knobs if restored is not None else None)
+        self._plan = plan = self._knobs.turned(plan)
         self._profile = store.profile
         self._join = StreamJoin(
             plan.left.side,
@@ -84,6 +87,7 @@ class BucketTask:
             self._join.snapshot(),
             self._groups.snapshot() if self._groups else None,
             self._lookup.snapshot() if self._lookup else None,
+            self._knobs.snapshot(),
         )
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
@@ -111,6 +115,7 @@ class BucketTask:
         if patterns:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
         self._join.notes["full_batch"] = self._plan.full_batch
+        self._knobs.turn(arrived.get(channels.KNOBS, []))
         samples.update(state_samples(self._join, self._groups))
         report: dict[str, Samples] = {"samples": dict(samples), "alike": self._progress()}
         if self._lookup is not None:

@@ -31,6 +31,7 @@ FIRST = "first"  # rows of its partitions
 LAST = "last"
 PROGRESS = "progress"
 READ = "read"  # how many records a task has read; of no stream
+KNOBS = "knobs"  # of no stream
 HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions can be idle
 # Channels to the sink.
 RESULTS = "results"

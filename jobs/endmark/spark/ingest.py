@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.formats.control import explain_control
 from endmark.formats.json_records import JsonParser, Parsed
-from endmark.formats.rejection import Rejection
 from endmark.joins.order import Mark, batch_of, marks
 from endmark.joins.runs import ended
 from endmark.joins.side import NEVER, late_rows
@@ -23,6 +21,7 @@ from endmark.metrics import sample
 from endmark.profile import Profile
 from endmark.spark import channels
 from endmark.spark.channels import VALUE, Buckets, Packer, stream_channel
+from endmark.spark.pack_control import ControlPacker
 from endmark.spark.pack_promises import PromisePacker
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
@@ -31,19 +30,21 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from endmark.formats.rejection import Rejection
+    from endmark.spark.pack_control import ControlPlan
     from endmark.spark.streams import StreamPlan
 
 
 class Ingest:
     """For `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value."""
 
-    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, control_topic: str) -> None:
+    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
         self._by_topic = {stream.topic: stream for stream in streams.values()}
         self._buckets = buckets
-        self._control_topic = control_topic
+        self._control = control
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _Task(self._by_topic, self._buckets, self._control_topic)
+        task = _Task(self._by_topic, self._buckets, self._control)
         profile = task.profile
         for batch in profile.each("read", batches):
             with profile.phase("pack"):
@@ -56,10 +57,9 @@ class Ingest:
 
 
 class _Task:
-    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, control_topic: str) -> None:
+    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
         self._by_topic = by_topic
         self._buckets = buckets
-        self._control_topic = control_topic
         self._records = 0
         self._parsers: dict[str, JsonParser] = {}
         self._newest: dict[tuple[str, int], int] = {}
@@ -69,6 +69,7 @@ class _Task:
         self._until: dict[str, dict[str, int]] = {}
         self._counts: Counter[str] = Counter()
         self.packer = Packer()
+        self._control = ControlPacker(self.packer, buckets, control)
         self.profile = Profile()
 
     def read(self, batch: pa.RecordBatch) -> None:
@@ -82,20 +83,21 @@ class _Task:
             records = batch.filter(mine)
             self._records += records.num_rows
             self._until.setdefault(topic, {})[str(partition)] = int(int64(records.column("offset"))[-1]) + 1
-            if topic == self._control_topic:
+            if topic == self._control.plan.topic:
                 self._read_control(partition, records)
             else:
                 self._read_partition(self._by_topic[topic], partition, records)
 
     def _read_control(self, partition: int, batch: pa.RecordBatch) -> None:
-        rejections = []
-        for at, value in enumerate(batch.column("value").to_pylist()):
-            if (why := explain_control(value)) is not None:
-                rejections.append(Rejection(at, *why, value))
-        self._counts[sample("control_records_total", asks="pulse")] += batch.num_rows - len(rejections)
+        rejections, pulses = self._control.pack(partition, batch)
+        settings = batch.num_rows - len(rejections) - pulses
+        self._counts[sample("control_records_total", asks="pulse")] += pulses
+        self._counts[sample("control_records_total", asks="set")] += settings
         for rejection in rejections:
             self._counts[sample("dead_letters_total", reason=rejection.reason)] += 1
-        self._pack_dead_letters(self._control_topic, partition, rejections, int64(batch.column("offset")))
+        self._pack_dead_letters(
+            self._control.plan.topic, partition, rejections, int64(batch.column("offset"))
+        )
 
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
         offsets = int64(batch.column("offset"))
@@ -241,5 +243,6 @@ class _Task:
         if self._until:
             for label in self._buckets.labels:
                 self.packer.add_json(label, channels.READ, {"records": self._records})
-            report = {"samples": self._counts | self.profile.take(), "offsets": self._until}
+            samples = self._counts | self.profile.take()
+            report = {"samples": samples, "offsets": self._until, "turns": self._control.turns}
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)

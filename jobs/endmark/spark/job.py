@@ -17,13 +17,13 @@ from pyspark.errors import StreamingQueryException
 from endmark.errors import EndmarkError
 from endmark.opsdb import OpsDatabase
 from endmark.parts.jars import spark_jars
+from endmark.pulse import Pulse
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
 from endmark.spark.kafka import make_topic, partition_counts
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import OutputTopic, output_topic
-from endmark.spark.pulse import Pulse
 from endmark.spark.session import start_session
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets

@@ -11,6 +11,7 @@ from endmark.spark.bucket_plan import BucketPlan
 from endmark.spark.channels import Buckets
 from endmark.spark.ingest import Ingest
 from endmark.spark.lookup import lookup_plan
+from endmark.spark.pack_control import ControlPlan
 from endmark.spark.processor import BucketProcessor
 from endmark.spark.streams import stream_plans
 
@@ -71,7 +72,7 @@ def build(
     looked_up = streams[pipeline.lookup.stream]
     lookup = lookup_plan(pipeline, looked_up, len(buckets), reader, directory, reader.batch, cache_name)
     bucket = BucketPlan.of(pipeline, streams, lookup, len(buckets), full_batch)
-    ingest = Ingest(streams, buckets, pipeline.control_topic)
+    ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
     processor = BucketProcessor(bucket, cache_name)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")

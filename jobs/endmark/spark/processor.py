@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 MANIFEST_DDL = "join binary, grouping binary"
 SEGMENTS_KEY_DDL = "segment_id string"
 SEGMENTS_VALUE_DDL = "segment binary"
-# What the lookup remembers rests among the segments, under a name that no segment has: a checkpoint's state
-# keeps the columns it began with.
-_LOOKUP = "lookup"
+# What the lookup remembers rests among the segments, and so do knobs, under names that no segment has: a
+# checkpoint's state keeps the columns it began with.
+_LOOKUP, _KNOBS = "lookup", "knobs"
 
 
 class StateBlobs:
@@ -73,8 +73,9 @@ class BucketProcessor(StatefulProcessor):
             restored = None
             if found is not None:
                 join, grouping = found
-                lookup = None if self._plan.lookup is None else self._blobs.find(_LOOKUP)
-                restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping), lookup)
+                names = (_LOOKUP, _KNOBS) if self._plan.lookup is not None else ()
+                others = [self._blobs.find(name) for name in names]
+                restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping), *others)
             task = BucketTask(self._plan, self._store, restored)
         packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
         for channel, blob in task.run(packed):
@@ -85,6 +86,8 @@ class BucketProcessor(StatefulProcessor):
             self._manifest.update((snapshot.join, snapshot.group))
             if snapshot.lookup is not None:
                 self._blobs.put(_LOOKUP, snapshot.lookup)
+            if snapshot.knobs is not None:
+                self._blobs.put(_KNOBS, snapshot.knobs)
         yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())
 
     def close(self) -> None:

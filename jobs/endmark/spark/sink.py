@@ -21,6 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
 from endmark.joins.announce import aligned
+from endmark.knobs import filed
 from endmark.metrics import Samples, add, parse, sample
 from endmark.spark import channels
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
     from endmark.opsdb import OpsDatabase
     from endmark.pipeline import Pipeline
+    from endmark.pulse import Pulse
     from endmark.spark.publish import OutputTopic
-    from endmark.spark.pulse import Pulse
     from endmark.spark.tables import Target
 
 
@@ -54,13 +55,15 @@ class Sink:
         self._ops = ops
         self._run_id = run_id
         self._pulse = pulse
+        self._filed = filed(pipeline)
         self._writers = ThreadPoolExecutor(len(tables) + 1, thread_name_prefix="sink")
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
         packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             started = perf_counter()
-            samples, offsets, patterns = self._reports(packed)
+            reports, patterns = self._reports(packed)
+            samples, offsets = self._told(reports, patterns)
             samples[sample("compute_seconds")] = perf_counter() - started
             wanted = [table for table in self._tables if _has_rows(samples, table.counter)]
             rows = {table.channel: _rows(packed, table) for table in wanted}
@@ -78,17 +81,24 @@ class Sink:
                 )
             samples |= {key: write.result() for key, write in writes.items()}
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
+            turns = [turn for report in reports for turn in report.get("turns", [])]
+            self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
             self._pulse.batch_done(samples, offsets)
         finally:
             packed.unpersist()
 
-    def _reports(self, packed: DataFrame) -> tuple[Samples, dict[str, dict[str, int]], dict[str, str]]:
-        """Samples, offsets by topic and partition, and the patterns that all buckets announce together."""
+    def _reports(self, packed: DataFrame) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """What tasks tell of the batch, and the patterns that all buckets announce together."""
         blobs = packed.where(F.col("channel").isin(channels.METRICS, channels.PATTERNS)).collect()
         told: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: []}
         for row in blobs:
             told[row.channel].append(json.loads(bytes(row.blob)))
-        reports, patterns = told[channels.METRICS], aligned(told[channels.PATTERNS])
+        return told[channels.METRICS], aligned(told[channels.PATTERNS])
+
+    def _told(
+        self, reports: list[dict[str, Any]], patterns: dict[str, str]
+    ) -> tuple[Samples, dict[str, dict[str, int]]]:
+        """Samples, and offsets by topic and partition."""
         latest = self._ops.latest_batch(self._pipeline.name)
         offsets = {topic: dict(ends) for topic, ends in latest.offsets.items()} if latest else {}
         for report in reports:
@@ -104,7 +114,7 @@ class Sink:
         for by in patterns.values():
             key = sample("propagated_punctuations_total", by=by)
             samples[key] = samples.get(key, 0) + 1
-        return samples, offsets, patterns
+        return samples, offsets
 
     def _write(self, rows: DataFrame, table: Target, patterns: dict[str, str], batch_id: int) -> float:
         """Append the table's rows; returns the seconds it took."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Pipeline
+import json
+from typing import Any
+
+from endmark.errors import ConfigError
+from endmark.pipeline import Join, Pipeline
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
 
+KNOBS = {"lookup": ("strategy", "time_per_batch"), "join": ("purge_every",)}
+BY_LENGTH = 200
+
 # A pulse holds no text but its name, so a comma anywhere in it is one too many.
 _PULSES = """
-CREATE TABLE pulses AS
+CREATE TABLE heeded AS
 SELECT "partition", "offset" FROM (
     SELECT "partition", "offset", CASE WHEN json_valid(body) AND NOT contains(body, ',') THEN body END AS body
     FROM (SELECT "partition", "offset", try(decode(value)) AS body FROM records WHERE topic = ?)
@@ -16,30 +23,75 @@ SELECT "partition", "offset" FROM (
     AND len(json_keys(body, '/pulse')) = 0
 """
 
+_OTHERS = """
+SELECT "partition", "offset", value FROM records ANTI JOIN heeded USING ("partition", "offset")
+WHERE topic = ?
+"""
+
 _REJECTED = """
 INSERT INTO expected_dead_letters
-SELECT topic, "partition", "offset", value FROM records ANTI JOIN pulses USING ("partition", "offset")
+SELECT topic, "partition", "offset", value FROM records ANTI JOIN heeded USING ("partition", "offset")
 WHERE topic = ?
 """
 
 _COUNTS = """
-SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records, (SELECT count(*) FROM pulses) AS pulses,
+SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records, (SELECT count(*) FROM heeded) AS heeded,
     (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters
 """
 
 CONTROL_UNBALANCED = """
-SELECT records, pulses, rejected FROM (
+SELECT records, heeded, rejected FROM (
     SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
-        (SELECT count(*) FROM pulses) AS pulses,
+        (SELECT count(*) FROM heeded) AS heeded,
         (SELECT count(*) FROM actual_dead_letters WHERE topic = ?) AS rejected
-) WHERE records <> pulses + rejected
+) WHERE records <> heeded + rejected
 """
 
 
 def classify_control(session: Session, pipeline: Pipeline) -> None:
-    """From `records`, make `pulses`; what else the control topic has joins `expected_dead_letters`."""
+    """From `records`, make `heeded`; what else the control topic has joins `expected_dead_letters`."""
     session.run(_PULSES, [pipeline.control_topic])
+    # A record at a time, since people write them.
+    for record in session.run(_OTHERS, [pipeline.control_topic]):
+        if _sets_a_knob(pipeline, record["value"] or b""):
+            session.run("INSERT INTO heeded VALUES (?, ?)", [record["partition"], record["offset"]])
     session.run(_REJECTED, [pipeline.control_topic])
+
+
+def _sets_a_knob(pipeline: Pipeline, value: bytes) -> bool:
+    try:
+        found = json.loads(value.decode("utf-8"), object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(found, dict) or set(found) != {"by", "set"}:
+        return False
+    by, setting = found["by"], found["set"]
+    if not (isinstance(by, str) and by.isprintable() and 1 <= len(by) <= BY_LENGTH):
+        return False
+    one = isinstance(setting, dict) and len(setting) == 1
+    return one and all(_is_possible(pipeline, name, to) for name, to in setting.items())
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _is_possible(pipeline: Pipeline, name: str, value: Any) -> bool:
+    """Whether the pipeline file could say so."""
+    step, _, field = name.partition(".")
+    if field not in KNOBS.get(step, ()):
+        return False
+    declared = getattr(pipeline, step)
+    try:
+        changed = type(declared).model_validate({**declared.model_dump(), field: value})
+        if isinstance(changed, Join):
+            changed.policy()
+    except (ValueError, ConfigError):
+        return False
+    return True
 
 
 def count_control(session: Session, pipeline: Pipeline) -> TopicCounts:
@@ -53,6 +105,6 @@ def count_control(session: Session, pipeline: Pipeline) -> TopicCounts:
         punctuations=0,
         dead_letters=found["dead_letters"],
         violations={},
-        processed=found["pulses"],
+        processed=found["heeded"],
         lookup_missed=0,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from endmark.errors import MissingPartError
 from endmark.formats.control import PULSE
 from endmark.metrics import sample
 
@@ -62,14 +63,36 @@ class Pulse:
         try:
             if self._producer is None:
                 self._producer = _producer(self._bootstrap)
-            sent = self._producer.send(self._topic, PULSE, partition=0)
-            self._sent = sent.get(timeout=_PATIENCE_MS / 1000).offset
+            self._sent = _sent(self._producer, self._topic, PULSE)
         except KafkaError:
             return
 
     def close(self) -> None:
         if self._producer is not None:
             self._producer.close(timeout=_PATIENCE_MS / 1000)
+
+
+def send(bootstrap: str, topic: str, record: bytes) -> int:
+    """Send one control record; returns its offset.
+
+    Raises:
+        MissingPartError: the broker does not answer, or the topic is missing.
+    """
+    try:
+        producer = _producer(bootstrap)
+        try:
+            return _sent(producer, topic, record)
+        finally:
+            producer.close(timeout=_PATIENCE_MS / 1000)
+    except KafkaError as error:
+        raise MissingPartError(
+            f"no Kafka broker at {bootstrap} takes a record for topic {topic} ({type(error).__name__}); "
+            "start it, correct --bootstrap, or start the job, which makes the topic"
+        ) from error
+
+
+def _sent(producer: KafkaProducer, topic: str, record: bytes) -> int:
+    return int(producer.send(topic, record, partition=0).get(timeout=_PATIENCE_MS / 1000).offset)
 
 
 def _producer(bootstrap: str) -> KafkaProducer:

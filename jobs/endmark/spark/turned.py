@@ -1,0 +1,52 @@
+"""The knobs that a bucket has been told of: they turn its plan from the batch after, so that one is repeated
+as it was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from endmark.joins.lookup.resolve import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from endmark.spark.bucket_plan import BucketPlan
+    from endmark.spark.lookup import LookupPlan
+
+
+class Knobs:
+    """Values by the names of `endmark.knobs`.
+
+    Args:
+        restored: a snapshot.
+    """
+
+    def __init__(self, restored: bytes | None) -> None:
+        self._values: dict[str, Any] = {} if restored is None else json.loads(restored)
+
+    def snapshot(self) -> bytes | None:
+        """`None` if no knob was ever turned."""
+        return json.dumps(self._values).encode() if self._values else None
+
+    def turn(self, blobs: Iterable[bytes]) -> None:
+        """Take what a batch brings, in the order of its records."""
+        for knob in sorted(map(json.loads, blobs), key=lambda knob: (knob["partition"], knob["offset"])):
+            self._values[knob["name"]] = knob["value"]
+
+    def turned(self, plan: BucketPlan) -> BucketPlan:
+        """What a plan is with these values; what they say nothing of stays as it is."""
+        every = self._values.get("join.purge_every")
+        if every is not None and plan.policy.purge_every is not None:  # else the preset never purges
+            plan = replace(plan, policy=replace(plan.policy, purge_every=every))
+        return plan if plan.lookup is None else replace(plan, lookup=self._looking_up(plan.lookup))
+
+    def _looking_up(self, plan: LookupPlan) -> LookupPlan:
+        if "lookup.strategy" in self._values:
+            plan = replace(plan, source=replace(plan.source, strategy=self._values["lookup.strategy"]))
+        if "lookup.time_per_batch" in self._values:
+            seconds = self._values["lookup.time_per_batch"]
+            lookup = replace(plan.intake.lookup, budget=Budget(seconds=seconds))
+            plan = replace(plan, intake=replace(plan.intake, lookup=lookup, carries=seconds is not None))
+        return plan

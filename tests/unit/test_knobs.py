@@ -1,0 +1,179 @@
+"""Knobs: what may be turned, when it counts, and who is said to have done it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from endmark.cli import AUCTION
+from endmark.errors import ConfigError
+from endmark.formats.control import Turn
+from endmark.knobs import KNOBS, filed, steps_of, turned
+from endmark.metrics import add
+from endmark.opsdb import OpsDatabase
+from endmark.parts.broker import Broker
+from endmark.spark.kafka import make_topic
+from endmark.verify.consume import Log
+from support.bucket_tasks import BUCKETS, BucketTasks, Located
+from support.commands import endmark
+from support.verify_world import Record, bid, close, item, make_pipeline
+
+SELLERS = [(1, "Ann", 4.5)]
+
+
+def test_values_are_those_of_the_file() -> None:
+    pipeline = make_pipeline(looking={"time_per_batch": "2s"})
+
+    assert filed(pipeline) == {
+        "lookup.strategy": "auto",
+        "lookup.time_per_batch": 2.0,
+        "join.purge_every": 1,
+    }
+    assert set(filed(pipeline)) == set(KNOBS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        (
+            "lookup.miss",
+            "nulls",
+            "'lookup.miss' is no knob; there are lookup.strategy, lookup.time_per_batch, ",
+        ),
+        ("lookup.strategy", "sacn", "lookup.strategy: Input should be 'auto', 'hybrid'"),
+        ("lookup.time_per_batch", "soon", "lookup.time_per_batch: 'soon' is not a duration such as 500ms"),
+        ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
+    ],
+)
+def test_what_the_file_could_not_say_is_refused(name: str, value: Any, says: str) -> None:
+    steps = steps_of(make_pipeline(join={"preset": "pwjoin"}))
+
+    with pytest.raises(ConfigError) as refused:
+        turned(steps, name, value)
+
+    assert str(refused.value).startswith(says)
+
+
+class Turning:
+    """Batches of a pipeline and what they tell."""
+
+    def __init__(self, directory: Path, **fields: Any) -> None:
+        self._tasks = BucketTasks(
+            make_pipeline(windows=(None, None), **fields), SELLERS, 1, directory, full_batch=1
+        )
+        self._ends: dict[str, int] = {}
+
+    def batch(self, *records: Record, **knobs: Any) -> dict[str, float]:
+        turns = [
+            Record("small-control", 0, Turn(name.replace("__", "."), to, "Ann").written())
+            for name, to in knobs.items()
+        ]
+        located: list[Located] = []
+        for record in [*records, *turns]:
+            offset = self._ends.get(record.topic, 0)
+            self._ends[record.topic] = offset + 1
+            located.append((record.topic, 0, offset, record.value, 0))
+        self._tasks.batch(located)
+        return add(report["samples"] for report in self._tasks.reports)
+
+
+def test_a_strategy_counts_from_the_batch_after(tmp_path: Path) -> None:
+    """The batch that reads of it is repeated as it was."""
+    turning = Turning(tmp_path, looking={"strategy": "hybrid"})
+
+    def by_list(samples: dict[str, float]) -> bool:
+        pages, lists = (samples[f"lookup_reads_total{{by={by},relation=sellers}}"] for by in ("page", "list"))
+        assert pages + lists == 1
+        return lists == 1
+
+    assert not by_list(turning.batch(bid(0, 1)))
+    assert not by_list(turning.batch(bid(0, 1), lookup__strategy="batched"))
+    assert by_list(turning.batch(bid(0, 1)))
+    assert by_list(turning.batch(bid(0, 1)))
+
+
+def test_time_per_batch_can_be_set_and_taken_away(tmp_path: Path) -> None:
+    turning = Turning(tmp_path)
+    waiting = [turning.batch(bid(0, 1), lookup__time_per_batch="0s")]
+    waiting += [turning.batch(bid(0, 1)) for _ in range(3)]
+    waiting += [turning.batch(bid(0, 1), lookup__time_per_batch=None)]
+    waiting += [turning.batch(bid(0, 1)) for _ in range(3)]
+
+    pending = [samples["lookup_pending_rows{relation=sellers}"] for samples in waiting]
+    assert pending == [0, 0, 1, 2, 3, 0, 0, 0]
+
+
+def test_purging_waits_for_so_many_punctuations(tmp_path: Path) -> None:
+    turning = Turning(tmp_path)
+
+    # Of one bucket, since each counts for itself, and purges when it gets no row.
+    numbers = np.arange(100)
+    first, second, third, fourth, other = numbers[BUCKETS.of_keys(numbers) == 0][:5].tolist()
+
+    def kept(key: int, **knobs: int) -> float:
+        turning.batch(item(key, 1), **knobs)
+        return turning.batch(close("bids", key), bid(other, 1))["state_rows{operator=join,stream=items}"]
+
+    assert [kept(first), kept(second, join__purge_every=2), kept(third), kept(fourth)] == [0, 1, 0, 1]
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as database:
+        yield database
+
+
+def told(offset: int, value: Any, refused: str | None = None) -> dict[str, Any]:
+    place = {"partition": 0, "offset": offset, "set_at": 7.0, "by": "Ann"}
+    return place | {"name": "lookup.strategy", "value": value, "refused": refused}
+
+
+def test_turns_are_kept_with_what_was_before(ops: OpsDatabase) -> None:
+    """The file's value at first; what is refused changes nothing, and a batch that is repeated writes its
+    turns once."""
+    filed = {"lookup.strategy": "auto"}
+    for _ in range(2):
+        ops.record_turns("auction", 3, [told(6, "mesh"), told(5, "scan")], filed)
+    ops.record_turns("auction", 4, [told(7, "sacn", "there is none")], filed)
+    ops.record_turns("auction", 9, [told(8, "auto")], filed)
+    ops.record_turns("other", 9, [told(8, "auto")], {})
+
+    assert [
+        (turn["batch_id"], turn["before"], turn["value"], turn["refused"]) for turn in ops.turns("auction")
+    ] == [
+        (3, "auto", "scan", None),
+        (3, "scan", "mesh", None),
+        (4, "mesh", "sacn", "there is none"),
+        (9, "mesh", "auto", None),
+    ]
+    assert ops.turns("other")[0]["before"] is None
+
+
+def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
+    """`set` sends a control record, or says what is wrong with the value; `list` shows what holds and why."""
+    ops.record_turns("auction", 3, [told(0, "mesh"), told(1, "sacn", "there is none")], {})
+    make_topic(broker.bootstrap, "auction-control")
+    url = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
+
+    def run(*arguments: str) -> Any:
+        return endmark("knobs", *arguments, **url)
+
+    where = f"--bootstrap={broker.bootstrap}"
+    done = run("set", str(AUCTION), "lookup.time_per_batch", "2s", where, "--by=Bo")
+    wrong = run("set", str(AUCTION), "lookup.time_per_batch", "soon", where, "--by=Bo")
+    shown = json.loads(run("list", str(AUCTION), f"--ops-url={ops.engine.url}", "--json").stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert (wrong.returncode, "'soon' is not a duration" in wrong.stderr) == (2, True)
+    with Log(broker.bootstrap, ["auction-control"]) as log:
+        values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
+    assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
+    assert shown["knobs"] == {"lookup.strategy": "mesh", "lookup.time_per_batch": None, "join.purge_every": 1}
+    assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
+    assert "there is none" in run("list", str(AUCTION), f"--ops-url={ops.engine.url}").stdout
