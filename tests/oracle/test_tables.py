@@ -42,8 +42,8 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 @cases(40, among=100)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
-    """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in step
-    where rows are parked."""
+    """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
+    step where rows are parked."""
     pipeline = data.draw(pipelines(kind, keys, parking=True))
     records = data.draw(histories(keys, pipeline.streams))
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):
