@@ -21,7 +21,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_rows_total": "Stream rows that entered the lookup join.",
     "lookup_missed_rows_total": "Stream rows without a match in the relation.",
     "lookup_cached_rows_total": "Stream rows that the cache of the relation answered.",
-    "lookup_reads_total": "Reads of the relation, by what was asked for: `page`, `list` of keys or `scan`.",
+    "lookup_reads_total": "Reads of the relation, by what was asked for: `page` or `list` of keys.",
     "lookup_read_rows_total": "Relation rows read.",
     "lookup_read_seconds_total": "Seconds spent reading the relation, summed over tasks.",
     "lookup_expected_seconds": "Seconds that answering what waited would take by each strategy, as `auto` "
