@@ -14,6 +14,7 @@ from rich.console import Console
 
 from endmark import knobs_cli
 from endmark.bench.cli import app as bench
+from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
@@ -30,12 +31,6 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(knobs_cli.app, name="knobs")
-
-PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
-Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]
-Warehouse = Annotated[Path, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")]
-OpsUrl = Annotated[str, typer.Option(help="SQLAlchemy URL of the ops database.", envvar="ENDMARK_OPS_URL")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
 class _Output:

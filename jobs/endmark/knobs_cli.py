@@ -6,25 +6,22 @@ import getpass
 import json
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.formats.control import Turn
 from endmark.knobs import filed, steps_of, turned
 from endmark.pipeline_file import load
 
 app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
 
-PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @app.command("list")
 def list_knobs(
     pipeline: PipelineFile,
-    ops_url: Annotated[str, typer.Option(help="URL of the ops database.", envvar="ENDMARK_OPS_URL")],
+    ops_url: OpsUrl,
     as_json: AsJson = False,
 ) -> None:
     """Show the value of every knob, and who turned what when; durations are in seconds."""
@@ -55,7 +52,7 @@ def set_knob(
     pipeline: PipelineFile,
     name: Annotated[str, typer.Argument(help="Such as lookup.strategy; a wrong name lists them.")],
     value: Annotated[str, typer.Argument(help="As in the pipeline file.")],
-    bootstrap: Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")],
+    bootstrap: Bootstrap,
     by: Annotated[str, typer.Option(help="Who turns it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:
