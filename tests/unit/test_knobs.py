@@ -83,8 +83,16 @@ class Turning:
         return add(report["samples"] for report in self._tasks.reports)
 
 
-def test_a_strategy_counts_from_the_batch_after(tmp_path: Path) -> None:
-    """The batch that reads of it is repeated as it was."""
+def keys_of(bucket: int) -> list[int]:
+    numbers = np.arange(100)
+    found: list[int] = numbers[BUCKETS.of_keys(numbers) == bucket].tolist()
+    return found
+
+
+@pytest.mark.parametrize("bucket", range(len(BUCKETS)))
+def test_a_strategy_counts_from_the_batch_after(tmp_path: Path, bucket: int) -> None:
+    """In every bucket; the batch that reads of it is repeated as it was."""
+    key, *_ = keys_of(bucket)
     turning = Turning(tmp_path, looking={"strategy": "hybrid"})
 
     def by_list(samples: dict[str, float]) -> bool:
@@ -92,10 +100,10 @@ def test_a_strategy_counts_from_the_batch_after(tmp_path: Path) -> None:
         assert pages + lists == 1
         return lists == 1
 
-    assert not by_list(turning.batch(bid(0, 1)))
-    assert not by_list(turning.batch(bid(0, 1), lookup__strategy="batched"))
-    assert by_list(turning.batch(bid(0, 1)))
-    assert by_list(turning.batch(bid(0, 1)))
+    assert not by_list(turning.batch(bid(key, 1)))
+    assert not by_list(turning.batch(bid(key, 1), lookup__strategy="batched"))
+    assert by_list(turning.batch(bid(key, 1)))
+    assert by_list(turning.batch(bid(key, 1)))
 
 
 def test_time_per_batch_can_be_set_and_taken_away(tmp_path: Path) -> None:
@@ -113,8 +121,7 @@ def test_purging_waits_for_so_many_punctuations(tmp_path: Path) -> None:
     turning = Turning(tmp_path)
 
     # Of one bucket, since each counts for itself, and purges when it gets no row.
-    numbers = np.arange(100)
-    first, second, third, fourth, other = numbers[BUCKETS.of_keys(numbers) == 0][:5].tolist()
+    first, second, third, fourth, other, *_ = keys_of(0)
 
     def kept(key: int, **knobs: int) -> float:
         turning.batch(item(key, 1), **knobs)
