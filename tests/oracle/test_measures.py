@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
-from support.verify_histories import CARDINALITIES, PRICES
+from support.verify_histories import MATCHINGS, PRICES, matched
 from support.verify_keys import COMPOSITE
 from support.verify_measures import every_measure
 from support.verify_recompute import recomputed, require_within, sellers_of
@@ -42,7 +42,7 @@ def test_measures_equal_their_recomputation(
         windows=(None, None),
         lateness=(9, 9),
         lookup=lookup,
-        looking={"miss": "nulls", "cardinality": data.draw(st.sampled_from(CARDINALITIES))},
+        looking={"miss": "nulls", **matched(data.draw(st.sampled_from(MATCHINGS)), lookup)},
         keys=COMPOSITE,
         kind=kind,
         measures=every_measure(lookup, kind),

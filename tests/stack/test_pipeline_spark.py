@@ -22,7 +22,7 @@ from endmark.spark.session import start_session
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.spark_pipeline import End, SparkPipeline
-from support.verify_histories import CARDINALITIES, broken_histories, histories, pipelines
+from support.verify_histories import MATCHINGS, broken_histories, histories, matched, pipelines
 from support.verify_keys import KEY_KINDS
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, locate, make_pipeline, seed_sellers
@@ -65,10 +65,10 @@ def spark(jars: list[Path]) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def sellers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a database with the sellers, with a place for the cardinality."""
+    """URL of a database with the sellers, with a place for one of `MATCHINGS`."""
     url = f"sqlite:///{tmp_path_factory.mktemp('sellers')}/{{}}.db"
-    for cardinality in CARDINALITIES:
-        pipeline = make_pipeline(url.format(cardinality), looking={"cardinality": cardinality})
+    for how in MATCHINGS:
+        pipeline = make_pipeline(url.format(how), looking=matched(how, "bids"))
         seed_sellers(pipeline.relations["sellers"].url, sellers_of(pipeline))
     return url
 

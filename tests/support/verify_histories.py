@@ -28,7 +28,7 @@ from support.verify_world import (
 )
 
 STRATEGIES = ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"]
-CARDINALITIES = ["many_to_one", "many_to_many"]
+MATCHINGS = ["many_to_one", "many_to_many", "as_of"]
 CONDITIONS = [
     None,
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
@@ -64,6 +64,14 @@ def misses(*, parking: bool) -> st.SearchStrategy[Any]:
     return st.one_of(fates, parked.map(lambda park: {"park": park})) if parking else fates
 
 
+def matched(how: str, lookup: str) -> dict[str, Any]:
+    """Fields of the lookup that say which rows of R a row of this stream meets."""
+    times = {"items": "listed_at", "bids": "bid_at"}
+    return (
+        {"as_of": {"stream": times[lookup], "relation": "since"}} if how == "as_of" else {"cardinality": how}
+    )
+
+
 @st.composite
 def pipelines(
     draw: st.DrawFn,
@@ -75,7 +83,7 @@ def pipelines(
     idle: bool = False,
     parking: bool = False,
 ) -> Pipeline:
-    """Of the preset that is chosen, or of any; `url` may have a place for the cardinality, and rows may be
+    """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
     parked where `parking` says so.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
@@ -86,16 +94,16 @@ def pipelines(
     bound = windows if able.window else st.none()
     lateness = st.integers(0, 1 if idle else 3)
     silence = st.integers(1, 2) if idle else st.none()
-    cardinality = draw(st.sampled_from(CARDINALITIES))
     lookup = draw(st.sampled_from(["items", "bids"]))
+    matching = draw(st.sampled_from(MATCHINGS))
     return make_pipeline(
-        url.format(cardinality),
+        url.format(matching),
         windows=(draw(bound), draw(bound)),
         lateness=(draw(lateness), draw(lateness)),
         idle=(draw(silence), draw(silence)),
         lookup=lookup,
         looking={
-            "cardinality": cardinality,
+            **matched(matching, lookup),
             "strategy": draw(st.sampled_from(STRATEGIES)),
             "miss": draw(misses(parking=parking)),
             "time_per_batch": draw(st.sampled_from([None, "0ms"])),

@@ -17,7 +17,7 @@ from support.verify_line import Line
 from support.verify_measures import measured
 from support.verify_world import PARTITIONS, Record, Row, locate
 
-Sellers = Sequence[tuple[int, str | None, float | None]]
+Sellers = Sequence[Row]
 Pair = tuple[Line, Line]
 
 
@@ -175,8 +175,12 @@ class _World:
         joined = []
         for line in processed:
             found = [seller for key, *seller in self.sellers if key == line.columns["seller_id"]]
+            if (as_of := self.pipeline.lookup.as_of) is not None:
+                moment = line.columns[as_of.stream]
+                past = [seller for seller in found if seller[2] is not None and seller[2] <= moment]
+                found = sorted(past, key=lambda seller: seller[2])[-1:]
             if not found and self.pipeline.lookup.fate == "nulls":
-                found = [[None, None]]
+                found = [[None] * (len(self.pipeline.relations["sellers"].columns) - 1)]
             if not found and self.pipeline.lookup.fate == "dead_letter":
                 place = (stream.topic, line.partition, line.offset)
                 expected.dead_letters.append((*place, "no_match", "made up", line.value))

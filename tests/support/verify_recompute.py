@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -19,11 +20,20 @@ from endmark.verify.idle import note_idle_violations
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
 from support.verify_oracle import Expected, Sellers, recompute
-from support.verify_world import Record, Row, arrow_schema, schema_of, to_kafka
+from support.verify_world import EPOCH, Record, Row, arrow_schema, schema_of, to_kafka
 
 SELLERS: Sellers = [(1, "Ann", 4.5), (2, "Bo", None), (3, None, -0.5)]
 # Two rows that differ, and two that do not.
 _MANY: Sellers = [*SELLERS, (1, "Anna", -1.0), (2, "Bo", None)]
+# Versions by seconds from when on: one seller's change each second, and one of them never holds.
+_VERSIONS = [
+    *((1, second) for second in range(20, 0, -1)),
+    (1, None),
+    (2, 5.000001),
+    (3, -9),
+    (3, 12),
+    (3, 2),
+]
 # What the oracle knows of each table: not which pattern a row broke.
 COMPARED = {
     "results": slice(None),
@@ -36,6 +46,11 @@ _CHANNELS = {"punctuations": "announced"}
 
 def sellers_of(pipeline: Pipeline) -> Sellers:
     """R, as the pipeline expects it."""
+    if pipeline.lookup.as_of is not None:
+        return [
+            (key, f"v{place}", float(place), None if since is None else EPOCH + timedelta(seconds=since))
+            for place, (key, since) in enumerate(_VERSIONS)
+        ]
     return SELLERS if pipeline.lookup.unique else _MANY
 
 

@@ -62,6 +62,7 @@ def make_pipeline(
     punctuated on."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
+    sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
     on = list(keys.types)
     return Pipeline.model_validate(
         {
@@ -238,7 +239,7 @@ def to_kafka(records: Iterable[Record]) -> tuple[list[Range], list[pa.RecordBatc
     return ranges, [batch.slice(0, half), batch.slice(half)]
 
 
-def seed_sellers(url: str, sellers: Sequence[tuple[int, str | None, float | None]]) -> None:
+def seed_sellers(url: str, sellers: Sequence[Row]) -> None:
     meta = sa.MetaData()
     table = sa.Table(
         "sellers",
@@ -246,10 +247,11 @@ def seed_sellers(url: str, sellers: Sequence[tuple[int, str | None, float | None
         sa.Column("seller_id", sa.BigInteger, index=True),
         sa.Column("name", sa.String(40)),
         sa.Column("rating", sa.Double),
+        sa.Column("since", sa.DateTime),
     )
     engine = sa.create_engine(url)
     meta.create_all(engine)
-    rows = [{"seller_id": key, "name": name, "rating": rating} for key, name, rating in sellers]
+    rows = [dict(zip(table.columns.keys(), seller, strict=False)) for seller in sellers]
     with engine.begin() as connection:
         if rows:
             connection.execute(table.insert(), rows)

@@ -13,7 +13,7 @@ from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.joins.presets import Preset
 from endmark.pipeline import ClosingRule, Publish, Tables
-from endmark.pipeline.steps import Fate, Park, Parking
+from endmark.pipeline.steps import AsOf, Fate, Park, Parking
 from endmark.pipeline_file import load
 from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.tables import prepare, targets
@@ -69,6 +69,11 @@ KEY_TYPE = {
             {"lookup": SPEC.lookup.model_copy(update={"miss": parking("drop", 2)})},
             2,
             'lookup.miss was left out, is {"park": {"then": "drop"}}',
+        ),
+        (
+            {"lookup": SPEC.lookup.model_copy(update={"as_of": AsOf(stream="bid_at", relation="since")})},
+            2,
+            'lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
         ),
         (
             {"streams": KEY_TYPE},

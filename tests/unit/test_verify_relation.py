@@ -26,7 +26,7 @@ def load(
     url: str,
     asked: Iterable[int] = (1, 2),
     columns: dict[str, ColumnType] | None = None,
-    **looking: str,
+    **looking: Any,
 ) -> list[tuple[Any, ...]]:
     pipeline = make_pipeline(url, looking=looking)
     if columns is not None:
@@ -153,6 +153,21 @@ def test_a_repeated_key_is_refused(url: str) -> None:
         load(url)
     assert load(url, [2]) == [(2, "Cy", 3.0)]
     assert load(url, [1], cardinality="many_to_many") == [(1, "Ann", 1.0), (1, "Bo", 2.0)]
+
+
+def test_versions_of_a_key_are_told_apart(url: str) -> None:
+    """By the moment from which on they hold; those without one never do."""
+    execute(
+        url,
+        "CREATE TABLE sellers (seller_id INTEGER, name TEXT, rating REAL, since TEXT)",
+        "INSERT INTO sellers VALUES (1, 'Ann', 1.0, '2026-01-01 00:00:00'), (1, 'Cy', 1.0, NULL)",
+        "INSERT INTO sellers VALUES (1, 'Bo', 2.0, '2026-01-02 00:00:00'), (1, 'Di', 2.0, NULL)",
+    )
+    as_of = {"stream": "bid_at", "relation": "since"}
+    assert len(load(url, [1], as_of=as_of)) == 4
+    execute(url, "INSERT INTO sellers VALUES (1, 'Ed', 1.0, '2026-01-02 00:00:00')")
+    with pytest.raises(ConfigError, match=r"key seller_id=1, since=2026-01-02 .* occurs 2 times"):
+        load(url, [1], as_of=as_of)
 
 
 def test_a_key_of_several_columns(url: str) -> None:

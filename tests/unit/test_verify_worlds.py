@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from support.verify_histories import PRICES, declarations
+from support.verify_histories import MATCHINGS, PRICES, declarations, matched
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_measures import any_measures
 from support.verify_oracle import recompute
@@ -70,7 +70,7 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
         lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
         lookup=lookup,
         looking={
-            "cardinality": draw(st.sampled_from(["many_to_one", "many_to_many"])),
+            **matched(draw(st.sampled_from(MATCHINGS)), lookup),
             "miss": draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
         },
         punctuated=draw(st.sampled_from([(True, True), (True, True), (True, False), (False, True)])),

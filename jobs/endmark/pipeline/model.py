@@ -70,6 +70,19 @@ class Pipeline(Model):
             )
         for name, known in zip(self.lookup.key, relation.key, strict=True):
             require_column(stream.columns, name, "lookup.key", relation.columns[known])
+        if (as_of := self.lookup.as_of) is None:
+            return
+        require_column(stream.columns, as_of.stream, "lookup.as_of.stream", ColumnType.TIMESTAMP)
+        require_column(relation.columns, as_of.relation, "lookup.as_of.relation", ColumnType.TIMESTAMP)
+        if as_of.relation in relation.key:
+            raise ValueError(
+                f"lookup.as_of.relation: {as_of.relation!r} is in relations.{self.lookup.relation}.key, so "
+                "each version would have a key of its own; leave it out there"
+            )
+        if not self.lookup.unique:
+            raise ValueError(
+                "lookup.cardinality: as_of picks one of a key's rows; leave cardinality out, or as_of"
+            )
 
     def _check_join(self) -> None:
         self.join.policy()  # which refuses what the preset has no use for

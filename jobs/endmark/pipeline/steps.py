@@ -52,6 +52,14 @@ Miss = Annotated[
 ]
 
 
+class AsOf(Model):
+    """The relation holds versions of a key, each from the time in its column `relation` on. A row meets the
+    one that held at the time in its column `stream`, and none if it is older than all."""
+
+    stream: Name
+    relation: Name
+
+
 class Lookup(Model):
     """Join of a stream with a relation.
 
@@ -62,13 +70,14 @@ class Lookup(Model):
     came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
     `nulls` joins them with nulls for the relation's columns. Those that are parked hold back what came after
     them, too. Under `cardinality: many_to_many` the relation may hold several rows of a key, and each of them
-    makes a row; else that is an error.
+    makes a row; else that is an error, unless `as_of` says which of them is meant.
     """
 
     stream: Name
     relation: Name
     key: Names
     cardinality: Literal["many_to_one", "many_to_many"] = "many_to_one"
+    as_of: AsOf | None = None
     page_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
     time_per_batch: Duration | None = None
@@ -78,8 +87,13 @@ class Lookup(Model):
 
     @property
     def unique(self) -> bool:
-        """Whether the relation must hold every key once."""
+        """Whether a row has one match at most."""
         return self.cardinality == "many_to_one"
+
+    @property
+    def versions(self) -> str | None:
+        """The relation's column that tells versions of a key apart."""
+        return None if self.as_of is None else self.as_of.relation
 
     @property
     def park(self) -> Park | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -83,9 +84,12 @@ class SqlRelation:
             rows += self._fetch(statement, some + some[-1:] * (size - len(some)))
         return self._batch(rows)
 
-    def check(self, *, unique: bool = True) -> None:
-        """Fail early and clearly when the table cannot be read as declared, or holds a key twice that must be
-        `unique`.
+    def check(self, *, unique: bool = True, versions: str | None = None) -> None:
+        """Fail early and clearly when the table cannot be read as declared.
+
+        Args:
+            unique: no key may occur twice.
+            versions: a column in which rows of one key may differ even so.
 
         Raises:
             ConfigError: naming what is wrong and what mends it.
@@ -96,14 +100,18 @@ class SqlRelation:
             odd = queries.odd_key(self._source, self._relation.columns, self._dialect)
             for key in self._fetch(odd, []):
                 raise ConfigError(
-                    f"{self._name}: key {self._spelt(key)} is stored as no {self._key_kinds} would be, so it "
-                    "would never be found; write dates as 2026-01-31, times as 2026-01-31 23:59:59.000000"
+                    f"{self._name}: key {_spelt(self.key, key)} is stored as no {self._key_kinds} would be, "
+                    "so it would never be found; write dates as 2026-01-31, times as 2026-01-31 "
+                    "23:59:59.000000"
                 )
-        if unique and not there.is_unique(self.key):
-            for *repeated, times in self._fetch(queries.repeated_key(self._source, self._dialect), []):
+        distinct = self.key if versions is None else (*self.key, versions)
+        mend = ", name more key columns, or set lookup.cardinality: many_to_many" if versions is None else ""
+        if unique and not there.is_unique(distinct):
+            source = replace(self._source, key=distinct)
+            for *repeated, times in self._fetch(queries.repeated_key(source, self._dialect), []):
                 raise ConfigError(
-                    f"{self._name}: key {self._spelt(repeated)} occurs {times} times, but the lookup is "
-                    "many_to_one; remove rows, name more key columns, or set lookup.cardinality: many_to_many"
+                    f"{self._name}: key {_spelt(distinct, repeated)} occurs {times} times, but a row has one "
+                    f"match at most; remove rows{mend}"
                 )
 
     @contextmanager
@@ -140,9 +148,6 @@ class SqlRelation:
     def _asked(self, ask: Callable[[sa.Connection, str], T]) -> T:
         with self._engine.connect() as connected:
             return ask(connected, self._relation.table)
-
-    def _spelt(self, key: Sequence[Any]) -> str:
-        return ", ".join(f"{name}={value!r}" for name, value in zip(self.key, key, strict=True))
 
     @property
     def _key_kinds(self) -> str:
@@ -207,3 +212,7 @@ class SqlRelation:
     @property
     def _dialect(self) -> sa.Dialect:
         return self._engine.dialect
+
+
+def _spelt(names: Sequence[str], values: Sequence[Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))

@@ -73,7 +73,7 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
     if pipeline.lookup.park is not None:  # how often and how far apart may change
         spec["lookup"]["miss"] = {"park": {"then": pipeline.lookup.fate}}
-    for field, usual in (("miss", "drop"), ("cardinality", "many_to_one")):
+    for field, usual in (("miss", "drop"), ("cardinality", "many_to_one"), ("as_of", None)):
         if spec["lookup"][field] != usual:
             settings["pipeline.lookup"][field] = spec["lookup"][field]
     for name, relation in spec["relations"].items():

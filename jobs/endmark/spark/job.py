@@ -84,7 +84,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
         streams.closing(pipeline, stream)
     jars = spark_jars(say)
     relation = SqlRelation(pipeline.relations[pipeline.lookup.relation], say)
-    relation.check(unique=pipeline.lookup.unique)
+    relation.check(unique=pipeline.lookup.unique, versions=pipeline.lookup.versions)
     directory = relation.directory(pipeline.lookup.page_rows)
     say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
     topics = [pipeline.streams[name].topic for name in pipeline.sides]

@@ -14,6 +14,7 @@ from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.intake import BATCH, Intake, IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
+from endmark.joins.lookup.versions import Versions
 from endmark.metrics import Samples, sample
 from endmark.spark.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.spark.lookup_over import OverKeys
@@ -84,7 +85,8 @@ def lookup_plan(
     declared = pipeline.lookup
     keeps_value = declared.fate == "dead_letter"
     costs = measure(reader, directory)
-    source = Source(reader, directory, declared.strategy, costs, unique=declared.unique)
+    unique = declared.unique and declared.as_of is None
+    source = Source(reader, directory, declared.strategy, costs, unique=unique)
     lookup = LookupSpec(
         schema=_schema(stream, keeps_value=keeps_value),
         key=KeySpec.of(
@@ -99,6 +101,7 @@ def lookup_plan(
             seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
         ),
         capacity=max(1, declared.memory // buckets),
+        versions=_versions(stream, declared),
     )
     intake = IntakeSpec(
         lookup, stream.side.key, (VALUE,) if keeps_value else (), carries=declared.time_per_batch is not None
@@ -110,6 +113,11 @@ def lookup_plan(
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
     over = OverKeys.of(stream, declared.key)
     return LookupPlan(stream.name, declared.relation, intake, source, reading, cache, cache_name, over)
+
+
+def _versions(stream: StreamPlan, declared: Declared) -> Versions | None:
+    as_of = declared.as_of
+    return None if as_of is None else Versions(f"{stream.name}_{as_of.stream}", as_of.relation)
 
 
 def _misses(declared: Declared) -> Misses:

@@ -174,7 +174,12 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
         equal = " AND ".join(
             f"relation.{theirs} = {known['judged']}.{ours}" for ours, theirs in lookup_key(pipeline)
         )
-        lookup = f"{'LEFT ' if pipeline.lookup.fate == 'nulls' else ''}JOIN relation ON {equal}"
+        join, relation = "LEFT JOIN" if pipeline.lookup.fate == "nulls" else "JOIN", "relation"
+        if (as_of := pipeline.lookup.as_of) is not None:
+            since = name(f"{pipeline.lookup.relation}_{as_of.relation}")
+            equal += f" AND {known['judged']}.{name(f'{stream}_{as_of.stream}')} >= relation.{since}"
+            join, relation = f"ASOF {join}", f"(FROM relation WHERE {since} IS NOT NULL) relation"
+        lookup = f"{join} {relation} ON {equal}"
         misses = f"NOT EXISTS (FROM relation WHERE {equal})"
     missed = name(f"missed_{stream}")
     session.run(_MISSED, missed=missed, misses=misses, **known)

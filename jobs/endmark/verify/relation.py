@@ -33,7 +33,7 @@ INSERT INTO relation BY NAME SELECT * FROM arriving SEMI JOIN asked USING ($key)
 """
 
 _REPEATED = """
-SELECT $key, count(*) AS times FROM relation GROUP BY $key HAVING count(*) > 1 LIMIT 1
+SELECT $key, count(*) AS times FROM relation WHERE $present GROUP BY $key HAVING count(*) > 1 LIMIT 1
 """
 
 
@@ -56,14 +56,17 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
         session.run_on(chunk, _KEEP, key=key)
     if lookup.cardinality == "many_to_many":
         return
-    for repeated in session.run(_REPEATED, key=key):
+    distinct = [*relation.key, *([] if lookup.as_of is None else [lookup.as_of.relation])]
+    columns_of_one = [name(f"{lookup.relation}_{column}") for column in distinct]
+    present = " AND ".join(f"{column} IS NOT NULL" for column in columns_of_one)
+    for repeated in session.run(_REPEATED, key=", ".join(columns_of_one), present=present):
         times = repeated.pop("times")
         said = ", ".join(
-            f"{column}={value}" for column, value in zip(relation.key, repeated.values(), strict=True)
+            f"{column}={value}" for column, value in zip(distinct, repeated.values(), strict=True)
         )
         raise ConfigError(
             f"relations.{lookup.relation}: key {said} occurs {times} times in table {relation.table!r}, "
-            "but lookup.cardinality is many_to_one"
+            "but a row has one match at most"
         )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from endmark.joins.lookup.cache import FrontCache
     from endmark.joins.lookup.resolve import Answer
     from endmark.joins.lookup.strategies import Name
+    from endmark.joins.lookup.versions import Versions
     from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.keys import KeySpec
     from endmark.state.segment_list import SegmentList
@@ -64,6 +65,7 @@ class LookupSpec:
         misses: what becomes of rows without a match.
         budget: how much a batch reads.
         capacity: bytes of rows that may wait; a batch that would leave more reads on beyond its budget.
+        versions: which of R's rows of a key a row meets; `None` is all of them.
     """
 
     schema: pa.Schema
@@ -72,6 +74,7 @@ class LookupSpec:
     misses: Misses = field(default_factory=Misses)
     budget: Budget = field(default_factory=Budget)
     capacity: int | None = None
+    versions: Versions | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +212,8 @@ class LookupJoin:
         return int(max(0, self._spec.capacity - beside) / max(1.0, waiting.row_bytes))
 
     def _put_out(self, rows: pa.RecordBatch, answer: Answer, now: int) -> None:
+        if self._spec.versions is not None:
+            answer = self._spec.versions.pick(rows, answer)
         block = answer.block.select(list(self._spec.renamed))
         block = block.rename_columns(list(self._spec.renamed.values()))
         self.output.joined += [self._results.pairs(rows, i, block, j) for i, j in answer.pairs]

@@ -188,8 +188,8 @@ class Resolver:
                 row = block.select(list(self.key.columns)).slice(int(again[0]), 1).to_pylist()[0]
                 named = ", ".join(f"{name} = {value!r}" for name, value in row.items())
                 raise DuplicateKeyError(
-                    f"the relation has several rows of {named}, but the lookup is many_to_one; remove rows, "
-                    "name more key columns, or set lookup.cardinality: many_to_many"
+                    f"the relation has several rows of {named}, but a row has one match at most; remove "
+                    "rows, name more key columns, or set lookup.cardinality: many_to_many"
                 )
 
 
