@@ -101,6 +101,10 @@ bench-costs: $(READY) ## Lookup: costs predicted and measured, memory against it
 	PYTHONPATH=tests $(BIN)/python tests/bench/cost_model.py $(ARGS)
 	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_memory.py
 
+.PHONY: bench-agreement
+bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes tests/bench/results
+	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_agreement.py $(ARGS)
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json
