@@ -56,7 +56,7 @@ class Recorded:
         return self.directory / name
 
     def answers(self, name: str) -> Path:
-        return self.directory / f"{name}-answers"
+        return self.directory / f"{name}-answers.parquet"
 
     @property
     def relation(self) -> Path:
@@ -78,7 +78,7 @@ class Recorded:
         """By stream and file; they stand for the answers from now on."""
         self._digests.write_text(json.dumps(digests))
         for name in STREAMS:
-            shutil.rmtree(self.answers(name))
+            self.answers(name).unlink()
 
     @property
     def _digests(self) -> Path:
@@ -86,37 +86,32 @@ class Recorded:
 
 
 def record(recorded: Recorded, sizes: Sizes) -> None:
-    """Write R, the streams, and the answers to them file by file."""
+    """Write R, the streams, and the answers to them."""
     shutil.rmtree(recorded.directory, ignore_errors=True)
     recorded.directory.mkdir(parents=True)
+    whole = made(sizes.relation)
+    with pa.OSFile(str(recorded.relation), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
+        writer.write_table(whole)
     hot = np.random.default_rng(1).permutation(sizes.relation) + 1
-    with duckdb.connect() as connection:
-        whole = made(sizes.relation)
-        connection.register("r", whole)
-        with pa.OSFile(str(recorded.relation), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
-            writer.write_table(whole)
-        for name, exponent in STREAMS.items():
-            random = np.random.default_rng(7)
-            for directory in (recorded.stream(name), recorded.answers(name)):
-                directory.mkdir()
-            for number, first in enumerate(range(0, sizes.stream, sizes.file)):
-                ids = np.arange(first, min(first + sizes.file, sizes.stream))
-                ranks = zipf_keys(random, len(ids), exponent, sizes.relation)
-                rows = recorded.stream(name) / f"{number:05d}.parquet"
-                _write(pa.table({"key": hot[ranks - 1], "id": ids}), rows, number)
-                answers = connection.execute(_ANSWERS, [str(rows)]).to_arrow_table()
-                _write(answers, recorded.answers(name) / rows.name, number)
+    for name, exponent in STREAMS.items():
+        random = np.random.default_rng(7)
+        recorded.stream(name).mkdir()
+        for number, first in enumerate(range(0, sizes.stream, sizes.file)):
+            ids = np.arange(first, min(first + sizes.file, sizes.stream))
+            ranks = zipf_keys(random, len(ids), exponent, sizes.relation)
+            rows = recorded.stream(name) / f"{number:05d}.parquet"
+            pq.write_table(pa.table({"key": hot[ranks - 1], "id": ids}), rows)
+            os.utime(rows, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
+        with duckdb.connect() as connection:
+            connection.register("r", whole)
+            answers = connection.execute(_ANSWERS, [str(recorded.stream(name) / "*.parquet")])
+            pq.write_table(answers.to_arrow_table(), recorded.answers(name))
 
 
 def made(rows: int) -> pa.Table:
     """R as it should be, by key."""
     with duckdb.connect() as connection:
         return connection.execute(_MADE, [rows + 1]).to_arrow_table().combine_chunks()
-
-
-def _write(rows: pa.Table, file: Path, number: int) -> None:
-    pq.write_table(rows, file)
-    os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
 
 
 def fill(url: str, rows: int, table: str = TABLE) -> None:

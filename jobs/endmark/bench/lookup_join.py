@@ -122,7 +122,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     if not recorded.has_digests:
         say(f"recording {sizes.stream:,} rows of each stream in {recorded.directory}")
         lookup_input.record(recorded, sizes)
-        recorded.keep_digests(_digests(recorded, jars))
+        recorded.keep_digests(_digests(recorded, sizes, jars))
     rates: dict[_Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with ExitStack() as parts:
         server = parts.enter_context(MariaDb(recorded.database, memory=lookup_input.SERVER_MEMORY))
@@ -172,10 +172,10 @@ def _present(names: Sequence[str], say: Callable[[str], None]) -> tuple[list[str
         return [name for name in chosen if name not in left_out], []
 
 
-def _digests(recorded: Recorded, jars: list[str]) -> dict[str, list[Digest]]:
+def _digests(recorded: Recorded, sizes: Sizes, jars: list[str]) -> dict[str, list[Digest]]:
     """Digests of DuckDB's answers, by stream and file."""
-    directories = [str(recorded.answers(name)) for name in STREAMS]
-    task = {"contender": "DuckDB's answers", "directories": directories, "jars": jars}
+    files = [str(recorded.answers(name)) for name in STREAMS]
+    task = {"contender": "DuckDB's answers", "files": files, "each": sizes.file, "jars": jars}
     runs = in_process("endmark.bench.lookup_answers", task)
     return {name: run["digests"] for name, run in zip(STREAMS, runs, strict=True)}
 
