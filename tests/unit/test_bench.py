@@ -75,6 +75,7 @@ def test_options_are_checked(changed: dict[str, Any], says: str, tmp_path: Path)
         "relation_rows": 10,
         "batch_rows": 5_000,
         "delays": (0.0,),
+        "driver": "pymysql",
         "repeats": 1,
         "contenders": ("endmark-auto",),
         "directory": tmp_path,

@@ -13,6 +13,7 @@ from rich.console import Console
 app = typer.Typer(help="Measure against other ways to do the same.", no_args_is_help=True)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Driver = Annotated[str, typer.Option(help="By which endmark asks the database, as SQLAlchemy names it.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Runs of each contender.")]
 Recordings = Annotated[Path, typer.Option(help="Where recorded input is kept.")]
 
@@ -30,6 +31,7 @@ def lookup_join(
     delay: Annotated[
         list[float] | None, typer.Option(min=0, help="Milliseconds to the database; repeat for more. [0]")
     ] = None,
+    driver: Driver = "pymysql",
     repeats: Repeats = 3,
     contender: Annotated[
         list[str] | None, typer.Option(help="One to run beside endmark-auto; repeat for more. [all]")
@@ -41,7 +43,7 @@ def lookup_join(
     from endmark.bench.lookup_join import CONTENDERS, Options, measure
 
     names, delays = tuple(contender or CONTENDERS), tuple(delay or [0.0])
-    options = Options(stream_rows, relation_rows, batch_rows, delays, repeats, names, recordings)
+    options = Options(stream_rows, relation_rows, batch_rows, delays, driver, repeats, names, recordings)
     _show(measure(options, say), as_json=as_json)
 
 
@@ -59,7 +61,7 @@ def lookup_map(
     memory: Annotated[
         list[int] | None, typer.Option(help="MB that rows may wait in; repeat for more. [50 and 250]")
     ] = None,
-    driver: Annotated[str, typer.Option(help="As SQLAlchemy names it.")] = "pymysql",
+    driver: Driver = "pymysql",
     seconds: Annotated[float, typer.Option(help="Of measuring, for each contender in each cell.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:

@@ -72,6 +72,7 @@ class Options:
         stream_rows, relation_rows: of each stream, of R.
         batch_rows: a multiple of `FILES_PER_BATCH`.
         delays: milliseconds on the way to the database.
+        driver: by which endmark asks the database, as SQLAlchemy names it.
         repeats: runs of each contender.
         contenders: by name; `OURS` is always among them.
         directory: of recorded input, which is made when it is not there.
@@ -81,6 +82,7 @@ class Options:
     relation_rows: int
     batch_rows: int
     delays: tuple[float, ...]
+    driver: str
     repeats: int
     contenders: tuple[str, ...]
     directory: Path
@@ -130,7 +132,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         lookup_input.fill(server.url, sizes.relation)
         report["versions"]["mariadb"] = lookup_input.version(server.url)
         cells = [
-            _Cell(keys, delay, _away(parts, server.url, delay))
+            _Cell(keys, delay, _away(parts, server.url.replace("pymysql", options.driver), delay))
             for delay in options.delays
             for keys in STREAMS
         ]
