@@ -20,7 +20,7 @@ from endmark.bench import lookup_join, report
 from endmark.bench.chart import bars
 from endmark.bench.contest import Digest, Rates, compared, in_process, interleaved
 from endmark.bench.faraway import Faraway
-from endmark.bench.lookup_input import STREAMS, Recorded, Sizes, record
+from endmark.bench.lookup_input import STREAMS, Recorded, Sizes, in_memory, record
 from endmark.bench.lookup_join import CONTENDERS, FILES_PER_BATCH, Options
 from endmark.bench.page import pictures, read, render, tables
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
@@ -102,6 +102,12 @@ def test_recorded_answers_are_a_row_for_each_of_the_stream(tmp_path: Path) -> No
     keys = [recorded.stream(name) / "00000.parquet" for name in STREAMS]
     uniform, zipf = (len(set(pq.read_table(file)["key"].to_pylist())) for file in keys)
     assert zipf < uniform <= 100
+
+
+def test_duckdb_draws_nothing_into_a_report() -> None:
+    with in_memory() as connection:
+        [drawn] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    assert drawn == (False,)
 
 
 def test_digests_are_kept_by_file(tmp_path: Path) -> None:

@@ -102,15 +102,22 @@ def record(recorded: Recorded, sizes: Sizes) -> None:
             rows = recorded.stream(name) / f"{number:05d}.parquet"
             pq.write_table(pa.table({"key": hot[ranks - 1], "id": ids}), rows)
             os.utime(rows, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
-        with duckdb.connect() as connection:
+        with in_memory() as connection:
             connection.register("r", whole)
             answers = connection.execute(_ANSWERS, [str(recorded.stream(name) / "*.parquet")])
             pq.write_table(answers.to_arrow_table(), recorded.answers(name))
 
 
+def in_memory() -> duckdb.DuckDBPyConnection:
+    """DuckDB, without the bars that it draws into a report on standard output."""
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 def made(rows: int) -> pa.Table:
     """R as it should be, by key."""
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         return connection.execute(_MADE, [rows + 1]).to_arrow_table().combine_chunks()
 
 

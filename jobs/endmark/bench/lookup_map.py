@@ -15,7 +15,6 @@ from itertools import count, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
@@ -173,7 +172,7 @@ class Bench:
 
 def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, pa.Table]:
     """All of R in DuckDB, which has a hash table of its key for as long as it answers."""
-    connection = duckdb.connect()
+    connection = lookup_input.in_memory()
     connection.execute("SET threads TO 1")
     connection.register("relation", relation)
     connection.execute("CREATE TABLE r AS FROM relation")
@@ -192,7 +191,7 @@ def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, 
 
 def digest(given: pa.Table) -> tuple[int, int]:
     """Rows and a sum over them that no order changes."""
-    connection = duckdb.connect()
+    connection = lookup_input.in_memory()
     connection.register("given", given)
     sums = "SELECT count(*), sum(hash(key, id, name, price, pad)::HUGEINT) FROM given"
     [(rows, hashes)] = connection.execute(sums).fetchall()
@@ -202,7 +201,7 @@ def digest(given: pa.Table) -> tuple[int, int]:
 def expected(relation: pa.Table, stream: Stream, rows: int) -> tuple[int, int]:
     """Of the stream's first rows; each has one partner in R."""
     some = islice(stream.batches(BATCH_ROWS), -(-rows // BATCH_ROWS))
-    connection = duckdb.connect()
+    connection = lookup_input.in_memory()
     connection.register("r", relation)
     connection.register("stream", pa.Table.from_batches(list(some)).slice(0, rows))
     return digest(connection.execute(_JOIN).to_arrow_table())
