@@ -41,7 +41,7 @@ test-spark: $(READY) ## CASES random pipelines of each preset (20) through Spark
 	ENDMARK_SPARK_CASES=$(CASES) ENDMARK_SPARK_SEED=$(SEED) $(BIN)/pytest tests/stack/test_pipeline_spark.py
 
 .PHONY: test-system
-test-system: ## Debian packages the tests use: MariaDB, Chromium, docker-compose
+test-system: ## Debian packages the tests use: MariaDB, Chromium, Prometheus, docker-compose
 	infra/install-test-system.sh
 
 .PHONY: test-compose

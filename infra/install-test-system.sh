@@ -10,6 +10,7 @@ fi
 command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || wanted+=(mariadb-server)
 command -v chromium >/dev/null || wanted+=(chromium)
 command -v docker-compose >/dev/null || wanted+=(docker-compose)
+command -v promtool >/dev/null || wanted+=(prometheus)
 [ ${#wanted[@]} -eq 0 ] && exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -18,5 +19,5 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 fi
 echo "installing ${wanted[*]}"
 apt-get update -qq
-# The tests start their own server; Debian's must not come up beside it.
+# The tests start their own servers; Debian's must not come up beside them.
 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null

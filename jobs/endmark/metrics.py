@@ -28,6 +28,7 @@ CATALOGUE: dict[str, str] = {
     "expected when it chose last; those of `auto` are what it chose.",
     "lookup_pending_rows": "Stream rows that wait for the relation.",
     "lookup_pending_bytes": "Bytes they take in memory.",
+    "lookup_memory_bytes": "Bytes that rows which wait, and those held for them, may take: `lookup.memory`.",
     "lookup_parked_rows": "Stream rows without a match that the relation is to be asked for again.",
     "lookup_held_rows": "Stream rows that it has answered, but that wait for others to be answered.",
     "lookup_held_bytes": "Bytes they take in memory.",

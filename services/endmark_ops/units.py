@@ -19,6 +19,7 @@ UNITS: dict[str, str] = {
     "lookup_expected_seconds": "seconds",
     "lookup_pending_rows": "rows",
     "lookup_pending_bytes": "bytes",
+    "lookup_memory_bytes": "bytes",
     "lookup_parked_rows": "rows",
     "lookup_held_rows": "rows",
     "lookup_held_bytes": "bytes",

@@ -176,6 +176,7 @@ class Lookup:
             "lookup_read_seconds_total": output.figures.seconds,
             "lookup_pending_rows": output.pending_rows,
             "lookup_pending_bytes": output.pending_bytes,
+            "lookup_memory_bytes": self._plan.intake.lookup.capacity or 0,
             "lookup_parked_rows": output.parked_rows,
             "lookup_held_rows": self._intake.held_rows,
             "lookup_held_bytes": self._intake.held_bytes,
