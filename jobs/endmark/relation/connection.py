@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.relation.text_rows import TextConnection, TextRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 # One reads while the other reads ahead. A Python worker never holds more of a database's connections.
 CONNECTIONS = 2
@@ -32,7 +33,7 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
     try:
         made = sa.make_url(url)
         arguments = _connect_arguments(made, answer_seconds)
-        return sa.create_engine(
+        found = sa.create_engine(
             made,
             connect_args=arguments,
             # Values stand in the order of their places, in whichever of the drivers.
@@ -40,14 +41,23 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
             # Each read is a statement of its own; a transaction around it would cost two round trips.
             isolation_level="AUTOCOMMIT",
             poolclass=sa.QueuePool,
+            # Nor is there anything to roll back, which would cost one.
+            skip_autocommit_rollback=True,
             pool_reset_on_return=None,
             pool_size=CONNECTIONS,
             max_overflow=0,
         )
+        if found.driver == "pymysql":
+            sa.event.listen(found, "do_connect", _connect_as_text)
+        return found
     except sa.exc.ArgumentError as error:
         raise ConfigError(f"the relation's URL is no database URL such as sqlite:///r.db: {error}") from None
     except ModuleNotFoundError as error:
         raise MissingPartError(f"the relation's URL needs a Python driver: {error}") from error
+
+
+def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str, Any]) -> TextConnection:
+    return TextConnection(*places, **names)
 
 
 def is_sqlite(url: str) -> bool:
@@ -74,4 +84,21 @@ def fetch(connection: sa.Connection, statement: str, values: Sequence[Any]) -> l
     result = connection.exec_driver_sql(statement, tuple(values))
     rows: list[tuple[Any, ...]] = list(result.cursor.fetchall())
     result.close()
+    return rows
+
+
+def fetch_rows(
+    connection: sa.Connection, statement: str, values: Sequence[Any]
+) -> TextRows | list[tuple[Any, ...]]:
+    """As `fetch`, but as text where the driver lets us have it."""
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, TextConnection):
+        return fetch(connection, statement, values)
+    driver.as_text = True
+    try:
+        result = connection.exec_driver_sql(statement, tuple(values))
+        rows: TextRows = result.cursor.fetchall()  # type: ignore[assignment]
+        result.close()
+    finally:
+        driver.as_text = False
     return rows

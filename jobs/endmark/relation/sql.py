@@ -15,7 +15,9 @@ from endmark.relation.contract import PageDirectory
 from endmark.relation.definition import columns_of, definition_of
 from endmark.relation.fitness import require_fit
 from endmark.relation.outage import Patience
-from endmark.relation.values import NotOfTypeError, from_driver, to_driver
+from endmark.relation.text_rows import TextRows
+from endmark.relation.values import NotOfTypeError, from_driver, from_text, to_driver
+from endmark.state import codec
 from endmark.types import Kind
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from endmark.relation.contract import KeyRange, KeyValues
     from endmark.relation.definition import Definition
     from endmark.relation.queries import Statement
+    from endmark.types import ColumnType
 
     T = TypeVar("T")
 
@@ -61,28 +64,23 @@ class SqlRelation:
         lower_keys = list(self._lower_keys(page_rows))
         arrows = [self.schema.field(name) for name in self.key]
         columns = zip(*lower_keys, strict=True) if lower_keys else [()] * len(arrows)
-        arrays = [self._column(name, column) for name, column in zip(self.key, columns, strict=True)]
+        arrays = [
+            self._column(name, column, self._from_driver)
+            for name, column in zip(self.key, columns, strict=True)
+        ]
         return PageDirectory(pa.record_batch(arrays, schema=pa.schema(arrows)))
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
         """All rows of ascending, disjoint key ranges, ordered by key; a range is never read by halves."""
-        rows: list[tuple[Any, ...]] = []
         bound = self._driver_ranges(ranges)
-        for start in range(0, len(bound), RANGES_AT_ONCE):
-            rows += self._rows_between(bound[start : start + RANGES_AT_ONCE])
-        return self._batch(rows)
+        starts = range(0, len(bound), RANGES_AT_ONCE)
+        return self._together(self._rows_between(bound[at : at + RANGES_AT_ONCE]) for at in starts)
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """All rows of distinct keys, ordered by key within each `KEYS_AT_ONCE` of them."""
         values = self._driver_keys(keys)
-        rows: list[tuple[Any, ...]] = []
-        for start in range(0, len(values), KEYS_AT_ONCE):
-            some = values[start : start + KEYS_AT_ONCE]
-            # Few sizes of list, so that few texts are made; a key that stands twice is read once.
-            size = 1 << (len(some) - 1).bit_length()
-            statement = queries.rows_of(self._source, size, self._dialect)
-            rows += self._fetch(statement, some + some[-1:] * (size - len(some)))
-        return self._batch(rows)
+        starts = range(0, len(values), KEYS_AT_ONCE)
+        return self._together(self._rows_of(values[at : at + KEYS_AT_ONCE]) for at in starts)
 
     def check(self, *, unique: bool = True, versions: str | None = None) -> None:
         """Fail early and clearly when the table cannot be read as declared.
@@ -163,11 +161,39 @@ class SqlRelation:
             if found == [low]:  # this key has more rows than a page
                 found = self._fetch(queries.key_above(self._source, self._dialect), found)
 
-    def _rows_between(self, ranges: Sequence[KeyRange]) -> list[tuple[Any, ...]]:
+    def _rows_between(self, ranges: Sequence[KeyRange]) -> pa.RecordBatch:
         """Rows of ranges whose bounds are as the driver takes them."""
         shapes = tuple((low is not None, high is not None) for low, high in ranges)
         bounds = [bound for pair in ranges for bound in pair if bound is not None]
-        return self._fetch(queries.rows_between(self._source, shapes, self._dialect), bounds)
+        return self._read(queries.rows_between(self._source, shapes, self._dialect), bounds)
+
+    def _rows_of(self, keys: list[KeyValues]) -> pa.RecordBatch:
+        """Rows of keys as the driver takes them."""
+        # Few sizes of list, so that few texts are made; a key that stands twice is read once.
+        size = 1 << (len(keys) - 1).bit_length()
+        statement = queries.rows_of(self._source, size, self._dialect)
+        return self._read(statement, keys + keys[-1:] * (size - len(keys)))
+
+    def _read(self, statement: Statement, keys: Sequence[KeyValues]) -> pa.RecordBatch:
+        """R's columns."""
+
+        def read() -> TextRows | list[tuple[Any, ...]]:
+            with self._engine.connect() as connected:
+                return connection.fetch_rows(connected, statement.text, statement.bind(keys))
+
+        rows = self._patience.retried(read)
+        if isinstance(rows, TextRows):
+            named = zip(self._relation.columns, rows.columns(), strict=True)
+            arrays = [self._column(name, column, from_text) for name, column in named]
+        else:
+            given = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
+            named = zip(self._relation.columns, given, strict=True)
+            arrays = [self._column(name, column, self._from_driver) for name, column in named]
+        return pa.record_batch(arrays, schema=self.schema)
+
+    def _together(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+        found = list(batches)
+        return codec.concat(found) if found else pa.RecordBatch.from_pylist([], self.schema)
 
     def _fetch(self, statement: Statement, keys: Sequence[KeyValues]) -> list[tuple[Any, ...]]:
         def read() -> list[tuple[Any, ...]]:
@@ -189,16 +215,12 @@ class SqlRelation:
         columns = [to_driver(keys.column(name), kinds[name], sqlite=self._sqlite) for name in self.key]
         return list(zip(*columns, strict=True))
 
-    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-        columns = zip(*rows, strict=True) if rows else [()] * len(self.schema)
-        arrays = [
-            self._column(name, column) for name, column in zip(self._relation.columns, columns, strict=True)
-        ]
-        return pa.record_batch(arrays, schema=self.schema)
+    def _from_driver(self, values: Sequence[Any], kind: ColumnType) -> pa.Array:
+        return from_driver(values, kind, sqlite=self._sqlite)
 
-    def _column(self, name: str, values: Sequence[Any]) -> pa.Array:
+    def _column(self, name: str, values: Any, of: Callable[[Any, ColumnType], pa.Array]) -> pa.Array:
         try:
-            return from_driver(values, self._relation.columns[name], sqlite=self._sqlite)
+            return of(values, self._relation.columns[name])
         except NotOfTypeError as error:
             raise ConfigError(
                 f"{self._name}: column {name!r}: {error}; mend the row, or declare the column as it is"

@@ -41,6 +41,18 @@ def from_driver(values: Sequence[Any], kind: ColumnType, *, sqlite: bool) -> pa.
         raise NotOfTypeError(f"a value is no {kind}: {error}") from error
 
 
+def from_text(column: pa.Array, kind: ColumnType) -> pa.Array:
+    """A column as MySQL and MariaDB write it.
+
+    Raises:
+        NotOfTypeError: a text is not exactly one of `kind`.
+    """
+    try:
+        return _WRITTEN.get(kind.kind, _cast)(column, kind)
+    except pa.ArrowException as error:
+        raise NotOfTypeError(f"a value is no {kind}: {error}") from error
+
+
 def to_driver(column: pa.Array, kind: ColumnType, *, sqlite: bool) -> list[Any]:
     """Values of a key column as they are bound; a driver compares them as the database's own."""
     if kind.kind is Kind.TIMESTAMP:
@@ -98,4 +110,8 @@ _SQLITE: dict[Kind, _Reading] = {
     Kind.DATE: (_cast, [pa.types.is_string]),
     Kind.TIMESTAMP: (_utc, [pa.types.is_string]),
     Kind.DECIMAL: (_counted, [pa.types.is_float64, pa.types.is_int64]),
+}
+_WRITTEN: dict[Kind, Callable[[pa.Array, ColumnType], pa.Array]] = {
+    Kind.BOOLEAN: lambda column, kind: _truth(column.cast(pa.int64()), kind),
+    Kind.TIMESTAMP: _utc,
 }
