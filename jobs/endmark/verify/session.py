@@ -78,6 +78,8 @@ class Session:
             }
         )
         self._duckdb.execute("SET TimeZone = 'UTC'")
+        # It would stand in the way of JSON.
+        self._duckdb.execute("SET enable_progress_bar = false")
         self._duckdb.create_function(
             "exact_sum", _exact_sum, ["DOUBLE[]"], "DOUBLE", null_handling=FunctionNullHandling.SPECIAL
         )
