@@ -9,6 +9,7 @@ read, and the connection that evaluates it reaches neither files nor the network
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ _ALLOWED = {
     "FUNCTION",
     "OPERATOR",
 }
+
+_OWN = threading.local()
 
 
 @dataclass(frozen=True)
@@ -88,20 +91,23 @@ class Condition:
         return np.asarray(column.to_numpy(), bool)
 
 
-@cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    """One for the process, on one thread like the task it serves, and with every door shut."""
-    shut: dict[str, str | bool | int | float | list[str]] = {
-        "enable_external_access": False,
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "python_enable_replacements": False,
-        "threads": 1,
-    }
-    connection = duckdb.connect(":memory:", config=shut)
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET lock_configuration = true")
-    return connection
+    """One for each thread, since a result is its connection's, on one thread like the task it serves, and
+    with every door shut."""
+    if not hasattr(_OWN, "connection"):
+        shut: dict[str, str | bool | int | float | list[str]] = {
+            "enable_external_access": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "threads": 1,
+        }
+        connection = duckdb.connect(":memory:", config=shut)
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET lock_configuration = true")
+        _OWN.connection = connection
+    own: duckdb.DuckDBPyConnection = _OWN.connection
+    return own
 
 
 def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:

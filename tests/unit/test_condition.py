@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -88,3 +89,15 @@ def test_what_cannot_be_asked_stops() -> None:
 
     with pytest.raises(ConfigError, match=r"join\.where: Conversion Error.*all rows"):
         residual.holds(pa.record_batch({"items_Name": ["2", "two"]}))
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    """As when several queries are started at once."""
+
+    def check(number: int) -> bool:
+        condition = Condition.of(f"n = {number}", pa.schema([("n", pa.int64())]))
+        rows = pa.record_batch({"n": pa.array([number, number + 1])})
+        return condition.columns == ("n",) and condition.holds(rows).tolist() == [True, False]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(check, range(400)))
