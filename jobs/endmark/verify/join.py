@@ -23,7 +23,7 @@ SELECT $columns, $rows FROM $left l $join $right r ON $same_key
 # The same bound as of a group: a row at exactly progress may still be a partner.
 _ALONE = """
 INSERT INTO $results BY NAME
-SELECT r.* FROM $side r
+SELECT r.*, r.rowid AS $row FROM $side r
 WHERE NOT EXISTS (FROM expected_results e WHERE e.$row = r.rowid)
     AND (EXISTS (FROM $other_closed p WHERE $promised)
         OR epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?))
