@@ -61,15 +61,16 @@ def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
     if low == cut_below(value := _value(low, kind), kind) and high == _cut(value, 1, kind):
         return {"equals": _spelled(value)}
     first, behind = _ends(kind)
+    counted = kind.kind in _COUNTED
     ends: dict[str, Any] = {}
+    opens: dict[str, bool] = {}
     if low != first:
-        ends |= {"from": _spelled(value)} | (
-            {} if kind.kind in _COUNTED or low[2] == 0 else {"from_open": True}
-        )
+        ends["from"] = _spelled(value)
+        opens |= {} if counted or low[2] == 0 else {"from_open": True}
     if high != behind:
-        last = _value(high - 1 if kind.kind in _COUNTED else high, kind)
-        ends |= {"to": _spelled(last)} | ({} if kind.kind in _COUNTED or high[2] == 1 else {"to_open": True})
-    return {"between": ends}
+        ends["to"] = _spelled(_value(high - 1 if counted else high, kind))
+        opens |= {} if counted or high[2] == 1 else {"to_open": True}
+    return {"between": ends | opens}  # in the order of the job's own text
 
 
 def _ends(kind: ColumnType) -> Span:
