@@ -1,47 +1,39 @@
 """What reads of a relation cost, by each way of reading: the unit costs of the lookup join's cost model.
 
-R has rows of about 120 bytes, in a local MariaDB. mysqlclient is measured beside PyMySQL if it is installed.
+R has rows of about 120 bytes, in a local MariaDB. Beside PyMySQL, whose rows are read as columns, there are
+its own rows, and mysqlclient if it is installed.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import typer
 
+from endmark.bench import lookup_input
+from endmark.bench.report import origin
 from endmark.parts.mariadb import MariaDb
+from endmark.relation import connection
 from endmark.relation.contract import PageDirectory
 from endmark.relation.read_ahead import read_ahead
 from endmark.relation.sql import SqlRelation
-from support.relations import Database
 
 RESULTS = Path(__file__).parent / "results" / "relation.json"
 PAGE_ROWS = 500
 REPEATS = 5
+ROWS = " by rows"  # as it was before `text_rows`
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-def fill(database: Database, rows: int) -> None:
-    columns = (
-        "k BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL, price DOUBLE NOT NULL, pad VARCHAR(80) NOT NULL"
-    )
-    database.run(
-        f"CREATE TABLE master ({columns})",
-        "INSERT INTO master SELECT seq, concat('name ', seq), seq * 0.5, repeat('x', 70) "  # noqa: S608
-        f"FROM seq_1_to_{rows}",
-        "ANALYZE TABLE master",
-    )
 
 
 def rate(units: int, work: Callable[[], int]) -> float:
@@ -89,21 +81,21 @@ def pages(reader: SqlRelation, directory: PageDirectory, random: np.random.Gener
 
 def main(rows: int = 2_000_000, keep: bool = True) -> None:
     """Measure and, unless told otherwise, keep the figures."""
-    drivers = ["pymysql"] + (["mysqldb"] if importlib.util.find_spec("MySQLdb") else [])
+    drivers = ["pymysql", f"pymysql{ROWS}"] + (["mysqldb"] if importlib.util.find_spec("MySQLdb") else [])
     report: dict[str, Any] = {
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()},
+        **origin(),
         "rows": rows,
         "page_rows": PAGE_ROWS,
         "drivers": {},
     }
     with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder)) as server:
-        fill(Database(server.url), rows)
-        for driver in drivers:
-            database = Database(server.url.replace("pymysql", driver))
-            reader = database.reader("master", "k", k="long", name="string", price="double", pad="string")
+        lookup_input.fill(server.url, rows)
+        for name in drivers:
+            reader = lookup_input.relation(server.url.replace("pymysql", name.removesuffix(ROWS)))
             reader.check()
-            report["drivers"][driver] = dict(measure(reader, rows))
-            typer.echo(json.dumps({driver: report["drivers"][driver]}, indent=2))
+            with patch.object(connection, "fetch_rows", connection.fetch) if ROWS in name else nullcontext():
+                report["drivers"][name] = dict(measure(reader, rows))
+            typer.echo(json.dumps({name: report["drivers"][name]}, indent=2))
     if keep:
         RESULTS.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -92,9 +92,11 @@ class Waiting:
             self._order = self._order[by_page]
             starts = _run_starts(pages[by_page])
             self.page_numbers = pages[by_page][starts]
+            self._codes = key.keys(rows).codes[self._order]
         else:
+            self._codes = key.keys(rows).codes[self._order]
             # Pages ascend as their keys do: few bounds among many keys are found in a tenth of the time.
-            ends = directory.ends(key.keys(rows).codes[self._order])
+            ends = directory.ends(self._codes)
             starts = np.append(0, ends[:-1])
             self.page_numbers = np.flatnonzero(ends > starts)
             starts = starts[self.page_numbers]
@@ -110,7 +112,7 @@ class Waiting:
     @cached_property
     def keys(self) -> Groups:
         """Rows of one page and equal code."""
-        codes = self._key.keys(self._rows).codes[self._order]
+        codes = self._codes
         begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
         begins[self.pages.starts] = True  # a code may be that of keys on several pages
         return Groups(np.flatnonzero(begins), self._serials, self.unanswered)
