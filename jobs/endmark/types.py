@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import pyarrow as pa
 
 DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta agree on
@@ -70,6 +72,12 @@ class ColumnType:
 
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+
+    def fits(self, number: Decimal) -> bool:
+        """Whether a decimal of this type can be that number, without rounding."""
+        _, digits, exponent = number.as_tuple()
+        places = -int(exponent)
+        return not number or (places <= self.scale and len(digits) - places <= self.precision - self.scale)
 
     @property
     def duckdb(self) -> str:

@@ -8,8 +8,9 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
+from endmark.client import key_hash
 from endmark_feed.lots import Auction, auctions
-from endmark_feed.message import BIDS, ITEMS, Kind, Message, key_hash, punctuation
+from endmark_feed.message import BIDS, ITEMS, Kind, Message, punctuation
 from endmark_feed.options import FeedOptions
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from endmark_feed.message import key_hash
+from endmark.client import key_hash
 from endmark_feed.options import FeedOptions
 from endmark_feed.zipf import zipf_ranks
 

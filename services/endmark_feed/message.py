@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from kafka.partitioner.default import murmur2
-
 ITEMS = "items"
 BIDS = "bids"
 EPOCH = "2026-01-01T00:00:00.000000"  # event time when a run begins, UTC
@@ -50,11 +48,6 @@ class Message(NamedTuple):
     value: bytes
     due_seconds: float
     kind: Kind
-
-
-def key_hash(key: bytes) -> int:
-    """Kafka's own hash of a key, so `key_hash(key) % partitions` is where any keyed producer would put it."""
-    return int(murmur2(key)) & 0x7FFFFFFF
 
 
 def punctuation(item_id: int) -> bytes:

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from endmark.client import Delivery
 from endmark_feed.message import BAD, BIDS, ITEMS, Kind
 from endmark_feed.options import FeedOptions
-from endmark_feed.producer import Publisher, create_topics, when_due
+from endmark_feed.producer import create_topics, send, when_due
 from endmark_feed.relation import seed_relation
 from endmark_feed.workload import messages
 
@@ -46,7 +47,7 @@ def run_feed(
     """
     create_topics(bootstrap, {ITEMS: options.partitions.items, BIDS: options.partitions.bids})
     counts: Counter[Kind] = Counter()
-    with Publisher(bootstrap) as publisher:
+    with Delivery(bootstrap) as delivery:
         start = time.monotonic()
 
         def elapsed() -> float:
@@ -54,7 +55,7 @@ def run_feed(
 
         reported = 0.0
         for chunk in when_due(messages(options), elapsed):
-            publisher.send(chunk)
+            send(delivery, chunk)
             counts.update(message.kind for message in chunk)
             if progress is not None and elapsed() - reported >= PROGRESS_SECONDS:
                 reported = elapsed()

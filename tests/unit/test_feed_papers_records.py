@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
+from endmark.client import key_hash
 from endmark_feed.bursts import arrival_blocks
-from endmark_feed.message import EPOCH, Kind, key_hash
+from endmark_feed.message import EPOCH, Kind
 from endmark_feed.papers.names import parse_workload
 from endmark_feed.papers.run import messages
 

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from endmark.client import Delivery
 from endmark.errors import ConfigError, MissingPartError
 from endmark_feed.message import Kind, Message
 from endmark_feed.options import FeedOptions, Partitions
-from endmark_feed.producer import CHUNK, NAP_SECONDS, Publisher, create_topics, when_due
+from endmark_feed.producer import CHUNK, NAP_SECONDS, create_topics, when_due
 
 
 class Clock:
@@ -70,7 +71,7 @@ def test_an_empty_run_sends_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "connect", [lambda to: create_topics(to, {"items": 1}, 1.0), lambda to: Publisher(to, 1.0)]
+    "connect", [lambda to: create_topics(to, {"items": 1}, 1.0), lambda to: Delivery(to, 1.0)]
 )
 def test_no_broker_is_said_within_the_deadline(connect: object, free_port: int) -> None:
     assert callable(connect)

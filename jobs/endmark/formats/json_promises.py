@@ -14,7 +14,6 @@ from endmark.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from decimal import Decimal
 
     from endmark.punctuation.punctuation import Punctuation
     from endmark.types import ColumnType
@@ -42,12 +41,6 @@ def read_promise(
             )
         kind = columns[name]
         for value in values_of(pattern):
-            if kind.kind is Kind.DECIMAL and not _fits(value, kind):  # type: ignore[arg-type]
+            if kind.kind is Kind.DECIMAL and not kind.fits(value):  # type: ignore[arg-type]
                 raise PunctuationError(f"attribute {name!r}: {value} is no {kind}")
     return promise
-
-
-def _fits(value: Decimal, kind: ColumnType) -> bool:
-    _, digits, exponent = value.as_tuple()
-    places = -int(exponent)
-    return not value or (places <= kind.scale and len(digits) - places <= kind.precision - kind.scale)

@@ -173,7 +173,7 @@ def domain_of_value(value: object) -> Domain:
         kinds = ", ".join(known.__name__ for known in _DOMAIN_OF)
         raise PunctuationError(f"a pattern holds {kinds}; {value!r} is {kind.__name__}")
     if kind in _UNFIT and _UNFIT[kind](value):
-        raise PunctuationError(f"a pattern holds finite numbers and times with a zone, not {value!r}")
+        raise PunctuationError(f"there are finite numbers and times with a zone, but not {value!r}")
     return _DOMAIN_OF[kind]
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from endmark_feed.message import EPOCH, Kind, Message, key_hash
+from endmark.client import Delivery, key_hash
+from endmark_feed.message import EPOCH, Kind, Message
 from endmark_feed.papers.event import Workload
-from endmark_feed.producer import Publisher, create_topics, when_due
+from endmark_feed.producer import create_topics, send, when_due
 
 Pace = Literal["real", "fast"]
 _BEGIN = datetime.fromisoformat(EPOCH)
@@ -38,14 +39,14 @@ def run_workload(
     """
     create_topics(bootstrap, {topic: partitions})
     rows = punctuations = 0
-    with Publisher(bootstrap) as publisher:
+    with Delivery(bootstrap) as delivery:
         start = time.monotonic()
 
         def elapsed() -> float:
             return time.monotonic() - start if pace == "real" else float("inf")
 
         for chunk in when_due(messages(workload, topic, seed, partitions), elapsed):
-            publisher.send(chunk)
+            send(delivery, chunk)
             closing = sum(message.kind is Kind.PUNCTUATION for message in chunk)
             punctuations += closing
             rows += len(chunk) - closing

@@ -1,0 +1,14 @@
+"""For whoever produces a stream: sends its rows, and punctuations to every partition that they concern.
+
+    with StreamProducer("localhost:9092", "bids", {"item_id": "long"}, key="item_id") as bids:
+        bids.send({"item_id": 42})
+        bids.punctuate({"item_id": equals(42)})
+
+Needs neither Spark nor Arrow.
+"""
+
+from endmark.client.delivery import Delivery, key_hash
+from endmark.client.patterns import anything, between, equals, one_of
+from endmark.client.producer import StreamProducer
+
+__all__ = ["Delivery", "StreamProducer", "anything", "between", "equals", "key_hash", "one_of"]

@@ -1,0 +1,116 @@
+"""Records to Kafka, in order and each exactly once, or an error: losses are never silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.partitioner.default import murmur2
+
+from endmark.errors import MissingPartError
+
+DEADLINE_SECONDS = 30.0
+_PARTING_SECONDS = 2.0
+
+
+def key_hash(key: bytes) -> int:
+    """Kafka's own hash of a key, so `key_hash(key) % partitions` is where any keyed producer would put it."""
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+class Delivery:
+    """Sends records to their partitions.
+
+    Use as a context manager: leaving it waits until the broker has acknowledged everything.
+
+    Args:
+        bootstrap: the broker's host:port.
+        deadline_seconds: how long the broker may stay away.
+
+    Raises:
+        MissingPartError: the broker does not answer, or stops taking records, for the deadline.
+    """
+
+    def __init__(self, bootstrap: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        self._bootstrap = bootstrap
+        self._deadline = deadline_seconds
+        self._failures: list[Exception] = []
+        deadline_ms = round(deadline_seconds * 1000)
+        with broker_needed(bootstrap):
+            self._producer = KafkaProducer(
+                bootstrap_servers=bootstrap,
+                acks="all",
+                enable_idempotence=True,
+                linger_ms=5,
+                batch_size=128 * 1024,
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+                bootstrap_timeout_ms=deadline_ms,
+                reconnect_backoff_max_ms=1_000,
+                max_block_ms=deadline_ms,
+                request_timeout_ms=deadline_ms // 2,
+                delivery_timeout_ms=deadline_ms,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the broker, whatever it has not acknowledged."""
+        try:
+            self._producer.close(timeout=_PARTING_SECONDS)
+        except KafkaError:
+            # It flushes first and gives up closing when the broker is gone: its thread would go on for ever,
+            # and this error would hide why we leave. There is no public way to drop what is unsent.
+            self._producer._sender.force_close()
+            self._producer._sender.join(_PARTING_SECONDS)
+            self._producer.close(timeout=_PARTING_SECONDS)
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic; MissingPartError if it has none within the deadline."""
+        try:
+            return sorted(self._producer.partitions_for(topic))
+        except KafkaTimeoutError as error:
+            raise MissingPartError(
+                f"the Kafka broker at {self._bootstrap} has no topic {topic}; create it or name another one"
+            ) from error
+
+    def send(self, topic: str, partition: int | None, key: bytes | None, value: bytes) -> None:
+        """Send a record soon; without a partition the broker's client picks one by the key."""
+        with broker_needed(self._bootstrap):
+            self._raise_failure()
+            sent = self._producer.send(topic, value, key, partition=partition)
+            sent.add_errback(self._failures.append)
+
+    def flush(self) -> None:
+        """Wait until the broker has acknowledged everything."""
+        with broker_needed(self._bootstrap):
+            self._producer.flush(timeout=2 * self._deadline)
+            self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            raise self._failures[0]
+
+
+@contextmanager
+def broker_needed(bootstrap: str) -> Iterator[None]:
+    """Errors of Kafka in words for whoever starts the broker."""
+    try:
+        yield
+    except (KafkaError, ValueError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        raise MissingPartError(
+            f"nothing can be published to the Kafka broker at {bootstrap}: {reason}; "
+            "start the broker or name another one"
+        ) from error

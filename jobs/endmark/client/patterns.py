@@ -1,0 +1,27 @@
+"""What a punctuation says of one column; those of several columns hold together (and)."""
+
+from __future__ import annotations
+
+from endmark.punctuation.pattern import Anything, Between, Equals, OneOf, Value
+
+
+def anything() -> Anything:
+    """Every value."""
+    return Anything()
+
+
+def equals(value: Value) -> Equals:
+    """One value."""
+    return Equals(value)
+
+
+def one_of(first: Value, *others: Value) -> OneOf:
+    """Any of these values."""
+    return OneOf(frozenset([first, *others]))
+
+
+def between(
+    low: Value | None = None, high: Value | None = None, *, low_open: bool = False, high_open: bool = False
+) -> Between:
+    """An interval: without an end it goes on for ever there, and an open end does not belong to it."""
+    return Between(low, high, low_open, high_open)

@@ -1,0 +1,151 @@
+"""Rows and punctuations of one stream, checked before they are sent, so that none becomes a dead letter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Self
+
+from endmark.client.delivery import DEADLINE_SECONDS, Delivery, key_hash
+from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.punctuation.pattern import Equals, OneOf, Pattern, Value, values_of
+from endmark.punctuation.punctuation import Punctuation
+from endmark.punctuation.scalars import Scalar, to_scalar
+from endmark.punctuation.wire_json import encode
+from endmark.types import ColumnType
+
+
+class StreamProducer:
+    """Writes a stream, in order. Leaving it waits until the broker has acknowledged everything.
+
+    A promise speaks for its partition, whoever writes to it: punctuate what you alone produce, or what all
+    others are done with.
+
+    Args:
+        bootstrap: the broker's host:port.
+        topic: of the stream; it exists.
+        columns: their types, as in the pipeline file: `{"item_id": "long", "price": "decimal(18,2)"}`.
+        key: the columns whose values decide a row's partition, by Kafka's own hash. A punctuation that names
+            them goes to that partition. Without a key rows go to any partition and punctuations to all, and
+            the stream needs `punctuation_scope: topic`.
+        deadline_seconds: how long the broker may stay away.
+
+    Raises:
+        MissingPartError: the broker does not answer, or has no such topic, within the deadline.
+        ValueError: a type is none, or a key is no column.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        columns: Mapping[str, str],
+        *,
+        key: str | Sequence[str] = (),
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self._topic = topic
+        self._columns = {name: ColumnType.parse(kind) for name, kind in columns.items()}
+        self._domains = {name: Domain[kind.kind.name] for name, kind in self._columns.items()}
+        self._key = (key,) if isinstance(key, str) else tuple(key)
+        if unknown := [name for name in self._key if name not in self._columns]:
+            raise ValueError(
+                f"key of {topic}: no column {unknown[0]!r}; there are {', '.join(self._columns)}"
+            )
+        self._delivery = Delivery(bootstrap, deadline_seconds)
+        try:
+            self._partitions = self._delivery.partitions(topic)
+        except BaseException:
+            self._delivery.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._delivery.__exit__(kind, *rest)
+
+    def send(self, row: Mapping[str, Any]) -> None:
+        """Send a row soon.
+
+        Raises:
+            ValueError: the row does not have exactly the columns, or a value is null or of another type.
+            MissingPartError: the broker does not take this row, or did not take one before.
+        """
+        if row.keys() != self._columns.keys():
+            raise ValueError(
+                f"a row of {self._topic} has the columns {', '.join(self._columns)}, "
+                f"this has {', '.join(row)}; send exactly the declared ones"
+            )
+        spelled = {name: self._spelled(name, row[name]) for name in self._columns}
+        key = self._key_of([spelled[name] for name in self._key]) if self._key else None
+        partition = None if key is None else self._partition_of(key)
+        self._delivery.send(self._topic, partition, key, _json(spelled))
+
+    def punctuate(self, patterns: Mapping[str, Pattern]) -> None:
+        """Promise that no row comes any more that matches the patterns of all these columns, to every
+        partition that may have such rows.
+
+        Raises:
+            PunctuationError: no column is named, one is not declared, or a value is not of its type.
+            MissingPartError: as in `send`.
+        """
+        if not patterns:
+            some = next(iter(self._columns))
+            raise PunctuationError(f"name a column; {{{some!r}: anything()}} closes all of {self._topic}")
+        promise = Punctuation.of(self._topic, patterns)
+        for name, pattern in patterns.items():
+            if name not in self._columns:
+                raise PunctuationError(
+                    f"stream {self._topic} has no column {name!r}; it has {', '.join(self._columns)}"
+                )
+            for value in values_of(pattern):
+                self._spelled(name, value)
+        record = encode(promise, self._domains)
+        for partition, key in self._concerned(dict(promise.patterns)):
+            self._delivery.send(self._topic, partition, key, record)
+
+    def flush(self) -> None:
+        """Wait until the broker has acknowledged everything; MissingPartError if it does not."""
+        self._delivery.flush()
+
+    def _concerned(self, patterns: Mapping[str, Pattern]) -> Iterable[tuple[int, bytes | None]]:
+        """Partitions that may have matching rows, each with a key that leads there if there is one."""
+        match [patterns.get(name) for name in self._key]:
+            case [OneOf(values)]:
+                named = [[value] for value in values]
+            case [_, *_] as key if all(isinstance(pattern, Equals) for pattern in key):
+                named = [[value for pattern in key for value in values_of(pattern)]]  # type: ignore[arg-type]
+            case _:
+                return [(partition, None) for partition in self._partitions]
+        keys = [
+            self._key_of([self._spelled(name, value) for name, value in zip(self._key, values, strict=True)])
+            for values in named
+        ]
+        return {self._partition_of(key): key for key in keys}.items()
+
+    def _partition_of(self, key: bytes) -> int:
+        return self._partitions[key_hash(key) % len(self._partitions)]
+
+    def _key_of(self, values: Sequence[Scalar]) -> bytes:
+        """The text of one value, as keyed producers have it; of several a JSON object."""
+        if len(values) > 1:
+            return _json(dict(zip(self._key, values, strict=True)))
+        return values[0].encode() if isinstance(values[0], str) else _json(values[0])
+
+    def _spelled(self, name: str, value: Value | None) -> Scalar:
+        kind, domain = self._columns[name], self._domains[name]
+        if not domain.holds(value):
+            raise PunctuationError(f"column {name!r} of {self._topic} is {kind}, which {value!r} is not")
+        try:
+            exact = domain.coerce(value)  # type: ignore[arg-type]
+        except PunctuationError as error:
+            raise PunctuationError(f"column {name!r} of {self._topic}: {error}") from None
+        if isinstance(exact, Decimal) and not kind.fits(exact):
+            raise PunctuationError(f"column {name!r} of {self._topic} is {kind}, which {value} is not")
+        return to_scalar(exact, domain)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
