@@ -73,6 +73,7 @@ def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
 @app.command()
 def plan(
     pipeline: PipelineFile = AUCTION,
+    relation: Annotated[str | None, typer.Option(help="Whose lookup, where the file has several.")] = None,
     memory: Annotated[
         int | None,
         typer.Option(parser=_bytes, help="For waiting rows, such as 50MB; else what the file says."),
@@ -84,7 +85,7 @@ def plan(
     """Measure what reads of the relation cost, and predict what each way to look up yields on one core."""
     from endmark.planning import forecast
 
-    found = forecast(load(pipeline), memory, batch_rows, exponent)
+    found = forecast(load(pipeline), relation, memory, batch_rows, exponent)
     if as_json:
         _Output(as_json).emit(found.facts)
     else:

@@ -15,21 +15,31 @@ if TYPE_CHECKING:
 
     from endmark.pipeline import Pipeline
 
-KNOBS = ("lookup.strategy", "lookup.time_per_batch", "join.purge_every")
+_FIELDS = {"lookup": ("strategy", "time_per_batch"), "join": ("purge_every",)}
 
+# What the file says of each step that has knobs, by the step's name.
 Steps = dict[str, dict[str, Any]]
 
 
 def steps_of(pipeline: Pipeline) -> Steps:
-    """What the pipeline file says of the steps that have knobs, as plain values."""
-    return {"lookup": pipeline.lookup.model_dump(), "join": pipeline.join.model_dump()}
+    """What the pipeline file says of the steps that have knobs, as plain values; where there are several
+    lookups, each is named with its relation."""
+    lookups = pipeline.lookups
+    several = len(lookups) > 1
+    steps = {f"lookup.{each.relation}" if several else "lookup": each.model_dump() for each in lookups}
+    return steps | {"join": pipeline.join.model_dump()}
+
+
+def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The names of all knobs."""
+    return [f"{step}.{field}" for step in steps for field in _FIELDS[step.partition(".")[0]]]
 
 
 def filed(pipeline: Pipeline) -> dict[str, Any]:
     """The value of each knob in the pipeline file, as `turned` gives them."""
     steps = steps_of(pipeline)
-    parts = (name.partition(".") for name in KNOBS)
-    return {f"{step}.{field}": as_number(steps[step][field]) for step, _, field in parts}
+    parts = [(name, *name.rsplit(".", 1)) for name in knobs_of(steps)]
+    return {name: as_number(steps[step][field]) for name, step, field in parts}
 
 
 def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
@@ -38,17 +48,17 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     Raises:
         ConfigError: there is no such knob, or the pipeline file could not say so.
     """
-    if name not in KNOBS:
-        raise ConfigError(f"{name!r} is no knob; there are {', '.join(KNOBS)}")
+    if name not in (known := knobs_of(steps)):
+        raise ConfigError(f"{name!r} is no knob; there are {', '.join(known)}")
     # Tasks import this module, and a knob is rarely turned.
     from pydantic import ValidationError
 
     from endmark.pipeline.steps import Join, Lookup
 
-    step, _, field = name.partition(".")
+    step, field = name.rsplit(".", 1)
     models: dict[str, type[Join | Lookup]] = {"join": Join, "lookup": Lookup}
     try:
-        found = models[step].model_validate({**steps[step], field: value})
+        found = models[step.partition(".")[0]].model_validate({**steps[step], field: value})
     except ValidationError as error:
         text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{name}: {text}") from error

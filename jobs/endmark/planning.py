@@ -15,7 +15,7 @@ from endmark.types import Kind
 
 if TYPE_CHECKING:
     from endmark.joins.lookup.cost_model import Costs, Prediction
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline import Lookup, Pipeline
 
 # Bytes of a value by kind; texts are as long as people make names. A waiting row has its coordinates, batch,
 # serial number and tries besides.
@@ -80,32 +80,35 @@ class Forecast:
         ]
 
 
-def forecast(pipeline: Pipeline, memory: int | None, batch_rows: int, exponent: float) -> Forecast:
+def forecast(
+    pipeline: Pipeline, relation: str | None, memory: int | None, batch_rows: int, exponent: float
+) -> Forecast:
     """Measure the relation and predict.
 
     Args:
         pipeline: whose lookup it is.
+        relation: that it asks; `None` where there is one.
         memory: bytes, instead of `lookup.memory`.
         batch_rows: stream rows of a batch.
         exponent: of the Zipf distribution of the stream's keys; 0 is uniform.
 
     Raises:
-        ConfigError: the relation cannot be read as declared, or is empty.
+        ConfigError: there is no such lookup, or the relation cannot be read as declared, or is empty.
         RelationUnreachableError: the database does not answer.
     """
-    lookup = pipeline.lookup
+    lookup = _lookup(pipeline, relation)
     reader = SqlRelation(pipeline.relations[lookup.relation])
     reader.check(unique=False)
     directory = reader.directory(lookup.page_rows)
     try:
-        costs = calibrate(reader, directory, lookup.page_rows, payload=_payload(pipeline))
+        costs = calibrate(reader, directory, lookup.page_rows, payload=_payload(pipeline, lookup))
     except ValueError as error:
         raise ConfigError(f"relation {lookup.relation}: {error}, so there is nothing to measure") from None
     some = reader.pages([directory.range_of(0)])
     setup = Setup(
         relation_rows=len(directory) * lookup.page_rows if len(directory) > 1 else some.num_rows,
         row_bytes=max(1, int(some.nbytes) // some.num_rows),
-        waiting_bytes=_BESIDE + _payload(pipeline),
+        waiting_bytes=_BESIDE + _payload(pipeline, lookup),
         memory=lookup.memory if memory is None else memory,
         exponent=exponent,
         batch_rows=batch_rows,
@@ -124,9 +127,17 @@ def forecast(pipeline: Pipeline, memory: int | None, batch_rows: int, exponent: 
     )
 
 
-def _payload(pipeline: Pipeline) -> int:
+def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
+    found = [each for each in pipeline.lookups if relation in (None, each.relation)]
+    if len(found) != 1:
+        there = ", ".join(each.relation for each in pipeline.lookups) or "none"
+        raise ConfigError(f"name one of the relations that are looked up, by --relation; there are: {there}")
+    return found[0]
+
+
+def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
     """Bytes of a stream row."""
-    kinds = pipeline.streams[pipeline.lookup.stream].columns.values()
+    kinds = pipeline.streams[lookup.stream].columns.values()
     return sum(_BYTES.get(kind.kind, 8) for kind in kinds)
 
 

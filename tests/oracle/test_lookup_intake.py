@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.intake import BATCH, Arrivals, Intake, IntakeSpec
+from endmark.joins.lookup.intakes import Intakes
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
 from endmark.joins.lookup.strategies import Name
@@ -139,13 +140,13 @@ class _Run:
             intake = Intake(
                 replace(self._spec, lookup=lookup), copy.deepcopy(self._source), store, None, self._snapshot
             )
-            held = intake.held_bytes
+            intakes, held = Intakes([intake]), intake.held_bytes
             self.now += 1
-            yield [_said(one) for one in intake.process(came, self.now, pause=batch.pause)]
+            yield [_said(one) for one in intakes.process(came, self.now, pause=batch.pause)]
             if lookup.capacity is not None:
                 assert intake.output.pending_bytes <= max(0, lookup.capacity - held)
             snapshot = intake.snapshot()
-        self._snapshot, self.due = snapshot, intake.due(self.now)
+        self._snapshot, self.due = snapshot, intakes.due(self.now)
 
 
 @pytest.mark.parametrize("strategy", get_args(Name))

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from endmark.formats.control import Turn
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
-from endmark.spark import lookup
+from endmark.spark import lookups
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
+from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promise
 
@@ -33,6 +34,7 @@ TURNS = [
     Turn("lookup.strategy", "mesh", "Ann"),
     Turn("lookup.time_per_batch", "0s", "Ann"),
     Turn("lookup.time_per_batch", None, "Ann"),
+    Turn("lookup.sellers.time_per_batch", "0s", "Ann"),  # which only some pipelines know
     Turn("join.purge_every", 3, "Ann"),  # which some presets refuse
 ]
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
@@ -44,20 +46,21 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
     step where rows are parked."""
-    pipeline = data.draw(pipelines(kind, keys, parking=True))
+    pipeline = data.draw(pipelines(kind, keys, parking=True, several=True))
     records = data.draw(histories(keys, pipeline.streams))
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):
         place = data.draw(st.integers(0, len(records)))
         records.insert(place, Record(pipeline.control_topic, 0, turn.written()))
     size = data.draw(st.integers(1, 20))
     clock = count(0, STEP)
-    with tempfile.TemporaryDirectory() as directory, patch.object(lookup, "_now", clock.__next__):
+    with tempfile.TemporaryDirectory() as directory, patch.object(lookups, "_now", clock.__next__):
         tasks = BucketTasks(
             pipeline,
             sellers_of(pipeline),
             PARTITIONS,
             Path(directory),
             full_batch=data.draw(st.sampled_from([None, 1, size])),
+            others=OTHERS,
         )
         located = locate(records)
         batches = [located[at : at + size] for at in range(0, len(located), size)]
@@ -194,7 +197,7 @@ def test_a_pattern_waits_for_parked_rows(tmp_path: Path, time_per_batch: str | N
     patterns = [promise("items", of_nobody, partition) for partition in range(PARTITIONS)]
     records = [bid(0, 1), item(0, 1, 4), item(1, 1, 1), *patterns, close("bids", 0)]
     clock = count(0, STEP)
-    with patch.object(lookup, "_now", clock.__next__):
+    with patch.object(lookups, "_now", clock.__next__):
         tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
         batches = [tasks.batch(locate(records)), *pauses(tasks)]
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from endmark.joins.announce import aligned
-from endmark.pipeline import Pipeline
+from endmark.pipeline import Pipeline, Relation
 from endmark.spark import channels
 from endmark.spark.bucket_plan import BucketPlan
 from endmark.spark.bucket_task import BucketTask
@@ -48,8 +49,7 @@ def kafka_batch(records: list[Located]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=KAFKA)
 
 
-def relation_in_memory(pipeline: Pipeline, rows: Iterable[tuple[Any, ...]]) -> MemoryRelation:
-    declared = pipeline.relations[pipeline.lookup.relation]
+def relation_in_memory(declared: Relation, rows: Iterable[tuple[Any, ...]]) -> MemoryRelation:
     schema = arrow_schema(dict(declared.columns))
     columns = list(zip(*rows, strict=True))
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
@@ -59,7 +59,8 @@ def relation_in_memory(pipeline: Pipeline, rows: Iterable[tuple[Any, ...]]) -> M
 class BucketTasks:
     """One task for each bucket, restored from its snapshot before every batch.
 
-    `reports` are what the last batch told of itself, as the sink gets them.
+    `relation` are rows of that of the first lookup, `others` by the name of theirs. `reports` are what the
+    last batch told of itself, as the sink gets them.
     """
 
     def __init__(
@@ -69,20 +70,29 @@ class BucketTasks:
         partitions: int,
         directory: Path,
         full_batch: int | None = None,
+        others: Mapping[str, Iterable[tuple[Any, ...]]] = MappingProxyType({}),
     ) -> None:
         counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
         streams = stream_plans(pipeline, counts)
-        self.relation = relation_in_memory(pipeline, relation)
-        lookup = lookup_plan(
-            pipeline,
-            streams[pipeline.lookup.stream],
-            len(BUCKETS),
-            self.relation,
-            self.relation.directory(page_rows=2),
-            nullcontext,
-            cache_name=str(directory),
-        )
-        self._plan = BucketPlan.of(pipeline, streams, lookup, len(BUCKETS), full_batch)
+        lookups = []
+        for declared in pipeline.lookups:
+            reader = relation_in_memory(
+                pipeline.relations[declared.relation],
+                relation if declared is pipeline.lookups[0] else others[declared.relation],
+            )
+            lookups.append(
+                lookup_plan(
+                    declared,
+                    streams[declared.stream],
+                    len(BUCKETS),
+                    reader,
+                    reader.directory(page_rows=2),
+                    nullcontext,
+                    cache_name=str(directory),
+                    first=declared is pipeline.lookups_of(declared.stream)[0],
+                )
+            )
+        self._plan = BucketPlan.of(pipeline, streams, lookups, len(BUCKETS), full_batch)
         self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}

@@ -62,8 +62,8 @@ class SparkPipeline:
         self._spark.conf.set("spark.sql.shuffle.partitions", str(buckets))
         self._pipeline = pipeline
         self._partitions = {stream.topic: partitions for stream in pipeline.streams.values()}
-        relation = SqlRelation(pipeline.relations[pipeline.lookup.relation])
-        self._pages = relation.directory(page_rows=1)
+        relations = {name: SqlRelation(relation) for name, relation in pipeline.relations.items()}
+        self._pages = {name: relation.directory(page_rows=1) for name, relation in relations.items()}
         self._full_batch = full_batch
         self._directory = directory
         self._channels = {table.channel for table in targets(pipeline, directory)}

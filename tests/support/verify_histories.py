@@ -15,6 +15,7 @@ from endmark.types import JoinType
 from support.verify_declared import LAST
 from support.verify_keys import KeyKind
 from support.verify_measures import any_measures
+from support.verify_others import other_lookups
 from support.verify_world import (
     PARTITIONS,
     Record,
@@ -82,9 +83,10 @@ def pipelines(
     *,
     idle: bool = False,
     parking: bool = False,
+    several: bool = False,
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
-    parked where `parking` says so.
+    parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -123,6 +125,7 @@ def pipelines(
         aggregated=able.propagate is not Propagation.NEVER,
         wider=draw(st.sampled_from([(), ("seller_id",)])),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
+        others=draw(other_lookups(misses(parking=parking))) if several else {},
     )
 
 

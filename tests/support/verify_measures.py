@@ -65,8 +65,8 @@ def measured(pipeline: Pipeline, measure: Measure, rows: list[dict[str, Any]]) -
     origin = measure.column.partition(".")[0]
     column = measure.column.replace(".", "_")
     if column == "sellers_seller_id":
-        column = f"{pipeline.lookup.stream}_seller_id"
-    stream = pipeline.lookup.stream if origin == "sellers" else origin
+        column = f"{pipeline.stream_of('sellers')}_seller_id"
+    stream = pipeline.stream_of(origin)
     names = (pipeline.streams[stream].event_time.column, "kafka_partition", "kafka_offset")
     placed = [
         (tuple(row[f"{stream}_{name}"] for name in names), row[column])

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from endmark.joins.presets import Preset
-from endmark.pipeline import Pipeline, Stream
+from endmark.pipeline import Lookup, Pipeline, Stream
 from endmark.types import JoinType
 from support.verify_declared import end_of_run, is_behind, precedes, said_by_row
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
 from support.verify_measures import measured
+from support.verify_others import OTHERS
 from support.verify_world import PARTITIONS, Record, Row, locate
 
 Sellers = Sequence[Row]
@@ -167,24 +168,25 @@ class _World:
             expected.violations.append(
                 (stream.topic, line.partition, line.offset, reason, moment, "{}", *broken)
             )
-        looked_up = self.pipeline.sides[side] == self.pipeline.lookup.stream
-        return self._looked_up(stream, processed, expected) if looked_up else processed
+        for lookup in self.pipeline.lookups_of(self.pipeline.sides[side]):
+            processed = self._looked_up(lookup, stream.topic, processed, expected)
+        return processed
 
-    def _looked_up(self, stream: Stream, processed: list[Line], expected: Expected) -> list[Line]:
-        """One for each match, and what becomes of rows without any."""
-        joined = []
+    def _looked_up(self, lookup: Lookup, topic: str, processed: list[Line], expected: Expected) -> list[Line]:
+        """One for each match, and what becomes of records without any."""
+        joined, letters, relation = [], set(), OTHERS.get(lookup.relation, self.sellers)
         for line in processed:
-            found = [seller for key, *seller in self.sellers if key == line.columns["seller_id"]]
-            if (as_of := self.pipeline.lookup.as_of) is not None:
+            found = [seller for key, *seller in relation if key == line.columns["seller_id"]]
+            if (as_of := lookup.as_of) is not None:
                 moment = line.columns[as_of.stream]
                 past = [seller for seller in found if seller[2] is not None and seller[2] <= moment]
                 found = sorted(past, key=lambda seller: seller[2])[-1:]
-            if not found and self.pipeline.lookup.fate == "nulls":
-                found = [[None] * (len(self.pipeline.relations["sellers"].columns) - 1)]
-            if not found and self.pipeline.lookup.fate == "dead_letter":
-                place = (stream.topic, line.partition, line.offset)
-                expected.dead_letters.append((*place, "no_match", "made up", line.value))
-            joined += [replace(line, found=tuple(seller)) for seller in found]
+            if not found and lookup.fate == "nulls":
+                found = [[None] * (len(self.pipeline.relations[lookup.relation].columns) - 1)]
+            if not found and lookup.fate == "dead_letter":
+                letters.add((topic, line.partition, line.offset, "no_match", "made up", line.value))
+            joined += [replace(line, found=(*line.found, *seller)) for seller in found]
+        expected.dead_letters += letters
         return joined
 
     def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:

@@ -20,6 +20,7 @@ from endmark.verify.idle import note_idle_violations
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
 from support.verify_oracle import Expected, Sellers, recompute
+from support.verify_others import OTHERS
 from support.verify_world import EPOCH, Record, Row, arrow_schema, schema_of, to_kafka
 
 SELLERS: Sellers = [(1, "Ann", 4.5), (2, "Bo", None), (3, None, -0.5)]
@@ -46,12 +47,13 @@ _CHANNELS = {"punctuations": "announced"}
 
 def sellers_of(pipeline: Pipeline) -> Sellers:
     """R, as the pipeline expects it."""
-    if pipeline.lookup.as_of is not None:
+    lookup = pipeline.lookup_in("sellers")
+    if lookup.as_of is not None:
         return [
             (key, f"v{place}", float(place), None if since is None else EPOCH + timedelta(seconds=since))
             for place, (key, since) in enumerate(_VERSIONS)
         ]
-    return SELLERS if pipeline.lookup.unique else _MANY
+    return SELLERS if lookup.unique else _MANY
 
 
 @contextmanager
@@ -65,11 +67,9 @@ def recomputed(
         load_records(session, *to_kafka(records))
         classify(session, pipeline)
         classify_control(session, pipeline)
-        columns = {f"sellers_{name}": kind for name, kind in pipeline.relations["sellers"].columns.items()}
-        session.create("relation", columns)
-        rows = [dict(zip(columns, seller, strict=True)) for seller in sellers_of(pipeline)]
-        relation = pa.Table.from_pylist(rows, schema=arrow_schema(columns))
-        session.run_on(relation, "INSERT INTO relation SELECT * FROM arriving")
+        for relation, held in {"sellers": sellers_of(pipeline), **OTHERS}.items():
+            if relation in pipeline.relations:
+                _fill(session, pipeline, relation, held)
         for table in tables_of(pipeline):
             given = (found or {}).get(_CHANNELS.get(table, table), [])
             arriving = pa.Table.from_pylist(given, schema_of(pipeline, table))
@@ -78,6 +78,14 @@ def recomputed(
         expect(session, pipeline)
         expect_punctuations(session, pipeline)
         yield session
+
+
+def _fill(session: Session, pipeline: Pipeline, relation: str, held: Sellers) -> None:
+    columns = {f"{relation}_{name}": kind for name, kind in pipeline.relations[relation].columns.items()}
+    session.create(f"relation_{relation}", columns)
+    rows = [dict(zip(columns, row, strict=True)) for row in held]
+    arriving = pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+    session.run_on(arriving, "INSERT INTO $table SELECT * FROM arriving", table=f"relation_{relation}")
 
 
 def require_within(session: Session, pipeline: Pipeline) -> None:

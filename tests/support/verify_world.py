@@ -20,6 +20,7 @@ from endmark.types import ColumnType, JoinType
 from endmark.verify.consume import SCHEMA, Range
 from support.verify_keys import LONG, KeyKind
 from support.verify_measures import usual_measures
+from support.verify_others import RANK, with_others
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 2
@@ -56,10 +57,11 @@ def make_pipeline(
     aggregated: bool = True,
     wider: tuple[str, ...] = (),
     measures: Mapping[str, Any] | None = None,
+    others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Pipeline:
     """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
     further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
-    punctuated on."""
+    punctuated on, `others` further lookups, by their relations in `OTHERS`."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
@@ -69,9 +71,10 @@ def make_pipeline(
             "name": "small",
             "streams": _streams(keys, lateness, idle, punctuated, declared, wider),
             "relations": {
-                "sellers": {"url": url, "table": "sellers", "key": "seller_id", "columns": sellers}
+                name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
+                for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
             },
-            "lookup": {"stream": lookup, "relation": "sellers", "key": "seller_id", **looking},
+            "lookup": with_others({"stream": lookup, "relation": "sellers", **looking}, others),
             "join": {
                 "left": "items",
                 "right": "bids",

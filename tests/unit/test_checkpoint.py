@@ -56,22 +56,22 @@ KEY_TYPE = {
             'join.preset was left out, is "pjoin"',
         ),
         (
-            {"lookup": SPEC.lookup.model_copy(update={"miss": "nulls", "strategy": "scan"})},
+            {"lookup": SPEC.lookups[0].model_copy(update={"miss": "nulls", "strategy": "scan"})},
             2,
             'lookup.miss was left out, is "nulls"',
         ),
         (
-            {"lookup": SPEC.lookup.model_copy(update={"cardinality": "many_to_many"})},
+            {"lookup": SPEC.lookups[0].model_copy(update={"cardinality": "many_to_many"})},
             2,
             'lookup.cardinality was left out, is "many_to_many"',
         ),
         (
-            {"lookup": SPEC.lookup.model_copy(update={"miss": parking("drop", 2)})},
+            {"lookup": SPEC.lookups[0].model_copy(update={"miss": parking("drop", 2)})},
             2,
             'lookup.miss was left out, is {"park": {"then": "drop"}}',
         ),
         (
-            {"lookup": SPEC.lookup.model_copy(update={"as_of": AsOf(stream="bid_at", relation="since")})},
+            {"lookup": SPEC.lookups[0].model_copy(update={"as_of": AsOf(stream="bid_at", relation="since")})},
             2,
             'lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
         ),
@@ -104,7 +104,7 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
     is."""
 
     def pinned(then: Fate, attempts: int) -> None:
-        lookup = SPEC.lookup.model_copy(update={"miss": parking(then, attempts)})
+        lookup = SPEC.lookups[0].model_copy(update={"miss": parking(then, attempts)})
         pin(tmp_path, settings(SPEC.model_copy(update={"lookup": lookup}), buckets=2))
 
     with claimed(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.formats.control import Turn
-from endmark.knobs import KNOBS, filed, steps_of, turned
+from endmark.knobs import filed, knobs_of, steps_of, turned
 from endmark.metrics import add
 from endmark.opsdb import OpsDatabase
 from endmark.parts.broker import Broker
@@ -35,7 +35,7 @@ def test_values_are_those_of_the_file() -> None:
         "lookup.time_per_batch": 2.0,
         "join.purge_every": 1,
     }
-    assert set(filed(pipeline)) == set(KNOBS)
+    assert list(filed(pipeline)) == knobs_of(steps_of(pipeline))
 
 
 @pytest.mark.parametrize(

@@ -87,4 +87,4 @@ def test_punctuations_on_other_columns_say_nothing() -> None:
     assert over.named(Arrivals()) is None
     pipeline = make_pipeline(punctuated=(True, True))
     bids = stream_plans(pipeline, {"all.items": 1, "all.bids": 1})["bids"]
-    assert OverKeys.of(bids, pipeline.lookup.key) is None
+    assert OverKeys.of(bids, pipeline.lookups[0].key) is None

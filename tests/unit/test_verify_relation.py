@@ -16,7 +16,7 @@ from endmark.parts.mariadb import MariaDb
 from endmark.pipeline import Relation
 from endmark.types import ColumnType
 from endmark.verify.classify import classify
-from endmark.verify.relation import load_relation
+from endmark.verify.relation import load_relations
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
 from support.verify_world import bid, make_pipeline, seed_sellers, to_kafka
@@ -35,8 +35,8 @@ def load(
     with Session() as session:
         load_records(session, *to_kafka([bid(1, 0, seller=seller) for seller in asked]))
         classify(session, pipeline)
-        load_relation(session, pipeline)
-        rows = session.run("SELECT * FROM relation ORDER BY ALL")
+        load_relations(session, pipeline)
+        rows = session.run("SELECT * FROM relation_sellers ORDER BY ALL")
         return [tuple(row.values()) for row in rows]
 
 
@@ -181,15 +181,15 @@ def test_a_key_of_several_columns(url: str) -> None:
     plain = make_pipeline(url)
     columns = {"name": ColumnType.STRING, "town": ColumnType.STRING, "seller_id": ColumnType.LONG}
     relation = Relation(url=url, table="sellers", key=("seller_id", "name"), columns=columns)
-    lookup = plain.lookup.model_copy(update={"key": ("seller_id", "note")})
+    lookup = plain.lookups[0].model_copy(update={"key": ("seller_id", "note")})
     pipeline = plain.model_copy(update={"relations": {"sellers": relation}, "lookup": lookup})
 
     def found() -> list[tuple[Any, ...]]:
         with Session() as session:
             load_records(session, *to_kafka([bid(1, 0, seller=1), bid(1, 2, seller=2)]))
             classify(session, pipeline)
-            load_relation(session, pipeline)
-            return [tuple(row.values()) for row in session.run("SELECT * FROM relation")]
+            load_relations(session, pipeline)
+            return [tuple(row.values()) for row in session.run("SELECT * FROM relation_sellers")]
 
     assert found() == [("bid \u00fc 0", "y", 1)]
     execute(url, "INSERT INTO sellers VALUES ('bid \u00fc 0', 'w', 1)")

@@ -21,7 +21,8 @@ from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.spark import channels
 from endmark.spark.cache import cache_directory
 from endmark.spark.channels import Packer
-from endmark.spark.lookup import Lookup, LookupPlan
+from endmark.spark.lookup import LookupPlan
+from endmark.spark.lookups import StreamLookups, process
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL, StateBlobs
 from endmark.state import codec
@@ -88,13 +89,15 @@ class _Processor(StatefulProcessor):
         self._store = SegmentStore(self._blobs, directory)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        lookup = Lookup(self._plan, self._store, self._blobs.find(_LOOKUP))
+        found = self._blobs.find(_LOOKUP)
+        restored = {} if found is None else {self._plan.relation: found}
+        lookups = {self._plan.stream: StreamLookups([self._plan], self._store, restored)}
         came = Arrivals(rows=codec.concat([codec.decode(bytes(row.blob)) for row in rows]))
-        for entering in lookup.process(came, pause=True):
+        for entering in process(lookups, {self._plan.stream: came}, pause=True)[self._plan.stream]:
             if entering.rows is not None:
                 blob = codec.encode(entering.rows.select(list(_ANSWERED)))
                 yield Row(channel=channels.RESULTS, blob=blob)
-        self._blobs.put(_LOOKUP, lookup.snapshot())
+        self._blobs.put(_LOOKUP, lookups[self._plan.stream].snapshot()[self._plan.relation])
 
     def close(self) -> None:
         pass

@@ -52,7 +52,7 @@ class BatchOutput:
 
     Args:
         violations: rows that were not joined.
-        bystanders: those of the input that are no violation.
+        bystanders: those of the input that are no violation, by side.
         announced: keys of which no further result will come, each announced once, under the names that both
             sides share, in order of code; `None` without any.
         announced_by: the same keys by what completed them, `closed` or `expired`.
@@ -62,7 +62,7 @@ class BatchOutput:
     """
 
     violations: list[Violation] = field(default_factory=list)
-    bystanders: list[pa.RecordBatch] = field(default_factory=list)
+    bystanders: dict[str, pa.RecordBatch] = field(default_factory=dict)
     announced: pa.RecordBatch | None = None
     announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
     widened: bool = False
@@ -169,7 +169,11 @@ class StreamJoin:
     def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
         admitted = admit(self.left, left), admit(self.right, right)
         self.output.violations += [*admitted[0].violations, *admitted[1].violations]
-        self.output.bystanders += [each.bystanders for each in admitted if each.bystanders is not None]
+        self.output.bystanders = {
+            side.spec.name: each.bystanders
+            for side, each in zip(self._sides, admitted, strict=True)
+            if each.bystanders is not None
+        }
         left, right = admitted[0].given, admitted[1].given
         arrived = admitted[0].rows, admitted[1].rows
         self._deferral.begin(*arrived)

@@ -9,20 +9,23 @@ from pydantic import Field, model_validator
 from endmark.joins.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Measure, Publish, Tables
+from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Lookups, Measure, Publish, Tables
 from endmark.types import ColumnType, JoinType
 
 
 class Pipeline(Model):
-    """A whole pipeline: two streams, one lookup on one of them, their join and maybe a closing group-by.
+    """A whole pipeline: two streams, lookups on either or both, their join and maybe a closing group-by.
 
+    `lookup` is one or a list of them. Each is of a relation of its own and of its stream's own columns, so
+    those of a stream are asked side by side: a row goes on when all have answered, less if the first in the
+    list that has no match for it, and does not put nulls, says so. A table is looked up twice by two names.
     State that nothing ever frees is refused, unless `unbounded_state` says `allow`.
     """
 
     name: Name
     streams: Annotated[dict[Name, Stream], Field(min_length=2, max_length=2)]
-    relations: Annotated[dict[Name, Relation], Field(min_length=1, max_length=1)]
-    lookup: Lookup
+    relations: Annotated[dict[Name, Relation], Field(default_factory=dict)]
+    lookup: Lookups = ()
     join: Join
     aggregate: Aggregate | None = None
     tables: Tables = Tables()
@@ -32,15 +35,10 @@ class Pipeline(Model):
 
     @model_validator(mode="after")
     def _check_references(self) -> Self:
-        for field, name in (
-            ("lookup.stream", self.lookup.stream),
-            ("join.left", self.join.left),
-            ("join.right", self.join.right),
-        ):
+        for field, name in (("join.left", self.join.left), ("join.right", self.join.right)):
             require_name(self.streams, name, field, "streams")
         if self.join.left == self.join.right:
             raise ValueError(f"join.right: {self.join.right!r} is also join.left; name two streams")
-        require_name(self.relations, self.lookup.relation, "lookup.relation", "relations")
         topics = [stream.topic for stream in self.streams.values()]
         if len(set(topics)) != len(topics):
             raise ValueError(f"streams: topic {topics[0]!r} is named twice")
@@ -54,35 +52,54 @@ class Pipeline(Model):
             raise ValueError(
                 f"control.topic: {self.control_topic!r} is a topic of a stream or of publish; name another"
             )
-        self._check_lookup()
+        for lookup in self.lookups:
+            self._check_lookup(lookup, self._field_of(lookup))
+        self._check_relations()
         self._check_join()
         if self.aggregate is not None:
             self._check_aggregate(self.aggregate)
         self._check_names()
         return self
 
-    def _check_lookup(self) -> None:
-        stream, relation = self.streams[self.lookup.stream], self.relations[self.lookup.relation]
-        if len(self.lookup.key) != len(relation.key):
+    def _field_of(self, lookup: Lookup) -> str:
+        one = isinstance(self.lookup, Lookup)
+        return "lookup" if one else f"lookup.{self.lookups.index(lookup)}"
+
+    def _check_lookup(self, lookup: Lookup, field: str) -> None:
+        require_name(self.streams, lookup.stream, f"{field}.stream", "streams")
+        require_name(self.relations, lookup.relation, f"{field}.relation", "relations")
+        stream, relation = self.streams[lookup.stream], self.relations[lookup.relation]
+        if len(lookup.key) != len(relation.key):
             raise ValueError(
-                f"lookup.key: {_listed(self.lookup.key)} must have a column for each of "
-                f"relations.{self.lookup.relation}.key: {_listed(relation.key)}"
+                f"{field}.key: {_listed(lookup.key)} must have a column for each of "
+                f"relations.{lookup.relation}.key: {_listed(relation.key)}"
             )
-        for name, known in zip(self.lookup.key, relation.key, strict=True):
-            require_column(stream.columns, name, "lookup.key", relation.columns[known])
-        if (as_of := self.lookup.as_of) is None:
+        for name, known in zip(lookup.key, relation.key, strict=True):
+            require_column(stream.columns, name, f"{field}.key", relation.columns[known])
+        if (as_of := lookup.as_of) is None:
             return
-        require_column(stream.columns, as_of.stream, "lookup.as_of.stream", ColumnType.TIMESTAMP)
-        require_column(relation.columns, as_of.relation, "lookup.as_of.relation", ColumnType.TIMESTAMP)
+        require_column(stream.columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
+        require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
         if as_of.relation in relation.key:
             raise ValueError(
-                f"lookup.as_of.relation: {as_of.relation!r} is in relations.{self.lookup.relation}.key, so "
+                f"{field}.as_of.relation: {as_of.relation!r} is in relations.{lookup.relation}.key, so "
                 "each version would have a key of its own; leave it out there"
             )
-        if not self.lookup.unique:
+        if not lookup.unique:
             raise ValueError(
-                "lookup.cardinality: as_of picks one of a key's rows; leave cardinality out, or as_of"
+                f"{field}.cardinality: as_of picks one of a key's rows; leave cardinality out, or as_of"
             )
+
+    def _check_relations(self) -> None:
+        """Columns and knobs of a lookup go by the name of its relation."""
+        asked = [lookup.relation for lookup in self.lookups]
+        for name in self.relations:
+            if name not in asked:
+                raise ValueError(f"relations.{name}: no lookup asks it; leave it out")
+            if asked.count(name) > 1:
+                raise ValueError(
+                    f"lookup: relation {name!r} is looked up twice; declare it once more under another name"
+                )
 
     def _check_join(self) -> None:
         self.join.policy()  # which refuses what the preset has no use for
@@ -177,6 +194,17 @@ class Pipeline(Model):
                     )
 
     @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        return (self.lookup,) if isinstance(self.lookup, Lookup) else self.lookup
+
+    def lookups_of(self, stream: str) -> list[Lookup]:
+        return [lookup for lookup in self.lookups if lookup.stream == stream]
+
+    def lookup_in(self, relation: str) -> Lookup:
+        """The one that asks this relation."""
+        return next(lookup for lookup in self.lookups if lookup.relation == relation)
+
+    @property
     def sides(self) -> tuple[str, str]:
         return self.join.left, self.join.right
 
@@ -193,12 +221,12 @@ class Pipeline(Model):
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,
-        then the record's coordinates; the looked-up columns follow the stream's own."""
+        then the record's coordinates; what is looked up follows the stream's own, in the order of lookups."""
         columns = {f"{stream}_{name}": kind for name, kind in self.streams[stream].columns.items()}
-        if stream == self.lookup.stream:
-            relation = self.relations[self.lookup.relation]
+        for lookup in self.lookups_of(stream):
+            relation = self.relations[lookup.relation]
             columns |= {
-                f"{self.lookup.relation}_{name}": kind
+                f"{lookup.relation}_{name}": kind
                 for name, kind in relation.columns.items()
                 if name not in relation.key
             }
@@ -228,7 +256,7 @@ class Pipeline(Model):
 
     def stream_of(self, origin: str) -> str:
         """The stream whose rows a column of that stream or relation comes with."""
-        return self.lookup.stream if origin in self.relations else origin
+        return self.lookup_in(origin).stream if origin in self.relations else origin
 
     def type_of(self, reference: str) -> ColumnType:
         """The type of a column named `stream.column`, or so of a relation."""

@@ -106,6 +106,13 @@ class Lookup(Model):
         return self.miss.park.then if isinstance(self.miss, Parking) else self.miss
 
 
+# The tags do not show in messages.
+Lookups = Annotated[
+    Annotated[Lookup, Tag("[one]")] | Annotated[tuple[Lookup, ...], Tag("[several]")],
+    Discriminator(lambda value: "[several]" if isinstance(value, list | tuple) else "[one]"),
+]
+
+
 class Window(Model):
     """How long a row of either side stays joinable, in event time. `None` means for ever."""
 

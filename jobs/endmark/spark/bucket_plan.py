@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from endmark.spark.streams import group_plan, residual
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from endmark.condition import Condition
     from endmark.joins.presets import Policy
@@ -27,7 +27,7 @@ class BucketPlan:
     the batch after, since a batch that is replayed with another value must give what it gave before.
 
     Args:
-        lookup: of one of the streams, before the join.
+        lookups: of the streams, before the join; those of a stream in their order.
         made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
         in_band: violations leave as text, for a frame that has a column of punctuations.
     """
@@ -39,7 +39,7 @@ class BucketPlan:
     policy: Policy
     group: GroupPlan | None
     full_batch: int | None = None
-    lookup: LookupPlan | None = None
+    lookups: tuple[LookupPlan, ...] = ()
     made_with: Mapping[str, str] = field(default_factory=dict)
     in_band: bool = False
 
@@ -48,7 +48,7 @@ class BucketPlan:
         cls,
         pipeline: Pipeline,
         streams: Mapping[str, StreamPlan],
-        lookup: LookupPlan,
+        lookups: Sequence[LookupPlan],
         buckets: int,
         full_batch: int | None,
     ) -> Self:
@@ -62,5 +62,8 @@ class BucketPlan:
             policy=pipeline.join.policy(buckets),
             group=group_plan(pipeline),
             full_batch=full_batch,
-            lookup=lookup,
+            lookups=tuple(lookups),
         )
+
+    def lookups_of(self, stream: str) -> list[LookupPlan]:
+        return [lookup for lookup in self.lookups if lookup.stream == stream]

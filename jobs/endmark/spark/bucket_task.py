@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,10 +19,9 @@ from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
-from endmark.spark import channels, refused
+from endmark.spark import channels, lookups, refused
 from endmark.spark.announced import announced
 from endmark.spark.kept import state_samples
-from endmark.spark.lookup import NO_MATCH, Lookup, missed_letters
 from endmark.spark.made import require_same
 from endmark.spark.progress import progress_samples
 from endmark.spark.turned import Knobs
@@ -30,7 +30,7 @@ from endmark.state import codec
 from endmark.state.segment import merge_sorted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from endmark.joins.side import SideState
     from endmark.punctuation.punctuation import Punctuation
@@ -48,7 +48,7 @@ class BucketSnapshot:
 
     join: bytes
     group: bytes | None
-    lookup: bytes | None = None
+    lookups: Mapping[str, bytes] = field(default_factory=dict)  # by relation
     knobs: bytes | None = None
 
 
@@ -78,15 +78,18 @@ class BucketTask:
                 store,
                 restored.group if restored is not None else None,
             )
-        self._lookup: Lookup | None = None
-        if plan.lookup is not None:
-            self._lookup = Lookup(plan.lookup, store, restored.lookup if restored is not None else None)
+        snapshots = restored.lookups if restored is not None else {}
+        self._lookups = {
+            stream.name: lookups.StreamLookups(plans, store, snapshots)
+            for stream in (plan.left, plan.right)
+            if (plans := plan.lookups_of(stream.name))
+        }
 
     def snapshot(self) -> BucketSnapshot:
         return BucketSnapshot(
             self._join.snapshot(),
             self._groups.snapshot() if self._groups else None,
-            self._lookup.snapshot() if self._lookup else None,
+            {relation: data for each in self._lookups.values() for relation, data in each.snapshot().items()},
             self._knobs.snapshot(),
         )
 
@@ -102,7 +105,8 @@ class BucketTask:
         full = self._join.notes.get("full_batch")
         pause = full is None or records < full
         with self._profile.phase("unpack"):
-            came = self._arrivals(self._plan.left, arrived), self._arrivals(self._plan.right, arrived)
+            sides = self._plan.left, self._plan.right
+            came = {stream.name: self._arrivals(stream, arrived) for stream in sides}
         samples: Counter[str] = Counter()
         patterns = Report()
         entering = self._looked_up(came, samples, pause=pause)
@@ -118,31 +122,27 @@ class BucketTask:
         self._knobs.turn(arrived.get(channels.KNOBS, []))
         samples.update(state_samples(self._join, self._groups))
         report: dict[str, Samples] = {"samples": dict(samples), "alike": self._progress()}
-        if self._lookup is not None:
-            report["greatest"] = self._lookup.greatest()
-            report["least"] = self._lookup.least(owed=self._join.deferral.owes)
+        report["greatest"] = lookups.ages(self._lookups.values())
+        report["least"] = lookups.times(self._lookups.values(), owed=self._join.deferral.owes)
         yield channels.METRICS, json.dumps(report).encode()
 
     def _looked_up(
-        self, came: tuple[Arrivals, Arrivals], samples: Counter[str], *, pause: bool
+        self, came: dict[str, Arrivals], samples: Counter[str], *, pause: bool
     ) -> list[tuple[Arrivals, Arrivals]]:
-        """What enters the join, one batch of the stream that is looked up after the other."""
-        if self._lookup is None or self._plan.lookup is None:
-            return [came]
-        on_left = self._plan.lookup.stream == self._plan.left.name
-        mine, other = came if on_left else came[::-1]
+        """What enters the join, one batch of a stream after the other; the streams are not in step."""
+        entering = {name: [arrivals] for name, arrivals in came.items()}
         with self._profile.phase("lookup"):
-            entering = self._lookup.process(mine, pause=pause)
-        samples.update(self._lookup.samples(0 if mine.rows is None else mine.rows.num_rows))
-        others = [other, *(Arrivals() for _ in entering[1:])]
-        pairs = list(zip(entering, others, strict=True))
-        return pairs if on_left else [(left, right) for right, left in pairs]
+            entering |= lookups.process(self._lookups, came, pause=pause)
+        for name, each in self._lookups.items():
+            rows = came[name].rows
+            samples.update(each.samples(0 if rows is None else rows.num_rows))
+        left, right = entering.values()
+        return list(zip_longest(left, right, fillvalue=Arrivals()))
 
     def _expect_promises(self) -> None:
-        if self._lookup is not None and self._plan.lookup is not None:
-            on_left = self._plan.lookup.stream == self._plan.left.name
-            side = self._join.left if on_left else self._join.right
-            self._join.expect(side, _promises(side, self._lookup.held_promises))
+        for side in (self._join.left, self._join.right):
+            if (mine := self._lookups.get(side.spec.name)) is not None:
+                self._join.expect(side, _promises(side, mine.held_promises))
 
     def _step(
         self, inputs: tuple[SideInput, SideInput], samples: Counter[str], *, catch_up: bool
@@ -174,14 +174,14 @@ class BucketTask:
             yield from self._join.drain()
 
     def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
-        lookup = self._plan.lookup
-        if lookup is None or lookup.fate != "dead_letter":
-            return
-        stream = self._plan.left if lookup.stream == self._plan.left.name else self._plan.right
-        for rows in self._join.output.bystanders:
-            name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
-            samples[name] += rows.num_rows
-            yield channels.DEAD_LETTERS, codec.encode(missed_letters(stream, lookup.relation, rows))
+        for stream in (self._plan.left, self._plan.right):
+            rows = self._join.output.bystanders.get(stream.name)
+            if rows is None:
+                continue
+            for letters in lookups.missed_letters(stream, self._plan.lookups_of(stream.name), rows):
+                name = sample("dead_letters_total", stream=stream.name, reason=lookups.NO_MATCH)
+                samples[name] += letters.num_rows
+                yield channels.DEAD_LETTERS, codec.encode(letters)
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
@@ -211,7 +211,7 @@ class BucketTask:
             return codec.concat(found) if found else None
 
         rows = [codec.decode(blob) for blob in blobs(channels.ROWS)]
-        waits = self._plan.lookup is not None and self._plan.lookup.stream == stream.name
+        waits = stream.name in self._lookups
         joined = codec.concat if waits else partial(merge_sorted, key=stream.side.key)
         newest: dict[int, int] = {}
         for blob in blobs(channels.PROGRESS):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline import Lookup, Pipeline
 
 
 @contextmanager
@@ -70,14 +70,21 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
         del spec["tables"]["punctuations"]
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
-    settings["pipeline.lookup"] = {name: spec["lookup"][name] for name in ("stream", "relation", "key")}
-    if pipeline.lookup.park is not None:  # how often and how far apart may change
-        spec["lookup"]["miss"] = {"park": {"then": pipeline.lookup.fate}}
-    for field, usual in (("miss", "drop"), ("cardinality", "many_to_one"), ("as_of", None)):
-        if spec["lookup"][field] != usual:
-            settings["pipeline.lookup"][field] = spec["lookup"][field]
+    lookups = [_lookup(lookup) for lookup in pipeline.lookups]
+    settings["pipeline.lookup"] = _one_by_itself(lookups)
     for name, relation in spec["relations"].items():
         settings[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
+    return settings
+
+
+def _lookup(lookup: Lookup) -> dict[str, Any]:
+    spec = _one_by_itself(lookup.model_dump(mode="json"))
+    if lookup.park is not None:  # how often and how far apart may change
+        spec["miss"] = {"park": {"then": lookup.fate}}
+    settings = {name: spec[name] for name in ("stream", "relation", "key")}
+    for field, usual in (("miss", "drop"), ("cardinality", "many_to_one"), ("as_of", None)):
+        if spec[field] != usual:
+            settings[field] = spec[field]
     return settings
 
 

@@ -29,12 +29,12 @@ from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
 
 _POLL_SECONDS = 0.2
@@ -83,10 +83,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     for stream in pipeline.sides:
         streams.closing(pipeline, stream)
     jars = spark_jars(say)
-    relation = SqlRelation(pipeline.relations[pipeline.lookup.relation], say)
-    relation.check(unique=pipeline.lookup.unique, versions=pipeline.lookup.versions)
-    directory = relation.directory(pipeline.lookup.page_rows)
-    say(f"relation {pipeline.lookup.relation}: {len(directory)} pages")
+    directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partition_counts(options.bootstrap, topics)  # which waits for the broker and for whoever makes them
     make_topic(options.bootstrap, pipeline.control_topic)
@@ -102,7 +99,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
         try:
             say("starting Spark")
             source = plan.Source(options.bootstrap, partitions, options.max_records_per_batch)
-            _run(pipeline, options, jars, source, directory, _Run(app_id, run_id, tables, topic, ops, say))
+            _run(pipeline, options, jars, source, directories, _Run(app_id, run_id, tables, topic, ops, say))
         except Exception as error:
             ops.set_run_state(run_id, "failed", str(error))
             raise
@@ -110,6 +107,14 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
             ops.set_run_state(run_id, "stopped")
         finally:
             ops.close()
+
+
+def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> PageDirectory:
+    relation = SqlRelation(pipeline.relations[lookup.relation], say)
+    relation.check(unique=lookup.unique, versions=lookup.versions)
+    directory = relation.directory(lookup.page_rows)
+    say(f"relation {lookup.relation}: {len(directory)} pages")
+    return directory
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def _run(
     options: JobOptions,
     jars: list[Path],
     source: plan.Source,
-    directory: PageDirectory,
+    directories: Mapping[str, PageDirectory],
     run: _Run,
 ) -> None:
     spark = start_session(
@@ -152,7 +157,7 @@ def _run(
             pipeline,
             records,
             source.partitions,
-            directory,
+            directories,
             cache,
             full_batch=None if options.available_now else full,
         )

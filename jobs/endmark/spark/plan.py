@@ -16,6 +16,8 @@ from endmark.spark.processor import BucketProcessor
 from endmark.spark.streams import stream_plans
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from endmark.pipeline import Pipeline
@@ -53,7 +55,7 @@ def build(
     pipeline: Pipeline,
     records: DataFrame,
     partitions: dict[str, int],
-    directory: PageDirectory,
+    directories: Mapping[str, PageDirectory],
     cache_name: str,
     full_batch: int | None = None,
 ) -> DataFrame:
@@ -62,16 +64,23 @@ def build(
     Args:
         records: as `kafka_records` gives them; one task has all that a batch reads of a partition, in order.
         partitions: how many partitions each topic has.
-        directory: of the relation.
+        directories: of the relations, by name.
         cache_name: directory, below the machine's temporary one, for local copies of segments.
         full_batch: as in `BucketPlan`.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
-    reader = SqlRelation(pipeline.relations[pipeline.lookup.relation])
-    looked_up = streams[pipeline.lookup.stream]
-    lookup = lookup_plan(pipeline, looked_up, len(buckets), reader, directory, reader.batch, cache_name)
-    bucket = BucketPlan.of(pipeline, streams, lookup, len(buckets), full_batch)
+    lookups = []
+    for declared in pipeline.lookups:
+        reader, stream = SqlRelation(pipeline.relations[declared.relation]), streams[declared.stream]
+        directory = directories[declared.relation]
+        first = declared is pipeline.lookups_of(declared.stream)[0]
+        lookups.append(
+            lookup_plan(
+                declared, stream, len(buckets), reader, directory, reader.batch, cache_name, first=first
+            )
+        )
+    bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
     processor = BucketProcessor(bucket, cache_name)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MANIFEST_DDL = "join binary, grouping binary"
 SEGMENTS_KEY_DDL = "segment_id string"
 SEGMENTS_VALUE_DDL = "segment binary"
-# What the lookup remembers rests among the segments, and so do knobs, under names that no segment has: a
-# checkpoint's state keeps the columns it began with.
+# What lookups remember rests among the segments, and so do knobs, under names that no segment has: a
+# checkpoint's state keeps the columns it began with. There was one lookup once, so the first has its name.
 _LOOKUP, _KNOBS = "lookup", "knobs"
 
 
@@ -57,6 +57,9 @@ class BucketProcessor(StatefulProcessor):
     def __init__(self, plan: BucketPlan, cache_name: str) -> None:
         self._plan = plan
         self._cache_name = cache_name
+        relations = [lookup.relation for lookup in plan.lookups]
+        names = [_LOOKUP, *(f"{_LOOKUP} {relation}" for relation in relations[1:])]
+        self._resting = dict(zip(relations, names, strict=False))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._manifest = handle.getValueState("manifest", MANIFEST_DDL)
@@ -73,9 +76,13 @@ class BucketProcessor(StatefulProcessor):
             restored = None
             if found is not None:
                 join, grouping = found
-                names = (_LOOKUP, _KNOBS) if self._plan.lookup is not None else ()
-                others = [self._blobs.find(name) for name in names]
-                restored = BucketSnapshot(bytes(join), None if grouping is None else bytes(grouping), *others)
+                rested = {relation: self._blobs.find(name) for relation, name in self._resting.items()}
+                restored = BucketSnapshot(
+                    bytes(join),
+                    None if grouping is None else bytes(grouping),
+                    {relation: data for relation, data in rested.items() if data is not None},
+                    self._blobs.find(_KNOBS),
+                )
             task = BucketTask(self._plan, self._store, restored)
         packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
         for channel, blob in task.run(packed):
@@ -84,8 +91,8 @@ class BucketProcessor(StatefulProcessor):
         with profile.phase("store"):
             snapshot = task.snapshot()
             self._manifest.update((snapshot.join, snapshot.group))
-            if snapshot.lookup is not None:
-                self._blobs.put(_LOOKUP, snapshot.lookup)
+            for relation, data in snapshot.lookups.items():
+                self._blobs.put(self._resting[relation], data)
             if snapshot.knobs is not None:
                 self._blobs.put(_KNOBS, snapshot.knobs)
         yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())

@@ -96,7 +96,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
             side=side,
-            keeps_value=name == pipeline.lookup.stream and pipeline.lookup.fate == "dead_letter",
+            keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
         )
     return plans
@@ -134,9 +134,9 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
 
 def _result_column(pipeline: Pipeline, reference: str) -> str:
     origin, _, column = reference.partition(".")
-    lookup = pipeline.lookup
-    if origin == lookup.relation and column in (key := pipeline.relations[origin].key):
+    if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own column equals it.
+        lookup = pipeline.lookup_in(origin)
         origin, column = lookup.stream, lookup.key[key.index(column)]
     return f"{origin}_{column}"
 

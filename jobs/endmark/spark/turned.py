@@ -40,13 +40,20 @@ class Knobs:
         every = self._values.get("join.purge_every")
         if every is not None and plan.policy.purge_every is not None:  # else the preset never purges
             plan = replace(plan, policy=replace(plan.policy, purge_every=every))
-        return plan if plan.lookup is None else replace(plan, lookup=self._looking_up(plan.lookup))
+        several = len(plan.lookups) > 1
+        return replace(
+            plan,
+            lookups=tuple(
+                self._looking_up(each, f"lookup.{each.relation}" if several else "lookup")
+                for each in plan.lookups
+            ),
+        )
 
-    def _looking_up(self, plan: LookupPlan) -> LookupPlan:
-        if "lookup.strategy" in self._values:
-            plan = replace(plan, source=replace(plan.source, strategy=self._values["lookup.strategy"]))
-        if "lookup.time_per_batch" in self._values:
-            seconds = self._values["lookup.time_per_batch"]
+    def _looking_up(self, plan: LookupPlan, step: str) -> LookupPlan:
+        if (strategy := f"{step}.strategy") in self._values:
+            plan = replace(plan, source=replace(plan.source, strategy=self._values[strategy]))
+        if (time_per_batch := f"{step}.time_per_batch") in self._values:
+            seconds = self._values[time_per_batch]
             lookup = replace(plan.intake.lookup, budget=Budget(seconds=seconds))
             plan = replace(plan, intake=replace(plan.intake, lookup=lookup, carries=seconds is not None))
         return plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 import pyarrow as pa
@@ -41,24 +42,26 @@ class SegmentStore:
 
     A segment never changes, so a copy needs no invalidation: crash, retry and relocation of a task
     only ever cost a read of the durable store. `profile` is that of the task whose segments these are.
+    Threads take turns, since Spark's state store answers one at a time.
     """
 
     def __init__(self, blobs: BlobStore, directory: Path) -> None:
         self.profile = Profile()
+        self._turn = Lock()
         self._blobs = blobs
         self._directory = directory
 
     def add(self, batch: pa.RecordBatch) -> tuple[str, int]:
         """Store a segment; returns its new id and its size in durable bytes."""
         segment_id = uuid.uuid4().hex
-        with self.profile.phase("store"):
+        with self._turn, self.profile.phase("store"):
             data = codec.encode(batch, compress=True)
             self._blobs.put(segment_id, data)
             self._copy(segment_id, batch)
         return segment_id, len(data)
 
     def load(self, segment_id: str) -> pa.RecordBatch:
-        with self.profile.phase("load"):
+        with self._turn, self.profile.phase("load"):
             try:
                 return codec.decode(pa.memory_map(str(self._directory / segment_id)).read_buffer())
             except FileNotFoundError:
@@ -67,7 +70,7 @@ class SegmentStore:
                 return batch
 
     def remove(self, segment_id: str) -> None:
-        with self.profile.phase("store"):
+        with self._turn, self.profile.phase("store"):
             self._blobs.remove(segment_id)
             (self._directory / segment_id).unlink(missing_ok=True)
 

@@ -85,10 +85,13 @@ WHERE NOT EXISTS (
 
 # A record with several matches in R is as many rows of its side.
 _JOINED_TWICE = """
-SELECT * EXCLUDE "#rows"
-FROM (SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates)
-LEFT JOIN (SELECT $own, count(*) AS "#rows" FROM $side GROUP BY $own) USING ($own)
-WHERE times > coalesce("#rows", 1)
+SELECT $coordinates, times
+FROM (SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates) $sides
+WHERE times > $rows
+"""
+
+_ROWS_OF_SIDE = """
+LEFT JOIN (SELECT $own, count(*) AS $rows FROM $side GROUP BY $own) USING ($own)
 """
 
 _JOINED_AND_ALONE = """
@@ -111,7 +114,7 @@ def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
 def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCounts:
     topic = pipeline.streams[stream].topic
     fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "missed")}
-    (found,) = session.run(_COUNTS, [topic, topic], refused=_refused(pipeline, stream), **fragments)
+    (found,) = session.run(_COUNTS, [topic, topic], refused=_refused(stream), **fragments)
     kept = found["rows"] - found["violated"]
     reasons = session.run(_REASONS, judged=fragments["judged"])
     violations = {"closed": 0, "late": 0}
@@ -127,10 +130,9 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
     )
 
 
-def _refused(pipeline: Pipeline, stream: str) -> str:
-    """How many rows are dead letters for want of a match in R."""
-    missed = fill("(SELECT count(*) FROM $missed)", missed=name(f"missed_{stream}"))
-    return missed if pipeline.lookup.fate == "dead_letter" else "0"
+def _refused(stream: str) -> str:
+    """How many rows are dead letters for want of a match."""
+    return fill("(SELECT count(*) FROM $missed WHERE refused)", missed=name(f"missed_{stream}"))
 
 
 def compare_tables(
@@ -198,31 +200,38 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     """Every way in which the tables lost, doubled or made up records; empty when they did not."""
     shown = [stream for stream in pipeline.sides if coordinates(stream)[0] in pipeline.result_columns()]
     pair = names([column for stream in shown for column in coordinates(stream)])
-    lookup = pipeline.lookup
-    matched = lookup.stream if lookup.stream in shown else shown[0]
     # Where a record is several rows, some may have a partner and others none.
     alone = [
         side
         for side in both_sides(pipeline)
-        if side.preserved and (side.stream != lookup.stream or lookup.unique)
+        if side.preserved and all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
     ]
     breaches = [
         _breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
         _breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
-        _breach(
-            session,
-            "the same records made too many results",
-            _JOINED_TWICE,
-            coordinates=pair,
-            own=names(coordinates(matched)),
-            side=name(f"side_{matched}"),
-        ),
+        _check_pairs(session, shown, pair),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
         _check_control(session, pipeline),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
         *(_check_alone(session, pipeline, side) for side in alone),
     ]
     return [breach for breach in breaches if breach is not None]
+
+
+def _check_pairs(session: Session, shown: list[str], pair: str) -> Breach | None:
+    rows = {stream: name(f"#rows {stream}") for stream in shown}
+    sides = [
+        fill(_ROWS_OF_SIDE, own=names(coordinates(stream)), side=name(f"side_{stream}"), rows=rows[stream])
+        for stream in shown
+    ]
+    return _breach(
+        session,
+        "the same records made too many results",
+        _JOINED_TWICE,
+        coordinates=pair,
+        sides=" ".join(sides),
+        rows=" * ".join(f"coalesce({each}, 1)" for each in rows.values()),
+    )
 
 
 def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | None:
@@ -232,7 +241,7 @@ def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | No
         f"topic {topic}: records do not add up to processed and rejected ones",
         _UNBALANCED,
         [topic, topic],
-        refused=_refused(pipeline, stream),
+        refused=_refused(stream),
         judged=name(f"judged_{stream}"),
         punctuations=name(f"punctuations_{stream}"),
         rejected=_REJECTED,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from endmark.errors import ConfigError
-from endmark.pipeline import Join, Pipeline
+from endmark.pipeline import Join, Lookup, Pipeline
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
 
@@ -79,12 +79,19 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _steps(pipeline: Pipeline) -> dict[str, Join | Lookup]:
+    steps: dict[str, Join | Lookup] = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
+    if len(steps) == 1:
+        steps = {"lookup": pipeline.lookups[0]}
+    return {**steps, "join": pipeline.join}
+
+
 def _is_possible(pipeline: Pipeline, name: str, value: Any) -> bool:
     """Whether the pipeline file could say so."""
-    step, _, field = name.partition(".")
-    if field not in KNOBS.get(step, ()):
+    step, _, field = name.rpartition(".")
+    declared = _steps(pipeline).get(step)
+    if declared is None or field not in KNOBS[step.partition(".")[0]]:
         return False
-    declared = getattr(pipeline, step)
     try:
         changed = type(declared).model_validate({**declared.model_dump(), field: value})
         if isinstance(changed, Join):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Aggregate, Pipeline
+from endmark.pipeline import Aggregate, Lookup, Pipeline
 from endmark.verify.broken import name_promises
 from endmark.verify.closed import close_keys, wider_columns, within
 from endmark.verify.idle import is_uncertain, measure_progress, possibly_idle
@@ -70,19 +70,19 @@ WHERE violation IS NOT NULL
 """
 
 _SIDE = """
-CREATE TABLE $side AS SELECT $columns FROM $judged $lookup WHERE violation IS NULL
+CREATE TABLE $side AS SELECT $columns FROM $judged $lookups WHERE violation IS NULL
 """
 
 _MISSED = """
 CREATE TABLE $missed AS
-SELECT $partition::BIGINT AS part, $offset AS off FROM $judged
-WHERE violation IS NULL AND $misses
+SELECT $partition::BIGINT AS part, $offset AS off, $refused AS refused FROM $judged
+WHERE violation IS NULL AND ($misses)
 """
 
 _NO_MATCH = """
 INSERT INTO expected_dead_letters
 SELECT topic, "partition", "offset", value FROM records JOIN $missed ON "partition" = part AND "offset" = off
-WHERE topic = ?
+WHERE topic = ? AND refused
 """
 
 # A group that may still get results is not final: a row to come that can have no partner is a result
@@ -114,7 +114,8 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     well or not, which hangs on how far the job had read each partition when.
 
     Also makes `judged_<stream>`, all rows with their `violation` or NULL, `side_<stream>`, those that enter
-    the join, and `missed_<stream>`, where those are that R has no row for.
+    the join, and `missed_<stream>`, where those are that some lookup has no row for, and whether they are
+    `refused` as dead letters.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.
@@ -168,25 +169,34 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 
 
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """The rows that enter the join, less or beside those that R has no row for."""
-    known, lookup, misses = stream_names(pipeline, stream), "", "false"
-    if stream == pipeline.lookup.stream:
-        equal = " AND ".join(
-            f"relation.{theirs} = {known['judged']}.{ours}" for ours, theirs in lookup_key(pipeline)
-        )
-        join, relation = "LEFT JOIN" if pipeline.lookup.fate == "nulls" else "JOIN", "relation"
-        if (as_of := pipeline.lookup.as_of) is not None:
-            since = name(f"{pipeline.lookup.relation}_{as_of.relation}")
-            equal += f" AND {known['judged']}.{name(f'{stream}_{as_of.stream}')} >= relation.{since}"
-            join, relation = f"ASOF {join}", f"(FROM relation WHERE {since} IS NOT NULL) relation"
-        lookup = f"{join} {relation} ON {equal}"
-        misses = f"NOT EXISTS (FROM relation WHERE {equal})"
+    """The rows that enter the join, less or beside those that a lookup has no row for."""
+    known = stream_names(pipeline, stream)
+    joins, misses, fates = [], [], []
+    for lookup in pipeline.lookups_of(stream):
+        found, missing = _lookup(pipeline, lookup, known["judged"])
+        joins.append(found)
+        misses.append(missing)
+        if lookup.fate != "nulls":  # the first of these decides what becomes of the row
+            fates.append(f"WHEN {missing} THEN {str(lookup.fate == 'dead_letter').lower()}")
     missed = name(f"missed_{stream}")
-    session.run(_MISSED, missed=missed, misses=misses, **known)
-    if pipeline.lookup.fate == "dead_letter":
-        session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
+    refused = f"CASE {' '.join(fates)} ELSE false END" if fates else "false"
+    session.run(_MISSED, missed=missed, refused=refused, misses=" OR ".join(misses) or "false", **known)
+    session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
     columns = names(list(pipeline.side_columns(stream)))
-    session.run(_SIDE, columns=columns, lookup=lookup, **known)
+    session.run(_SIDE, columns=columns, lookups=" ".join(joins), **known)
+
+
+def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
+    """A join of rows with R, and the condition that R has none for one."""
+    join = "LEFT JOIN" if lookup.fate == "nulls" else "JOIN"
+    relation = table = name(f"relation_{lookup.relation}")
+    pairs = lookup_key(pipeline, lookup)
+    equal = " AND ".join(f"{table}.{theirs} = {judged}.{ours}" for ours, theirs in pairs)
+    if lookup.as_of is not None:
+        since = name(f"{lookup.relation}_{lookup.as_of.relation}")
+        equal += f" AND {judged}.{name(f'{lookup.stream}_{lookup.as_of.stream}')} >= {table}.{since}"
+        join, relation = f"ASOF {join}", f"(FROM {table} WHERE {since} IS NOT NULL) {table}"
+    return f"{join} {relation} ON {equal}", f"NOT EXISTS (FROM {table} WHERE {equal})"
 
 
 def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached: str) -> None:

@@ -33,7 +33,7 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     place = [pipeline.streams[stream].event_time.column, *COORDINATES]
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own key column equals it.
-        origin, column = stream, pipeline.lookup.key[key.index(column)]
+        origin, column = stream, pipeline.lookup_in(origin).key[key.index(column)]
     kind = pipeline.type_of(measure.column).kind
     own = {Kind.LONG: _OF_LONGS, Kind.DOUBLE: _OF_DOUBLES}.get(kind, {})
     return fill(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError, MissingPartError
-from endmark.pipeline import Pipeline, Relation
+from endmark.pipeline import Lookup, Pipeline, Relation
 from endmark.types import ColumnType, Kind
 from endmark.verify.session import Session, name
 
@@ -25,41 +25,47 @@ _SQL_TYPES: dict[Kind, type[sa.types.TypeEngine[Any]]] = {
 }
 
 _ASKED = """
-CREATE TABLE asked AS SELECT DISTINCT $key FROM $rows
+CREATE OR REPLACE TABLE asked AS SELECT DISTINCT $key FROM $rows
 """
 
 _KEEP = """
-INSERT INTO relation BY NAME SELECT * FROM arriving SEMI JOIN asked USING ($key)
+INSERT INTO $relation BY NAME SELECT * FROM arriving SEMI JOIN asked USING ($key)
 """
 
 _REPEATED = """
-SELECT $key, count(*) AS times FROM relation WHERE $present GROUP BY $key HAVING count(*) > 1 LIMIT 1
+SELECT $key, count(*) AS times FROM $relation WHERE $present GROUP BY $key HAVING count(*) > 1 LIMIT 1
 """
 
 
-def load_relation(session: Session, pipeline: Pipeline) -> None:
-    """Make the table `relation`: R's columns as `<relation>_<column>`, for keys in `rows_<stream>`.
+def load_relations(session: Session, pipeline: Pipeline) -> None:
+    """Make `relation_<relation>` for each lookup: R's columns as `<relation>_<column>`, for keys in
+    `rows_<stream>`.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
         ConfigError: a column is of another type than declared, or a key of a `many_to_one` lookup repeats.
     """
-    lookup = pipeline.lookup
+    for lookup in pipeline.lookups:
+        _load(session, pipeline, lookup)
+
+
+def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
     relation = pipeline.relations[lookup.relation]
+    table = name(f"relation_{lookup.relation}")
     columns = {f"{lookup.relation}_{column}": kind for column, kind in relation.columns.items()}
-    pairs = lookup_key(pipeline)
+    pairs = lookup_key(pipeline, lookup)
     asked = ", ".join(f"{ours} AS {theirs}" for ours, theirs in pairs)
     key = ", ".join(theirs for _, theirs in pairs)
     session.run(_ASKED, key=asked, rows=name(f"rows_{lookup.stream}"))
-    session.create("relation", columns)
+    session.create(f"relation_{lookup.relation}", columns)
     for chunk in _chunks(relation, lookup.relation):
-        session.run_on(chunk, _KEEP, key=key)
+        session.run_on(chunk, _KEEP, key=key, relation=table)
     if lookup.cardinality == "many_to_many":
         return
     distinct = [*relation.key, *([] if lookup.as_of is None else [lookup.as_of.relation])]
     columns_of_one = [name(f"{lookup.relation}_{column}") for column in distinct]
     present = " AND ".join(f"{column} IS NOT NULL" for column in columns_of_one)
-    for repeated in session.run(_REPEATED, key=", ".join(columns_of_one), present=present):
+    for repeated in session.run(_REPEATED, relation=table, key=", ".join(columns_of_one), present=present):
         times = repeated.pop("times")
         said = ", ".join(
             f"{column}={value}" for column, value in zip(distinct, repeated.values(), strict=True)
@@ -70,9 +76,8 @@ def load_relation(session: Session, pipeline: Pipeline) -> None:
         )
 
 
-def lookup_key(pipeline: Pipeline) -> list[tuple[str, str]]:
-    """The lookup's key columns of the stream, each with R's, as names in `rows_<stream>` and `relation`."""
-    lookup = pipeline.lookup
+def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
+    """The lookup's key columns of the stream, each with R's, as they are named in tables."""
     return [
         (name(f"{lookup.stream}_{ours}"), name(f"{lookup.relation}_{theirs}"))
         for ours, theirs in zip(lookup.key, pipeline.relations[lookup.relation].key, strict=True)

@@ -17,7 +17,7 @@ from endmark.verify.consume import Log, Range
 from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
 from endmark.verify.idle import note_idle_violations
-from endmark.verify.relation import load_relation
+from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
 from endmark.verify.session import Session
 
@@ -49,7 +49,7 @@ def verify_records(
         load_records(session, ranges, batches)
         classify(session, pipeline)
         classify_control(session, pipeline)
-        load_relation(session, pipeline)
+        load_relations(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
         expect(session, pipeline)

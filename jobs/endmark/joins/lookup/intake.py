@@ -106,8 +106,22 @@ class _Held:
         return cls(**{**written, "newest": newest, "heard": heard})
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What R has answered in one batch.
+
+    Args:
+        complete: how many rows of the stream, from the first on, may enter now: as many if it is repeated.
+        joined, missed: rows with their match, and those without; with `BATCH`.
+    """
+
+    complete: int
+    joined: pa.RecordBatch | None
+    missed: pa.RecordBatch | None
+
+
 class Intake:
-    """One bucket's share of a stream.
+    """One bucket's share of a stream on its way through one lookup; see `Intakes`.
 
     Args:
         spec: how.
@@ -152,6 +166,11 @@ class Intake:
         return self._join.snapshot()
 
     @property
+    def key(self) -> KeySpec:
+        """By which rows leave."""
+        return self._spec.key
+
+    @property
     def output(self) -> LookupOutput:
         """Of the last batch."""
         return self._join.output
@@ -175,18 +194,28 @@ class Intake:
         """When the oldest came of what waits, in microseconds since 1970."""
         return min((one.since for one in self._held if one.since is not None), default=None)
 
-    def due(self, now: int) -> int | None:
-        """When a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
+    @property
+    def answered_rows(self) -> int:
+        """How many rows of the stream, from the first on, R has answered."""
+        return self._join.pending.answered_rows
+
+    @property
+    def held_until(self) -> int | None:
+        """How many rows of the stream had come at the end of the first batch that waits, if one does."""
+        return self._held[0].until if self._held else None
+
+    def asks_at(self, now: int) -> int | None:
+        """When R is to be asked for what waits, in microseconds since 1970; `None` if nothing does."""
         pending = self._join.pending
-        if pending.waiting_rows or any(one.until <= pending.answered_rows for one in self._held[:1]):
+        if pending.waiting_rows:
             return now
         return pending.first_due
 
-    def process(self, came: Arrivals, now: int, *, pause: bool) -> list[Arrivals]:
-        """One batch; gives what enters the stream join, one batch of the stream after the other.
+    def ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> Asked:
+        """Look up what has come in one batch, and what waits; `enter` is to follow.
 
         Args:
-            came: what has come; rows have the stream's columns.
+            rows: of the stream, in its columns.
             now: microseconds since 1970.
             pause: leave no row waiting, parked ones aside.
         """
@@ -194,18 +223,19 @@ class Intake:
         whole = drain and not self._spec.parks
         complete = self._join.pending.answered_rows
         self._number += 1
-        output = self._look_up(came.rows, now, drain=drain)
+        output = self._look_up(rows, now, drain=drain)
         joined = self._leaving(output.joined, self._spec.dropped)
         missed = self._leaving(output.missed, ())
-        if whole and not self._held:
-            return [replace(came, rows=_rows(joined), bystanders=_rows(missed))]
+        return Asked(self._join.pending.arrived_rows if whole else complete, joined, missed)
+
+    def enter(self, came: Arrivals, asked: Asked, complete: int, now: int) -> list[Arrivals]:
+        """What enters the stream join with the first `complete` rows, one batch of the stream after the
+        other."""
+        if complete == self._join.pending.arrived_rows and not self._held:
+            return [replace(came, rows=_rows(asked.joined), bystanders=_rows(asked.missed))]
         self._hold(came, now)
-        if whole:
-            complete = self._join.pending.arrived_rows
-            self._keep(joined, missed)
+        self._keep(asked.joined, asked.missed)
         entering = self._let_in(complete)
-        if not whole:
-            self._keep(joined, missed)
         for each in self._lists.values():
             each.maintain()
         return entering

@@ -1,0 +1,39 @@
+"""Relations beside the sellers: one lacks other keys than they do, the other has some keys twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+RANK = {"seller_id": "long", "rank": "string"}
+OTHERS: dict[str, list[tuple[Any, ...]]] = {
+    "ranks": [(1, "first"), (3, None), (4, "last")],
+    "badges": [(1, "new"), (1, "old"), (2, "new"), (4, "old"), (4, "old")],
+}
+_ALIKE = {"ranks": "many_to_one", "badges": "many_to_many"}
+
+
+def with_others(sellers: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> Any:
+    """The lookups of a pipeline file: that of the sellers, and `others` by the names of their relations."""
+    lookups = [{"key": "seller_id", "relation": name, **fields} for name, fields in others.items()]
+    first = {"key": "seller_id", **sellers}
+    return [first, *lookups] if lookups else first
+
+
+@st.composite
+def other_lookups(draw: st.DrawFn, misses: st.SearchStrategy[Any]) -> dict[str, dict[str, Any]]:
+    """None, one or both of them, on either stream."""
+    return {
+        name: {
+            "stream": draw(st.sampled_from(["items", "bids"])),
+            "cardinality": _ALIKE[name],
+            "miss": draw(misses),
+            "strategy": draw(st.sampled_from(["hybrid", "batched"])),
+            "time_per_batch": draw(st.sampled_from([None, "0ms"])),
+            "memory": draw(st.sampled_from([1, 64_000_000])),
+            "cache": draw(st.sampled_from([None, {"memory": 300}])),
+        }
+        for name in draw(st.lists(st.sampled_from(list(OTHERS)), unique=True))
+    }
