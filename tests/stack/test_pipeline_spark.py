@@ -24,6 +24,7 @@ from support.cases import drawn, spark_cases
 from support.spark_pipeline import End, SparkPipeline
 from support.verify_histories import MATCHINGS, broken_histories, histories, matched, pipelines
 from support.verify_keys import KEY_KINDS
+from support.verify_others import seed_others
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, locate, make_pipeline, seed_sellers
 
@@ -52,7 +53,7 @@ def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
     inner = [*draw(st.lists(st.integers(0, len(records) - 1), min_size=1, max_size=2)), len(records) - 1]
     ends = [draw(st.sampled_from([End.STOP, End.STOP, End.FAIL, End.GO_ON])) for _ in inner]
     cuts = [*zip(sorted(inner), ends, strict=True), (len(records), End.GO_ON)]
-    pipeline = draw(pipelines(kind, keys, url, preset, idle=idle))
+    pipeline = draw(pipelines(kind, keys, url, preset, idle=idle, several=True))
     return Case(pipeline, records, cuts, draw(st.sampled_from([1, 2, 7])), draw(st.sampled_from([None, 2])))
 
 
@@ -65,11 +66,12 @@ def spark(jars: list[Path]) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def sellers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a database with the sellers, with a place for one of `MATCHINGS`."""
+    """URL of a database with the sellers and `OTHERS`, with a place for one of `MATCHINGS`."""
     url = f"sqlite:///{tmp_path_factory.mktemp('sellers')}/{{}}.db"
     for how in MATCHINGS:
         pipeline = make_pipeline(url.format(how), looking=matched(how, "bids"))
         seed_sellers(pipeline.relations["sellers"].url, sellers_of(pipeline))
+        seed_others(pipeline.relations["sellers"].url)
     return url
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import sqlalchemy as sa
 from hypothesis import strategies as st
 
 RANK = {"seller_id": "long", "rank": "string"}
@@ -20,6 +21,18 @@ def with_others(sellers: Mapping[str, Any], others: Mapping[str, Mapping[str, An
     lookups = [{"key": "seller_id", "relation": name, **fields} for name, fields in others.items()]
     first = {"key": "seller_id", **sellers}
     return [first, *lookups] if lookups else first
+
+
+def seed_others(url: str) -> None:
+    """Make their tables."""
+    meta, engine = sa.MetaData(), sa.create_engine(url)
+    for name, rows in OTHERS.items():
+        key = sa.Column("seller_id", sa.BigInteger, index=True)
+        table = sa.Table(name, meta, key, sa.Column("rank", sa.String(40)))
+        meta.create_all(engine)
+        with engine.begin() as connection:
+            connection.execute(table.insert(), [{"seller_id": seller, "rank": rank} for seller, rank in rows])
+    engine.dispose()
 
 
 @st.composite
