@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from support.verify_histories import MATCHINGS, PRICES, declarations, matched
+from support.verify_histories import MATCHINGS, PRICES, declarations, matched, misses
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_measures import any_measures
 from support.verify_oracle import recompute
+from support.verify_others import other_lookups
 from support.verify_recompute import (
     COMPARED,
     known_rows,
@@ -71,8 +72,9 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record]]:
         lookup=lookup,
         looking={
             **matched(draw(st.sampled_from(MATCHINGS)), lookup),
-            "miss": draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
+            "miss": draw(misses(parking=False)),
         },
+        others=draw(other_lookups(misses(parking=False))),
         punctuated=draw(st.sampled_from([(True, True), (True, True), (True, False), (False, True)])),
         keys=keys,
         kind=kind,
