@@ -67,9 +67,9 @@ def recomputed(
         load_records(session, *to_kafka(records))
         classify(session, pipeline)
         classify_control(session, pipeline)
-        for relation, held in {"sellers": sellers_of(pipeline), **OTHERS}.items():
-            if relation in pipeline.relations:
-                _fill(session, pipeline, relation, held)
+        for relation in pipeline.relations:
+            held = OTHERS[relation] if relation in OTHERS else sellers_of(pipeline)
+            _fill(session, pipeline, relation, held)
         for table in tables_of(pipeline):
             given = (found or {}).get(_CHANNELS.get(table, table), [])
             arriving = pa.Table.from_pylist(given, schema_of(pipeline, table))

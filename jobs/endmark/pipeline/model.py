@@ -182,7 +182,7 @@ class Pipeline(Model):
             )
 
     def _check_names(self) -> None:
-        pair = [*self.side_columns(self.join.left), *self.side_columns(self.join.right)]
+        pair = [name for side in self.sides for name, _ in self._side(side)]
         group = [*self.aggregate.by, *self.aggregate.measures] if self.aggregate is not None else []
         for table, columns in (("results", pair), ("groups", group)):
             seen: dict[str, str] = {}
@@ -222,16 +222,18 @@ class Pipeline(Model):
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,
         then the record's coordinates; what is looked up follows the stream's own, in the order of lookups."""
-        columns = {f"{stream}_{name}": kind for name, kind in self.streams[stream].columns.items()}
+        return dict(self._side(stream))
+
+    def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
+        columns = [(f"{stream}_{name}", kind) for name, kind in self.streams[stream].columns.items()]
         for lookup in self.lookups_of(stream):
             relation = self.relations[lookup.relation]
-            columns |= {
-                f"{lookup.relation}_{name}": kind
+            columns += [
+                (f"{lookup.relation}_{name}", kind)
                 for name, kind in relation.columns.items()
                 if name not in relation.key
-            }
-        columns |= {f"{stream}_{name}": ColumnType.LONG for name in COORDINATES}
-        return columns
+            ]
+        return columns + [(f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES]
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Columns of a pair of rows, which `join.where` may name: those of the left input, then the right."""

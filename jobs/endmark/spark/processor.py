@@ -26,6 +26,13 @@ SEGMENTS_VALUE_DDL = "segment binary"
 _LOOKUP, _KNOBS = "lookup", "knobs"
 
 
+def resting(plan: BucketPlan) -> dict[str, str]:
+    """The name under which each lookup rests, by its relation."""
+    first, others = plan.lookups[:1], plan.lookups[1:]
+    names = {lookup.relation: _LOOKUP for lookup in first}
+    return names | {lookup.relation: f"{_LOOKUP} {lookup.relation}" for lookup in others}
+
+
 class StateBlobs:
     """Spark's map state as the durable store of segments."""
 
@@ -57,9 +64,7 @@ class BucketProcessor(StatefulProcessor):
     def __init__(self, plan: BucketPlan, cache_name: str) -> None:
         self._plan = plan
         self._cache_name = cache_name
-        relations = [lookup.relation for lookup in plan.lookups]
-        names = [_LOOKUP, *(f"{_LOOKUP} {relation}" for relation in relations[1:])]
-        self._resting = dict(zip(relations, names, strict=False))
+        self._resting = resting(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._manifest = handle.getValueState("manifest", MANIFEST_DDL)

@@ -31,8 +31,8 @@ class Intakes:
     """One bucket's share of a stream.
 
     Args:
-        intakes: the first with the key by which rows enter the stream join, the others with that of a record,
-            and all of them leave of a row with a match is the record's place and what R has.
+        intakes: the first with the key by which rows enter the stream join. The others have that of a record,
+            and of rows with a match they leave it and what R has alone.
     """
 
     def __init__(self, intakes: Sequence[Intake]) -> None:
