@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 RANK = {"seller_id": "long", "rank": "string"}
 OTHERS: dict[str, list[tuple[Any, ...]]] = {
     "ranks": [(1, "first"), (3, None), (4, "last")],
-    "badges": [(1, "new"), (1, "old"), (2, "new"), (4, "old"), (4, "old")],
+    "badges": [(1, "new"), (1, "odd"), (1, "old"), (2, "new"), (4, "old"), (4, "old")],
 }
 _ALIKE = {"ranks": "many_to_one", "badges": "many_to_many"}
 

@@ -1,9 +1,10 @@
-"""Several lookups of a pipeline, on one stream or both, and none."""
+"""Several lookups of a pipeline, on one stream or both, or none."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -25,10 +26,10 @@ from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
-from support.bucket_tasks import BucketTasks, Tables
+from support.bucket_tasks import BucketTasks, Tables, total
 from support.memory_relation import MemoryRelation
 from support.verify_others import OTHERS, seed_others
-from support.verify_recompute import SELLERS, recomputed, require_within
+from support.verify_recompute import SELLERS, recomputed, require_within, sellers_of
 from support.verify_world import (
     PARTITIONS,
     Record,
@@ -51,22 +52,30 @@ def run(tasks: BucketTasks, *records: Record) -> Tables:
 
 
 def tasks_of(pipeline: Pipeline, directory: Path) -> BucketTasks:
-    return BucketTasks(pipeline, SELLERS, PARTITIONS, directory, others=OTHERS)
+    return BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, directory, others=OTHERS)
 
 
 def test_a_row_has_what_every_relation_has(tmp_path: Path) -> None:
     """With several matches here and several there it is as many rows as there are of both."""
     others = {**BADGES, "ranks": {"stream": "items", "miss": "nulls"}}
-    pipeline = make_pipeline(lookup="items", others=others)
-    records = [item(0, 1, seller=2), bid(0, 1, seller=1), bid(0, 2, seller=2), bid(0, 3, seller=3)]
+    pipeline = make_pipeline(lookup="items", looking={"cardinality": "many_to_many"}, others=others)
+    records = [
+        item(0, 1, seller=1),
+        item(0, 1, seller=2),
+        *(bid(0, 1, seller=seller) for seller in (1, 2, 3)),
+    ]
 
     found = run(tasks_of(pipeline, tmp_path), *records)
 
-    shown = [
-        (row["bids_kafka_offset"], row["badges_rank"], row["sellers_name"], row["ranks_rank"])
+    shown = Counter(
+        (row["items_seller_id"], row["ranks_rank"], row["sellers_name"], row["badges_rank"])
         for row in found["results"]
-    ]
-    assert sorted(shown) == [(0, "new", "Bo", None), (0, "old", "Bo", None), (1, "new", "Bo", None)]
+    )
+    badges = {"new": 2, "odd": 1, "old": 1}  # bid 0 has each, bid 1 the new one, bid 2 none and is dropped
+    sellers = [((1, "first", "Ann"), 1), ((1, "first", "Anna"), 1), ((2, None, "Bo"), 2)]
+    assert shown == {
+        (*seller, badge): times * among for seller, times in sellers for badge, among in badges.items()
+    }
     assert list(found["results"][0]) == list(pipeline.result_columns())
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
@@ -106,7 +115,7 @@ def test_relations_are_read_side_by_side(tmp_path: Path) -> None:
     with patch.object(MemoryRelation, "pages", slowly):
         found = run(tasks, item(0, 1), bid(0, 1))
 
-    assert len(found["results"]) == 2
+    assert len(found["results"]) == 3
 
 
 def test_parked_rows_of_one_hold_back_the_others(tmp_path: Path) -> None:
@@ -146,8 +155,9 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
     records = [Record(pipeline.control_topic, 0, turn), bid(0, 1), bid(0, 1)]
     located = locate(records)
     tasks = tasks_of(pipeline, tmp_path)
+    found = []
     for batch in (located[:1], located[1:]):
-        tasks.batch(batch)
+        found.append(tasks.batch(batch))
         samples = add(report["samples"] for report in tasks.reports)
 
     lists = [samples[f"lookup_reads_total{{by=list,relation={relation}}}"] for relation in pipeline.relations]
@@ -160,6 +170,8 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
         "lookup.ranks.time_per_batch": None,
         "join.purge_every": 1,
     }
+    with recomputed(pipeline, records, found=total(found)) as session:
+        require_within(session, pipeline)
 
 
 @pytest.mark.parametrize(
