@@ -87,7 +87,7 @@ class Intakes:
         if rows is None or others is None:
             return None
         found = pa.Table.from_batches([others.drop_columns([CODE])])
-        joined = pa.Table.from_batches([rows]).join(found, self._record, join_type="inner")
+        joined = pa.Table.from_batches([rows]).join(found, self._record, join_type="inner", use_threads=False)
         return self._sorted(joined)
 
     def _given_up(self, missed: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
@@ -100,7 +100,9 @@ class Intakes:
             rows = self._intakes[0].key.coded(given_up.drop_columns([CODE])) if by_record else given_up
             more = pa.Table.from_batches([rows.append_column(MISSED, pa.repeat(place, rows.num_rows))])
             if found is not None:
-                more = more.join(found.select(self._record), self._record, join_type="left anti")
+                more = more.join(
+                    found.select(self._record), self._record, join_type="left anti", use_threads=False
+                )
                 more = pa.concat_tables([found, more.select(found.column_names)])
             found = more
         return None if found is None else self._sorted(found)
