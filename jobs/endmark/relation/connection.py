@@ -13,8 +13,9 @@ from endmark.relation.text_rows import TextConnection, TextRows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# One reads while the other reads ahead. A Python worker never holds more of a database's connections.
-CONNECTIONS = 2
+# For each lookup one reads while the other reads ahead, and a Python worker never holds more of a database's
+# connections. None waits for another's: that wait would end in an error that no deadline of ours knows.
+_NO_LIMIT = 0
 # Each of the two servers skips the comment that is written for the other.
 _SESSION = (
     "SET time_zone = '+00:00' /*!50708 , max_execution_time = {milliseconds} */"
@@ -44,8 +45,7 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
             # Nor is there anything to roll back, which would cost one.
             skip_autocommit_rollback=True,
             pool_reset_on_return=None,
-            pool_size=CONNECTIONS,
-            max_overflow=0,
+            pool_size=_NO_LIMIT,
         )
         if found.driver == "pymysql":
             sa.event.listen(found, "do_connect", _connect_as_text)
