@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Lock
 from typing import Any
 from unittest.mock import patch
 
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.errors import ConfigError
+from endmark.joins.lookup.intakes import side_by_side
 from endmark.knobs import filed
 from endmark.metrics import add
 from endmark.pipeline import Pipeline
@@ -22,6 +25,7 @@ from endmark.relation.contract import KeyRange
 from endmark.spark.bucket_plan import BucketPlan
 from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.processor import resting
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations
 from endmark.verify.run import load_records
@@ -116,6 +120,24 @@ def test_relations_are_read_side_by_side(tmp_path: Path) -> None:
         found = run(tasks, item(0, 1), bid(0, 1))
 
     assert len(found["results"]) == 3
+
+
+def test_the_store_is_asked_by_one_at_a_time(tmp_path: Path) -> None:
+    """Spark's takes requests and answers by one socket."""
+
+    class Alone(MemoryBlobs):
+        busy = Lock()
+
+        def put(self, blob_id: str, data: bytes) -> None:
+            assert self.busy.acquire(blocking=False)
+            time.sleep(0.01)
+            super().put(blob_id, data)
+            self.busy.release()
+
+    store, rows = SegmentStore(Alone(), tmp_path), pa.record_batch({"id": [1]})
+    kept = side_by_side([partial(store.add, rows) for _ in range(4)])
+
+    assert [store.load(segment).num_rows for segment, _ in kept] == [1] * 4
 
 
 def test_parked_rows_of_one_hold_back_the_others(tmp_path: Path) -> None:
