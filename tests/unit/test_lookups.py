@@ -264,3 +264,15 @@ def test_verify_reads_every_relation(tmp_path: Path) -> None:
         }
 
     assert asked == {"sellers": [1], "ranks": [3]}
+
+
+def test_a_plan_is_of_one_lookup(tmp_path: Path) -> None:
+    """Where there are several, the one that is named."""
+    url = f"sqlite:///{tmp_path / 'r.db'}"
+    seed_sellers(url, SELLERS)
+    seed_others(url)
+    pipeline = make_pipeline(url, others=RANKS)
+
+    assert forecast(pipeline, "ranks", None, 10, 0.0).relation == "ranks"
+    with pytest.raises(ConfigError, match="by --relation; there are: sellers, ranks"):
+        forecast(pipeline, None, None, 10, 0.0)
