@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from endmark.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from endmark.pipeline import Pipeline
 
@@ -22,12 +22,16 @@ Steps = dict[str, dict[str, Any]]
 
 
 def steps_of(pipeline: Pipeline) -> Steps:
-    """What the pipeline file says of the steps that have knobs, as plain values; where there are several
-    lookups, each is named with its relation."""
+    """What the pipeline file says of the steps that have knobs, as plain values."""
     lookups = pipeline.lookups
-    several = len(lookups) > 1
-    steps = {f"lookup.{each.relation}" if several else "lookup": each.model_dump() for each in lookups}
+    names = lookup_steps([each.relation for each in lookups])
+    steps = {name: each.model_dump() for name, each in zip(names, lookups, strict=True)}
     return steps | {"join": pipeline.join.model_dump()}
+
+
+def lookup_steps(relations: Sequence[str]) -> list[str]:
+    """What the lookups of these relations are called: with that of the relation, where there are several."""
+    return ["lookup"] if len(relations) == 1 else [f"lookup.{relation}" for relation in relations]
 
 
 def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -16,9 +16,9 @@ from endmark.types import ColumnType, JoinType
 class Pipeline(Model):
     """A whole pipeline: two streams, lookups on either or both, their join and maybe a closing group-by.
 
-    `lookup` is one or a list of them. Each is of a relation of its own and of its stream's own columns, so
-    those of a stream are asked side by side: a row goes on when all have answered, less if the first in the
-    list that has no match for it, and does not put nulls, says so. A table is looked up twice by two names.
+    `lookup` is one, or a list of them, each of a relation of its own: a table that is looked up twice is
+    declared under two names. All ask by columns of their stream, side by side, and a row goes on when all
+    have answered. If it has no match, the first in the list that has none and puts no nulls decides its fate.
     State that nothing ever frees is refused, unless `unbounded_state` says `allow`.
     """
 

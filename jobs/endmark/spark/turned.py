@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from endmark.joins.lookup.resolve import Budget
+from endmark.knobs import lookup_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,14 +41,8 @@ class Knobs:
         every = self._values.get("join.purge_every")
         if every is not None and plan.policy.purge_every is not None:  # else the preset never purges
             plan = replace(plan, policy=replace(plan.policy, purge_every=every))
-        several = len(plan.lookups) > 1
-        return replace(
-            plan,
-            lookups=tuple(
-                self._looking_up(each, f"lookup.{each.relation}" if several else "lookup")
-                for each in plan.lookups
-            ),
-        )
+        steps = lookup_steps([each.relation for each in plan.lookups])
+        return replace(plan, lookups=tuple(map(self._looking_up, plan.lookups, steps)))
 
     def _looking_up(self, plan: LookupPlan, step: str) -> LookupPlan:
         if (strategy := f"{step}.strategy") in self._values:
