@@ -229,6 +229,15 @@ def test_columns_of_relations_have_names_of_their_own() -> None:
         Pipeline.model_validate(document)
 
 
+def test_relations_and_streams_have_names_of_their_own() -> None:
+    document = make_pipeline().model_dump()
+    document["relations"]["items"] = document["relations"].pop("sellers")
+    document["lookup"] |= {"relation": "items"}
+
+    with pytest.raises(ValueError, match="relations.items: a stream has this name, too"):
+        Pipeline.model_validate(document)
+
+
 def test_a_checkpoint_is_of_its_lookups(tmp_path: Path) -> None:
     """One in a list is as one that is not; others are other settings."""
     one, two = make_pipeline(), make_pipeline(others=RANKS)

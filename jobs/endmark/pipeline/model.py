@@ -94,6 +94,8 @@ class Pipeline(Model):
         """Columns and knobs of a lookup go by the name of its relation."""
         asked = [lookup.relation for lookup in self.lookups]
         for name in self.relations:
+            if name in self.streams:
+                raise ValueError(f"relations.{name}: a stream has this name, too; rename one of them")
             if name not in asked:
                 raise ValueError(f"relations.{name}: no lookup asks it; leave it out")
             if asked.count(name) > 1:
