@@ -9,3 +9,4 @@ umask 022
 for name in mysql_root mysql_job mysql_loader spark grafana_admin; do
     [ -s "$name.txt" ] || od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > "$name.txt"
 done
+[ -s ops_tokens.txt ] || echo "operator:write:$(od -An -N 24 -t x1 /dev/urandom | tr -d ' \n')" > ops_tokens.txt

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from endmark import knobs_cli
+from endmark import knobs_cli, ops_cli
 from endmark.bench.cli import app as bench
 from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
@@ -31,6 +31,7 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(knobs_cli.app, name="knobs")
+app.command()(ops_cli.ops)
 
 
 class _Output:
@@ -194,31 +195,6 @@ def feed_workload(
         _Output(as_json).emit(asdict(done))
     else:
         typer.echo(f"{done.rows:,} rows and {done.punctuations:,} punctuations in {done.seconds:.0f} s")
-
-
-@app.command()
-def ops(
-    ops_url: OpsUrl,
-    pipeline: Annotated[str, typer.Option(help="Name of the pipeline to show.")] = "auction",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
-    known_as: Annotated[
-        list[str] | None, typer.Option(help="Host name to answer to, besides localhost; repeat for more.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Serve health, metrics and the dashboard."""
-    from endmark_ops.server import serve
-
-    output = _Output(as_json)
-
-    def ready(url: str) -> None:
-        if as_json:
-            output.emit({"event": "ready", "url": url})
-        else:
-            output.say(f"dashboard at {url}")
-
-    serve(ops_url, pipeline, port, host=host, known_as=known_as or (), on_ready=ready)
 
 
 @app.command()

@@ -5,8 +5,10 @@ They are those that may change between any two batches, since no row in state de
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from endmark.errors import ConfigError
 
@@ -14,19 +16,55 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.pipeline import Pipeline
+    from endmark.pipeline.steps import Join, Lookup
 
-_FIELDS = {"lookup": ("strategy", "time_per_batch"), "join": ("purge_every",)}
+
+@dataclass(frozen=True)
+class Knob:
+    """A field that may be turned: what its values are and what turning it does, for people.
+
+    All of them are turned while the job runs and keep the checkpoint.
+    """
+
+    kind: Literal["choice", "duration", "size", "number"]
+    values: str
+    effect: str
+
+
+_FIELDS = {
+    "lookup": {
+        "strategy": Knob(
+            "choice",
+            "`auto` takes the cheapest by what each has cost",
+            "How the relation is read: by pages, by lists of keys or all of it.",
+        ),
+        "time_per_batch": Knob(
+            "duration",
+            "such as 500ms or 2s; null: until all is answered",
+            "How long a full batch reads the relation; rows that it leaves wait for the next.",
+        ),
+    },
+    "join": {
+        "purge_every": Knob(
+            "number",
+            "1 or more; presets that purge with each punctuation take 1 alone",
+            "How many punctuations of a stream make a purge: more of them are less work and more state.",
+        ),
+    },
+}
 
 # What the file says of each step that has knobs, by the step's name.
 Steps = dict[str, dict[str, Any]]
 
 
 def steps_of(pipeline: Pipeline) -> Steps:
-    """What the pipeline file says of the steps that have knobs, as plain values."""
+    """What the pipeline file says of the steps that have knobs, as JSON has it, durations in seconds."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
-    steps = {name: each.model_dump() for name, each in zip(names, lookups, strict=True)}
-    return steps | {"join": pipeline.join.model_dump()}
+    steps: dict[str, Lookup | Join] = dict(zip(names, lookups, strict=True))
+    steps["join"] = pipeline.join
+    plain = {name: json.dumps(step.model_dump(), default=as_number) for name, step in steps.items()}
+    return {name: json.loads(step) for name, step in plain.items()}
 
 
 def lookup_steps(relations: Sequence[str]) -> list[str]:
@@ -39,11 +77,28 @@ def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{step}.{field}" for step in steps for field in _FIELDS[step.partition(".")[0]]]
 
 
-def filed(pipeline: Pipeline) -> dict[str, Any]:
+def knob(name: str) -> Knob:
+    """What there is to say of a knob."""
+    step, field = _split(name)
+    return _FIELDS[step.partition(".")[0]][field]
+
+
+def choices(name: str) -> list[str]:
+    """The values of a knob that has so few of them that they can be told."""
+    step, field = _split(name)
+    return list(get_args(_model(step).model_fields[field].annotation)) if knob(name).kind == "choice" else []
+
+
+def default(name: str) -> Any:
+    """The value of a knob where the pipeline file says nothing, as `turned` gives it."""
+    step, field = _split(name)
+    return as_number(_model(step).model_fields[field].default)
+
+
+def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The value of each knob in the pipeline file, as `turned` gives them."""
-    steps = steps_of(pipeline)
-    parts = [(name, *name.rsplit(".", 1)) for name in knobs_of(steps)]
-    return {name: as_number(steps[step][field]) for name, step, field in parts}
+    parts = [(name, *_split(name)) for name in knobs_of(steps)]
+    return {name: steps[step][field] for name, step, field in parts}
 
 
 def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
@@ -57,18 +112,28 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     # Tasks import this module, and a knob is rarely turned.
     from pydantic import ValidationError
 
-    from endmark.pipeline.steps import Join, Lookup
+    from endmark.pipeline.steps import Lookup
 
-    step, field = name.rsplit(".", 1)
-    models: dict[str, type[Join | Lookup]] = {"join": Join, "lookup": Lookup}
+    step, field = _split(name)
     try:
-        found = models[step.partition(".")[0]].model_validate({**steps[step], field: value})
+        found = _model(step).model_validate({**steps[step], field: value})
     except ValidationError as error:
         text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{name}: {text}") from error
-    if isinstance(found, Join):
+    if not isinstance(found, Lookup):
         found.policy()  # which refuses what the preset has no use for
     return as_number(getattr(found, field))
+
+
+def _split(name: str) -> tuple[str, str]:
+    step, _, field = name.rpartition(".")
+    return step, field
+
+
+def _model(step: str) -> type[Lookup | Join]:
+    from endmark.pipeline.steps import Join, Lookup
+
+    return Join if step == "join" else Lookup
 
 
 def as_number(value: Any) -> Any:

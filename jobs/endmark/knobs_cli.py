@@ -33,7 +33,8 @@ def list_knobs(
     spec = load(pipeline)
     with closing(OpsDatabase(ops_url)) as ops:
         turns = ops.turns(spec.name)
-    values = filed(spec) | {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
+    values = filed(steps_of(spec))
+    values |= {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
     if as_json:
         typer.echo(json.dumps({"knobs": values, "turns": turns}))
         return

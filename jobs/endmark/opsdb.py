@@ -19,6 +19,13 @@ KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
 
 _meta = sa.MetaData()
 
+pipelines = sa.Table(
+    "pipelines",
+    _meta,
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("description", sa.JSON, nullable=False),  # as the job started last has it
+)
+
 runs = sa.Table(
     "runs",
     _meta,
@@ -82,6 +89,19 @@ class OpsDatabase:
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def describe(self, pipeline: str, description: Mapping[str, Any]) -> None:
+        """Store what a job says of its pipeline, instead of what an earlier one said."""
+        with self.engine.begin() as connection:
+            connection.execute(pipelines.delete().where(pipelines.c.pipeline == pipeline))
+            connection.execute(pipelines.insert().values(pipeline=pipeline, description=dict(description)))
+
+    def description(self, pipeline: str) -> dict[str, Any] | None:
+        """What `describe` has stored; `None` before."""
+        query = sa.select(pipelines.c.description).where(pipelines.c.pipeline == pipeline)
+        with self.engine.connect() as connection:
+            found: dict[str, Any] | None = connection.execute(query).scalar()
+        return found
 
     def start_run(self, run_id: str, pipeline: str) -> None:
         with self.engine.begin() as connection:

@@ -8,11 +8,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from endmark_ops.routes import batches, dashboard, healthz, metrics, readyz, status
+from endmark.errors import MissingPartError
+from endmark_ops.access import Guard
+from endmark_ops.openapi import document
+from endmark_ops.reach import Reach
+from endmark_ops.routes import batches, dashboard, healthz, knobs, metrics, readyz, status
+from endmark_ops.routes.dependencies import Refusal
 from endmark_ops.security import HEADERS, TRUSTED_HOSTS, SecurityHeaders
 from endmark_ops.source import OpsSource, UnreadableError
 
@@ -20,7 +26,11 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    ops_url: str, pipeline: str, stale_seconds: float = 30, known_as: Sequence[str] = ()
+    ops_url: str,
+    pipeline: str,
+    stale_seconds: float = 30,
+    known_as: Sequence[str] = (),
+    reach: Reach = Reach(),  # noqa: B008  # frozen
 ) -> FastAPI:
     """Build the application over the ops database at an SQLAlchemy URL.
 
@@ -29,6 +39,7 @@ def create_app(
     Args:
         stale_seconds: age of the last batch above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
+        reach: whom it answers, and what it may write to.
 
     Raises:
         ConfigError: `ops_url` is no database URL.
@@ -46,11 +57,17 @@ def create_app(
     )
     app.state.source = source
     app.state.stale_seconds = stale_seconds
+    app.state.reach = reach
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]  # as FastAPI documents it
     app.add_exception_handler(UnreadableError, _unreadable)
+    app.add_exception_handler(MissingPartError, _unreadable)
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(Exception, _crashed)
+    app.add_middleware(Guard, tokens=reach.tokens)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)
-    for route in (healthz, readyz, metrics, status, batches, dashboard):
+    for route in (healthz, readyz, metrics, status, batches, knobs, dashboard):
         app.include_router(route.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app
@@ -58,6 +75,18 @@ def create_app(
 
 def _unreadable(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, status_code=503)
+
+
+def _refused(_request: Request, refusal: Exception) -> JSONResponse:
+    status = refusal.status if isinstance(refusal, Refusal) else 500
+    return JSONResponse({"detail": str(refusal)}, status_code=status)
+
+
+def _malformed(_request: Request, error: Exception) -> JSONResponse:
+    # Without what was sent, of which not everything can be said in JSON.
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    detail = [{name: each[name] for name in ("loc", "msg", "type")} for each in found]
+    return JSONResponse({"detail": detail}, status_code=422)
 
 
 def _crashed(_request: Request, _error: Exception) -> JSONResponse:

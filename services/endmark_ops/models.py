@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from endmark_ops.health import State
 
@@ -119,3 +119,77 @@ class Batches(BaseModel):
     """Batches with ids above the one asked for, oldest first; the newest ones when there are too many."""
 
     batches: list[BatchPoint]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a name has letters that can be printed")
+    return text
+
+
+By = Annotated[
+    str,
+    Field(min_length=1, max_length=100, description="who does it, besides the token's name"),
+    AfterValidator(_printable),
+]
+
+
+class TurnInfo(BaseModel):
+    """A knob was set, or refused. Durations are in seconds."""
+
+    batch_id: int = Field(description="that read it; it holds from the next one on")
+    partition: int
+    offset: int = Field(description="of its control record")
+    set_at: float
+    by: str
+    name: str
+    before: Any
+    value: Any
+    refused: str | None = Field(description="why")
+
+
+class Knob(BaseModel):
+    """A field of the pipeline file that may be turned while the job runs. Durations are in seconds."""
+
+    name: str
+    kind: Literal["choice", "duration", "size", "number"]
+    choices: list[str] = Field(description="all values, if `kind` is choice")
+    values: str = Field(description="what values there are")
+    default: Any = Field(description="where the pipeline file says nothing")
+    filed: Any = Field(description="in the pipeline file")
+    value: Any = Field(description="that holds, as far as the last batch told")
+    effect: str
+    applies: Literal["live"] = Field(
+        default="live", description="from the next batch on; needs no restart and no new checkpoint"
+    )
+    turned: bool
+
+
+class Knobs(BaseModel):
+    """All knobs, and who turned what, newest first."""
+
+    knobs: list[Knob]
+    history: list[TurnInfo]
+
+
+class SetKnob(BaseModel):
+    """A value as the pipeline file spells it; durations may be seconds."""
+
+    value: Any
+    by: By | None = None
+
+
+class Revert(BaseModel):
+    """`before` is the value before the last turn, `file` the pipeline file's."""
+
+    to: Literal["before", "file"] = "before"
+    by: By | None = None
+
+
+class Sent(BaseModel):
+    """The record that was sent: the job has read it once a batch is past this offset."""
+
+    topic: str
+    partition: int
+    offset: int
+    by: str

@@ -11,6 +11,7 @@ import uvicorn
 
 from endmark.errors import MissingPartError
 from endmark_ops.app import create_app
+from endmark_ops.reach import Reach
 
 _SHUTDOWN_SECONDS = 5
 _LOOPBACK = "127.0.0.1"
@@ -25,6 +26,7 @@ def serve(
     host: str = "127.0.0.1",
     stale_seconds: float = 30,
     known_as: Sequence[str] = (),
+    reach: Reach = Reach(),  # noqa: B008  # frozen
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests and return. Call it on the main thread.
@@ -33,13 +35,14 @@ def serve(
         port: TCP port; 0 picks a free one.
         host: IPv4 address to listen on; anything but loopback belongs in a container only.
         known_as: host names that requests may be addressed to, besides those of loopback.
+        reach: whom it answers, and what it may write to.
         on_ready: is called with the URL on this machine once requests are answered.
 
     Raises:
         ConfigError: `ops_url` is no database URL.
         MissingPartError: the port cannot be opened.
     """
-    app = create_app(ops_url, pipeline, stale_seconds, known_as)
+    app = create_app(ops_url, pipeline, stale_seconds, known_as, reach)
     with _listen(host, port) as listener:
         address, port = listener.getsockname()
         # A browser finds a server that listens everywhere on loopback too, and is trusted there only.

@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from endmark.description import Description
 from endmark.errors import ConfigError
 from endmark.opsdb import Batch, OpsDatabase
 
@@ -77,6 +78,15 @@ class OpsSource:
     def batches(self, after: int, limit: int) -> Sequence[Batch]:
         """The newest `limit` batches with an id above `after`, oldest first."""
         return self._read(lambda database: database.batches_after(self.pipeline, after, limit))
+
+    def turns(self) -> Sequence[dict[str, Any]]:
+        """Every knob that was set or refused, oldest first."""
+        return self._read(lambda database: database.turns(self.pipeline))
+
+    def description(self) -> Description | None:
+        """What the job that started last says of the pipeline; `None` if no job has."""
+        found = self._read(lambda database: database.description(self.pipeline))
+        return None if found is None else Description.model_validate(found)
 
     def _read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:

@@ -19,6 +19,7 @@ from sqlalchemy import make_url
 
 from endmark.cli import app
 from endmark.metrics import CATALOGUE
+from endmark_ops.access import parse_tokens
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "infra/grafana"
@@ -164,12 +165,14 @@ def test_secrets_are_random_kept_and_out_of_others_reach(tmp_path: Path) -> None
         return {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
 
     first = make()
+    assert make() == first
     assert set(first) == {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
     assert len(set(first.values())) == len(first)
     # Fit for a URL and an SQL string as they are.
+    [token] = parse_tokens(first.pop("ops_tokens.txt"), "here")
+    assert (token.name, token.may_write) == ("operator", True)
     assert all(re.fullmatch("[0-9a-f]{48}", value) for value in first.values())
     assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
-    assert make() == first
 
 
 @pytest.mark.parametrize("name", COMPOSE["secrets"])

@@ -30,12 +30,12 @@ SELLERS = [(1, "Ann", 4.5)]
 def test_values_are_those_of_the_file() -> None:
     pipeline = make_pipeline(looking={"time_per_batch": "2s"})
 
-    assert filed(pipeline) == {
+    assert filed(steps_of(pipeline)) == {
         "lookup.strategy": "auto",
         "lookup.time_per_batch": 2.0,
         "join.purge_every": 1,
     }
-    assert list(filed(pipeline)) == knobs_of(steps_of(pipeline))
+    assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
 
 
 @pytest.mark.parametrize(

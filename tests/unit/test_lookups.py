@@ -17,7 +17,7 @@ import pytest
 
 from endmark.errors import ConfigError
 from endmark.joins.lookup.intakes import side_by_side
-from endmark.knobs import filed
+from endmark.knobs import filed, steps_of
 from endmark.metrics import add
 from endmark.pipeline import Pipeline
 from endmark.planning import forecast
@@ -162,7 +162,7 @@ def test_there_may_be_none(tmp_path: Path) -> None:
     found = run(BucketTasks(pipeline, [], PARTITIONS, tmp_path), *records)
 
     assert [row["bids"] for row in found["groups"]] == [1]
-    assert list(filed(pipeline)) == ["join.purge_every"]
+    assert list(filed(steps_of(pipeline))) == ["join.purge_every"]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
     with pytest.raises(ConfigError, match="by --relation; there are: none"):
@@ -185,7 +185,7 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
     lists = [samples[f"lookup_reads_total{{by=list,relation={relation}}}"] for relation in pipeline.relations]
     pages = [samples[f"lookup_reads_total{{by=page,relation={relation}}}"] for relation in pipeline.relations]
     assert (lists, pages) == ([0, 1], [1, 0])
-    assert filed(pipeline) == {
+    assert filed(steps_of(pipeline)) == {
         "lookup.sellers.strategy": "hybrid",
         "lookup.sellers.time_per_batch": None,
         "lookup.ranks.strategy": "mesh",

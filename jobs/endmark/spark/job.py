@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
+from endmark.description import describe
 from endmark.errors import EndmarkError
 from endmark.opsdb import OpsDatabase
 from endmark.parts.jars import spark_jars
@@ -95,6 +96,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
         prepare(tables, app_id)
         ops = OpsDatabase(options.ops_url)
         run_id = str(uuid.uuid4())
+        ops.describe(pipeline.name, describe(pipeline).model_dump())
         ops.start_run(run_id, pipeline.name)
         try:
             say("starting Spark")

@@ -21,7 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
 from endmark.joins.announce import aligned
-from endmark.knobs import filed
+from endmark.knobs import filed, steps_of
 from endmark.metrics import Samples, add, parse, sample
 from endmark.spark import channels
 
@@ -55,7 +55,7 @@ class Sink:
         self._ops = ops
         self._run_id = run_id
         self._pulse = pulse
-        self._filed = filed(pipeline)
+        self._filed = filed(steps_of(pipeline))
         self._writers = ThreadPoolExecutor(len(tables) + 1, thread_name_prefix="sink")
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:

@@ -1,17 +1,46 @@
-"""What routes ask of the application."""
+"""What routes ask of the application, and how they refuse."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 
+from endmark.description import Description
+from endmark_ops.access import CALLER
 from endmark_ops.models import Problem
+from endmark_ops.reach import Reach
 from endmark_ops.source import OpsSource
 
 UNREADABLE: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "The ops database cannot be read"}
 }
+REFUSED: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The pipeline file could not say so"},
+    404: {"model": Problem, "description": "There is none of that name"},
+    409: {"model": Problem, "description": "Not now; the text says why"},
+    503: {"model": Problem, "description": "The ops database or the broker does not answer"},
+}
+
+
+class Refusal(Exception):  # noqa: N818  # not a failure
+    """What was asked cannot be done: an HTTP status, and why."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Who:
+    """The caller of a request that writes, by its token."""
+
+    token: str
+
+    def named(self, by: str | None) -> str:
+        """The name for audits: what callers say of themselves stands beside the token, not instead of it."""
+        return self.token if by is None else f"{by} ({self.token})"
 
 
 def _source(request: Request) -> OpsSource:
@@ -22,5 +51,29 @@ def _stale_seconds(request: Request) -> float:
     return cast(float, request.app.state.stale_seconds)
 
 
+def _caller(request: Request) -> Who:
+    return Who(getattr(request.state, CALLER))
+
+
+def _described(request: Request) -> Description:
+    found = _source(request).description()
+    if found is None:
+        raise Refusal(409, "no job of this pipeline has told what it has; start one first")
+    return found
+
+
+def _reach(request: Request) -> Reach:
+    return cast(Reach, request.app.state.reach)
+
+
+def _broker(request: Request) -> str:
+    if (bootstrap := _reach(request).bootstrap) is None:
+        raise Refusal(409, "the sidecar knows no broker; start it with --bootstrap")
+    return bootstrap
+
+
 Source = Annotated[OpsSource, Depends(_source)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
+Caller = Annotated[Who, Depends(_caller)]
+Broker = Annotated[str, Depends(_broker)]
+Described = Annotated[Description, Depends(_described)]

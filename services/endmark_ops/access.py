@@ -1,0 +1,117 @@
+"""Who may ask the sidecar for what: bearer tokens that may read, or write as well."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from endmark.errors import ConfigError
+
+CALLER = "caller"  # of a request's state: the name of its token, for requests that write
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_FORM = "write NAME:read:TOKEN or NAME:write:TOKEN, with a TOKEN of 16 letters or more without blanks"
+_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write):(?P<secret>[!-~]{16,200})")
+# They hold nothing of the pipeline: the view's own files, what can be asked, and whether the process answers.
+_OPEN_TO_ALL = re.compile(r"/|/static/.*|/openapi\.json|/healthz")
+
+
+@dataclass(frozen=True)
+class Token:
+    """One caller; of the secret only a hash is kept."""
+
+    name: str
+    may_write: bool
+    digest: bytes
+
+
+def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
+    """Tokens, one a line or between commas; lines that begin with # are skipped.
+
+    Raises:
+        ConfigError: a token is malformed, or a name stands twice; the message holds no token.
+    """
+    lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    entries = [entry.strip() for line in lines for entry in line.split(",") if entry.strip()]
+    tokens: list[Token] = []
+    for number, entry in enumerate(entries, 1):
+        found = _TOKEN.fullmatch(entry)
+        if found is None:
+            raise ConfigError(f"{where}: token {number} is malformed; {_FORM}")
+        if found["name"] in [token.name for token in tokens]:
+            raise ConfigError(f"{where}: {found['name']} has two tokens; give each a name of its own")
+        tokens.append(Token(found["name"], found["role"] == "write", _digest(found["secret"])))
+    return tuple(tokens)
+
+
+def read_tokens(file: Path) -> tuple[Token, ...]:
+    """Tokens of a file, as `parse_tokens` takes them.
+
+    Raises:
+        ConfigError: the file cannot be read, has no token, or a malformed one.
+    """
+    try:
+        tokens = parse_tokens(file.read_text(), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"tokens cannot be read from {file}: {error}") from error
+    if not tokens:
+        raise ConfigError(f"{file} has no token; {_FORM}")
+    return tokens
+
+
+class Guard:
+    """ASGI middleware that lets requests through by their token, before anything of them is read.
+
+    Whatever is no reading method needs a token that may write. Reads need a token once there is one for
+    reading.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Iterable[Token]) -> None:
+        self._app = app
+        self._tokens = tuple(tokens)
+        self._writes = any(token.may_write for token in self._tokens)
+        self._reads_open = all(token.may_write for token in self._tokens)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        reads = scope["method"] in READS
+        if reads and (self._reads_open or _OPEN_TO_ALL.fullmatch(scope["path"])):
+            return None
+        if not reads and not self._writes:
+            return _refused(403, "writes are off; start the sidecar with a token that may write")
+        caller = self._caller(Headers(scope=scope).get("authorization", ""))
+        if caller is None:
+            return _refused(401, "this needs a token: send the header Authorization: Bearer TOKEN")
+        if not reads and not caller.may_write:
+            return _refused(403, f"token {caller.name} may read only; use one that may write")
+        scope.setdefault("state", {})[CALLER] = caller.name
+        return None
+
+    def _caller(self, authorization: str) -> Token | None:
+        scheme, _, secret = authorization.partition(" ")
+        digest = _digest(secret.strip())
+        # All are compared, so that the time says nothing about which is nearly right.
+        found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
+        return found[0] if found and scheme.lower() == "bearer" else None
+
+
+def _refused(status: int, detail: str) -> JSONResponse:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"detail": detail}, status_code=status, headers=headers)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

@@ -1,0 +1,42 @@
+"""The OpenAPI document, with what the guard asks of every request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from endmark_ops.access import READS
+from endmark_ops.models import Problem
+
+_TOKEN = "token"  # noqa: S105  # the scheme's name
+_SCHEME = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "One of the sidecar's tokens",
+}
+_REFUSALS = {"401": "No token, or one that is not known", "403": "Writes are off, or the token may read only"}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Made once; `app.openapi` gives it."""
+    if app.openapi_schema is None:
+        found = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        components = found.setdefault("components", {})
+        components["securitySchemes"] = {_TOKEN: _SCHEME}
+        components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        for path, operations in found["paths"].items():
+            for method, operation in operations.items():
+                _guarded(operation, reads=method.upper() in READS, open_to_all=path == "/healthz")
+        app.openapi_schema = found
+    return app.openapi_schema
+
+
+def _guarded(operation: dict[str, Any], *, reads: bool, open_to_all: bool) -> None:
+    if open_to_all:
+        return
+    operation["security"] = [{}, {_TOKEN: []}] if reads else [{_TOKEN: []}]
+    refused = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for status in ("401",) if reads else ("401", "403"):
+        operation["responses"][status] = {"description": _REFUSALS[status], "content": refused}

@@ -1,0 +1,20 @@
+"""What the sidecar may reach besides the ops database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endmark_ops.access import Token
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Whom it answers, and where it writes and reads.
+
+    Args:
+        tokens: without one that may write, nothing can be written.
+        bootstrap: the broker's host:port; without it no record is sent.
+    """
+
+    tokens: tuple[Token, ...] = ()
+    bootstrap: str | None = None

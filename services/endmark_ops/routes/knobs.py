@@ -1,0 +1,93 @@
+"""Knobs: what they are, what they are turned to, and turning them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+
+from endmark import knobs as known
+from endmark.errors import ConfigError
+from endmark.formats.control import Turn
+from endmark.knobs import Steps
+from endmark.pulse import send
+from endmark_ops.models import Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
+from endmark_ops.routes.dependencies import (
+    REFUSED,
+    UNREADABLE,
+    Broker,
+    Caller,
+    Described,
+    Refusal,
+    Source,
+)
+
+router = APIRouter(prefix="/api/knobs", tags=["knobs"])
+
+
+@dataclass(frozen=True)
+class _Dial:
+    """What turns knobs, for one caller."""
+
+    described: Described
+    caller: Caller
+    broker: Broker
+
+    def require(self, name: str) -> None:
+        if name not in (there := known.knobs_of(self.described.steps)):
+            raise Refusal(404, f"{name!r} is no knob; there are {', '.join(there)}")
+
+    def turn(self, name: str, value: Any, by: str | None) -> Sent:
+        turn = Turn(name, value, self.caller.named(by))
+        try:
+            known.turned(self.described.steps, name, value)
+        except ConfigError as error:
+            raise Refusal(400, str(error)) from error
+        topic = self.described.control_topic
+        return Sent(topic=topic, partition=0, offset=send(self.broker, topic, turn.written()), by=turn.by)
+
+
+Dial = Annotated[_Dial, Depends()]
+
+
+@router.get("", responses=UNREADABLE)
+def knobs(source: Source, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Knobs:
+    """Every knob of the pipeline, and the newest turns first. Empty before a job has started."""
+    described = source.description()
+    steps: Steps = {} if described is None else described.steps
+    turns = source.turns()
+    history = [TurnInfo(**turn) for turn in reversed(turns[-limit:])]
+    held = {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
+    return Knobs(knobs=[_knob(steps, name, held) for name in known.knobs_of(steps)], history=history)
+
+
+@router.put("/{name}", status_code=202, responses=REFUSED)
+def set_knob(name: str, to: SetKnob, dial: Dial) -> Sent:
+    """Turn a knob by a control record: it holds from the batch after the one that reads it."""
+    dial.require(name)
+    return dial.turn(name, to.value, to.by)
+
+
+@router.post("/{name}/revert", status_code=202, responses=REFUSED)
+def revert_knob(name: str, to: Revert, source: Source, dial: Dial) -> Sent:
+    """Turn a knob back: to what it was before it was turned last, or to what the pipeline file says."""
+    dial.require(name)
+    held = [turn for turn in source.turns() if turn["name"] == name and turn["refused"] is None]
+    if not held:
+        raise Refusal(409, f"{name} was never turned, so there is nothing to go back to")
+    value = held[-1]["before"] if to.to == "before" else known.filed(dial.described.steps)[name]
+    return dial.turn(name, value, to.by)
+
+
+def _knob(steps: Steps, name: str, held: dict[str, Any]) -> Knob:
+    what, filed = known.knob(name), known.filed(steps)[name]
+    return Knob(
+        name=name,
+        kind=what.kind,
+        choices=known.choices(name),
+        values=what.values,
+        default=known.default(name),
+        filed=filed,
+        value=held.get(name, filed),
+        effect=what.effect,
+        turned=name in held,
+    )
