@@ -234,7 +234,7 @@ def test_relations_and_streams_have_names_of_their_own() -> None:
     document["relations"]["items"] = document["relations"].pop("sellers")
     document["lookup"] |= {"relation": "items"}
 
-    with pytest.raises(ValueError, match="relations.items: a stream has this name, too"):
+    with pytest.raises(ValueError, match=r"relations\.items: a stream has this name, too"):
         Pipeline.model_validate(document)
 
 
