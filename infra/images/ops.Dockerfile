@@ -14,7 +14,7 @@ RUN uv pip install --no-cache --python /opt/endmark/bin/python --constraints req
 FROM ${BASE}
 # The user's number is the job's: both write to the volume of the ops database.
 RUN useradd --uid 10001 --create-home endmark \
-    && install --directory --owner=endmark --group=endmark /data/ops
+    && install --directory --owner=endmark --group=endmark /data/ops /data/warehouse
 COPY --from=build /opt/endmark /opt/endmark
 ENV PATH=/opt/endmark/bin:$PATH \
     PYTHONUNBUFFERED=1

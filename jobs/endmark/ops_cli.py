@@ -26,6 +26,9 @@ def ops(
     bootstrap: Annotated[
         str | None, typer.Option(help="Kafka broker to send to, host:port.", envvar="ENDMARK_BOOTSTRAP")
     ] = None,
+    warehouse: Annotated[
+        Path | None, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")
+    ] = None,
     tokens_file: Annotated[
         Path | None,
         typer.Option(
@@ -34,7 +37,7 @@ def ops(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve health, metrics, the dashboard and, to who has a token for it, knobs."""
+    """Serve health, metrics, the dashboard and, to who has a token for it, knobs and replays."""
     from endmark_ops.access import parse_tokens, read_tokens
     from endmark_ops.reach import Reach
     from endmark_ops.server import serve
@@ -48,5 +51,5 @@ def ops(
         else:
             typer.echo(f"{time.strftime('%H:%M:%S')} dashboard at {url}", err=True)
 
-    reach = Reach(tokens, bootstrap)
+    reach = Reach(tokens, bootstrap, warehouse)
     serve(ops_url, pipeline, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)

@@ -64,6 +64,19 @@ turns = sa.Table(
     sa.Column("refused", sa.Text),  # why
 )
 
+replays = sa.Table(
+    "replays",
+    _meta,
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("topic", sa.String(200), primary_key=True),  # of the dead letter, as what follows
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("by", sa.String(200), nullable=False),
+    sa.Column("changed", sa.Boolean, nullable=False),
+    sa.Column("to_offset", sa.BigInteger),  # of the record that was sent, in the same partition
+)
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -17,7 +17,7 @@ from endmark.formats.control import PULSE
 from endmark.metrics import sample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from endmark.metrics import Samples
 
@@ -72,8 +72,14 @@ class Pulse:
             self._producer.close(timeout=_PATIENCE_MS / 1000)
 
 
-def send(bootstrap: str, topic: str, record: bytes) -> int:
-    """Send one control record; returns its offset.
+def send(
+    bootstrap: str,
+    topic: str,
+    record: bytes | None,
+    partition: int = 0,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> int:
+    """Send one record, such as of the control topic; returns its offset.
 
     Raises:
         MissingPartError: the broker does not answer, or the topic is missing.
@@ -81,7 +87,7 @@ def send(bootstrap: str, topic: str, record: bytes) -> int:
     try:
         producer = _producer(bootstrap)
         try:
-            return _sent(producer, topic, record)
+            return _sent(producer, topic, record, partition, headers)
         finally:
             producer.close(timeout=_PATIENCE_MS / 1000)
     except KafkaError as error:
@@ -91,8 +97,15 @@ def send(bootstrap: str, topic: str, record: bytes) -> int:
         ) from error
 
 
-def _sent(producer: KafkaProducer, topic: str, record: bytes) -> int:
-    return int(producer.send(topic, record, partition=0).get(timeout=_PATIENCE_MS / 1000).offset)
+def _sent(
+    producer: KafkaProducer,
+    topic: str,
+    record: bytes | None,
+    partition: int = 0,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> int:
+    sent = producer.send(topic, record, partition=partition, headers=list(headers))
+    return int(sent.get(timeout=_PATIENCE_MS / 1000).offset)
 
 
 def _producer(bootstrap: str) -> KafkaProducer:

@@ -193,3 +193,41 @@ class Sent(BaseModel):
     partition: int
     offset: int
     by: str
+
+
+class Replayed(BaseModel):
+    """A dead letter was sent to its partition once more; `to_offset` is null while it is sent."""
+
+    at: float
+    by: str
+    changed: bool
+    to_offset: int | None
+
+
+class DeadLetterInfo(BaseModel):
+    """A record that could not be read, or had no match."""
+
+    at: str = Field(description="topic/partition/offset")
+    reason: str
+    error: str
+    text: str | None = Field(
+        description="the value, or how it begins; null if it is no text, or there is none"
+    )
+    base64: str | None = Field(description="likewise, if it is no text")
+    whole: bool = Field(description="whether that is all of the value")
+    replayed: Replayed | None
+
+
+class DeadLetters(BaseModel):
+    """A page of dead letters, greater offsets first. `after` asks for the next one; null if there is none."""
+
+    letters: list[DeadLetterInfo]
+    after: str | None
+
+
+class ReplayLetter(BaseModel):
+    """Which dead letter is sent once more, and what in place of its value."""
+
+    at: str = Field(description="topic/partition/offset")
+    text: str | None = Field(default=None, max_length=1_000_000, description="null: its own value as it is")
+    by: By | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from endmark_ops.access import Token
 
@@ -14,7 +15,9 @@ class Reach:
     Args:
         tokens: without one that may write, nothing can be written.
         bootstrap: the broker's host:port; without it no record is sent.
+        warehouse: directory of the Delta tables; without it dead letters are not shown.
     """
 
     tokens: tuple[Token, ...] = ()
     bootstrap: str | None = None
+    warehouse: Path | None = None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from endmark.dead_letters import Coordinates, DeadLetter
 from endmark.description import Description
 from endmark.errors import ConfigError
 from endmark.opsdb import Batch, OpsDatabase
+from endmark.replays import Replay, replay, replayed
 
 T = TypeVar("T")
 
@@ -87,6 +89,19 @@ class OpsSource:
         """What the job that started last says of the pipeline; `None` if no job has."""
         found = self._read(lambda database: database.description(self.pipeline))
         return None if found is None else Description.model_validate(found)
+
+    def replays(self, letters: Sequence[DeadLetter]) -> Mapping[Coordinates, Replay]:
+        """Of these dead letters, those that were replayed."""
+        return self._read(lambda database: replayed(database, self.pipeline, letters))
+
+    def replay(self, bootstrap: str, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
+        """Send a dead letter once more.
+
+        Raises:
+            ReplayedError: that was done before.
+            MissingPartError: the broker does not answer.
+        """
+        return self._read(lambda database: replay(database, bootstrap, self.pipeline, letter, value, by))
 
     def _read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:

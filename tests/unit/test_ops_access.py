@@ -23,6 +23,7 @@ from endmark.spark.kafka import make_topic
 from endmark_ops.access import READS, parse_tokens, read_tokens
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
+from support.broken_records import write_letters
 from support.commands import endmark
 from support.ops_job import PIPELINE, Job
 from support.ops_tokens import BOTH, READER, WRITE_ONLY, WRITER, bearer
@@ -81,7 +82,9 @@ def test_reads_need_a_token_once_there_is_one_for_reading(tmp_path: Path) -> Non
 
     assert 401 not in answers(open_to_all, found, {})
     assert answers(guarded, found, {}) == {401}
-    assert answers(guarded, found, bearer(READER)) == answers(guarded, found, bearer(WRITER)) == {200, 503}
+    assert (
+        answers(guarded, found, bearer(READER)) == answers(guarded, found, bearer(WRITER)) == {200, 409, 503}
+    )
     for path in ("/", "/static/main.js", "/healthz", "/openapi.json"):
         assert guarded.get(path).status_code == 200
 
@@ -128,13 +131,14 @@ def test_tokens_that_are_none_are_refused_without_being_told(
 
 def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> None:
     """Random requests of every shape that the document allows, and some that it does not."""
-    with_job = app(tmp_path, Reach(WRITE_ONLY, broker.bootstrap))
+    with_job = app(tmp_path, Reach(WRITE_ONLY, broker.bootstrap, tmp_path))
     database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
     database.describe(PIPELINE, describe(make_pipeline()).model_dump())
     job = Job(database)
     job.start()
     job.commit()
     make_topic(broker.bootstrap, "small-control")
+    write_letters(tmp_path / "dead_letters", [("bids", 0, 0, "not_json", "no JSON", b"{")])
     seen: set[tuple[str, int]] = set()
     document = schemathesis.openapi.from_asgi("/openapi.json", with_job)
 
@@ -152,7 +156,7 @@ def test_no_request_makes_the_sidecar_fail(tmp_path: Path, broker: Broker) -> No
 
         check()
 
-    assert ("/api/knobs/{name}", 404) in seen
+    assert {("/api/knobs/{name}", 404), ("/api/dead-letters", 200), ("/api/dead-letters/replay", 400)} <= seen
     database.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
@@ -72,8 +73,15 @@ def _broker(request: Request) -> str:
     return bootstrap
 
 
+def _warehouse(request: Request) -> Path:
+    if (warehouse := _reach(request).warehouse) is None:
+        raise Refusal(409, "the sidecar knows no tables; start it with --warehouse")
+    return warehouse
+
+
 Source = Annotated[OpsSource, Depends(_source)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]
 Broker = Annotated[str, Depends(_broker)]
+Warehouse = Annotated[Path, Depends(_warehouse)]
 Described = Annotated[Description, Depends(_described)]

@@ -1,0 +1,110 @@
+"""Dead letters: searching them, and sending them once more."""
+
+import base64
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from endmark.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.errors import ConfigError
+from endmark.replays import Replay, ReplayedError
+from endmark_ops.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
+from endmark_ops.routes.dependencies import (
+    REFUSED,
+    Broker,
+    Caller,
+    Described,
+    Refusal,
+    Source,
+    Warehouse,
+)
+
+router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
+
+_LISTED_BYTES = 2_000  # of each value in a list
+
+
+def _table(described: Described, warehouse: Warehouse) -> Path:
+    return warehouse / described.tables["dead_letters"]
+
+
+def _place(text: str) -> Coordinates:
+    try:
+        return Coordinates.parse(text)
+    except ConfigError as error:
+        raise Refusal(400, str(error)) from error
+
+
+Table = Annotated[Path, Depends(_table)]
+Part = Annotated[str | None, Query(min_length=1, max_length=200)]
+
+
+@router.get("", responses=REFUSED)
+def list_letters(
+    source: Source,
+    table: Table,
+    topic: Part = None,
+    reason: Part = None,
+    text: Part = None,
+    after: Part = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> DeadLetters:
+    """A page of dead letters that meet all that is said; long values are cut."""
+    place = None if after is None else _place(after)
+    found = dead_letters(table, Search(topic, reason, text), limit + 1, place)
+    page = found[:limit]
+    replays = source.replays(page)
+    return DeadLetters(
+        letters=[_info(letter, replays.get(letter.at), _LISTED_BYTES) for letter in page],
+        after=str(page[-1].at) if len(found) > limit else None,
+    )
+
+
+@router.get("/{topic}/{partition}/{offset}", responses=REFUSED)
+def show_letter(topic: str, partition: str, offset: str, source: Source, table: Table) -> DeadLetterInfo:
+    """One dead letter whole."""
+    letter = _letter(table, f"{topic}/{partition}/{offset}")
+    return _info(letter, source.replays([letter]).get(letter.at), None)
+
+
+@router.post("/replay", status_code=202, responses=REFUSED)
+def replay_letter(
+    what: ReplayLetter, source: Source, table: Table, described: Described, caller: Caller, broker: Broker
+) -> Replayed:
+    """Send a dead letter to its partition once more, as it is or mended: a record like any other."""
+    letter = _letter(table, what.at)
+    if letter.at.topic not in described.topics.values():
+        why = f"{letter.at.topic} is no stream's topic; to mend a control record, turn the knob"
+        raise Refusal(400, why)
+    sent = letter.value if what.text is None else what.text.encode()
+    try:
+        return _replayed(source.replay(broker, letter, sent, caller.named(what.by)))
+    except ReplayedError as error:
+        raise Refusal(409, str(error)) from error
+
+
+def _letter(table: Path, at: str) -> DeadLetter:
+    place = _place(at)
+    try:
+        return dead_letter(table, place)
+    except ConfigError as error:
+        raise Refusal(404, str(error)) from error
+
+
+def _info(letter: DeadLetter, replay: Replay | None, most: int | None) -> DeadLetterInfo:
+    text, value = letter.text, letter.value
+    bare = value is not None and text is None
+    return DeadLetterInfo(
+        at=str(letter.at),
+        reason=letter.reason,
+        error=letter.error,
+        text=None if text is None else text[:most],
+        base64=base64.b64encode((value or b"")[:most]).decode() if bare else None,
+        whole=most is None or len((value or b"") if text is None else text) <= most,
+        replayed=None if replay is None else _replayed(replay),
+    )
+
+
+def _replayed(replay: Replay) -> Replayed:
+    return Replayed(at=replay.at, by=replay.by, changed=replay.changed, to_offset=replay.to_offset)
