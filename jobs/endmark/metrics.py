@@ -14,6 +14,7 @@ CATALOGUE: dict[str, str] = {
     "records_total": "Kafka records read, of any kind.",
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
+    "tombstones_total": "Records without a value behind a deletion, which are skipped.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",
     "dead_letters_total": "Records that could not be read, by reason.",
     "control_records_total": "Records of the control topic, by what they ask for.",

@@ -6,6 +6,7 @@ UNITS: dict[str, str] = {
     "records_total": "records",
     "rows_total": "rows",
     "punctuations_total": "punctuations",
+    "tombstones_total": "records",
     "closing_rows_total": "rows",
     "dead_letters_total": "records",
     "control_records_total": "records",

@@ -29,6 +29,11 @@ from support.verify_world import (
 )
 
 STRATEGIES = ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"]
+FORMATS: list[dict[str, Any]] = [
+    {"format": "xml"},
+    {"format": "debezium"},
+    {"format": "debezium", "updates": "rows"},
+]
 MATCHINGS = ["many_to_one", "many_to_many", "as_of"]
 CONDITIONS = [
     None,
@@ -41,7 +46,7 @@ NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 
 
 @st.composite
-def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
+def declarations(draw: st.DrawFn, keys: KeyKind, *, formats: bool = False) -> dict[str, Any]:
     """What a stream says of itself."""
     declared: dict[str, Any] = {
         "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"]))
@@ -55,7 +60,7 @@ def declarations(draw: st.DrawFn, keys: KeyKind) -> dict[str, Any]:
     if draw(st.integers(0, 3)) == 0:
         on = draw(st.sampled_from([[*keys.types], [*keys.types], ["seller_id"], [*keys.types, "seller_id"]]))
         declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
-    return declared
+    return declared | (draw(st.sampled_from(FORMATS)) if formats else {})
 
 
 def misses(*, parking: bool) -> st.SearchStrategy[Any]:
@@ -84,9 +89,10 @@ def pipelines(
     idle: bool = False,
     parking: bool = False,
     several: bool = False,
+    formats: bool = False,
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
-    parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does.
+    parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does; `formats` are any.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -113,7 +119,7 @@ def pipelines(
             "cache": draw(st.sampled_from([None, {"memory": 300}])),
         },
         punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
-        declared=(draw(declarations(keys)), draw(declarations(keys))),
+        declared=(draw(declarations(keys, formats=formats)), draw(declarations(keys, formats=formats))),
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),

@@ -130,7 +130,7 @@ def test_notation_refused(text: str, domain: Domain, error: str) -> None:
         ("<punct:record><sno>1<ipaddr/></sno></punct:record>", "flat elements"),
         ("<punct:record><sno>1</sno><sno>2</sno></punct:record>", "stands twice"),
         ('<punct:record><sno unit="x">1</sno></punct:record>', "has attributes: unit"),
-        ("<punct:record>1<sno>1</sno></punct:record>", "outside of any attribute"),
+        ("<punct:record>1<sno>1</sno></punct:record>", "outside of any element"),
         ("<punct:record></punct:record>", "names no attribute"),
         ("<punct:record><colour>1</colour></punct:record>", "no attribute 'colour'; it has sno, ipaddr"),
         ("<punct:record><sno>x</sno></punct:record>", "attribute 'sno': x is no long"),

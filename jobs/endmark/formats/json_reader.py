@@ -31,15 +31,19 @@ class JsonReader:
     Args:
         columns: the columns of the result.
         paths: per column the names of the nested members that lead to its value.
+        ignoring: whether there may be other members; such as stand twice are not seen.
     """
 
-    def __init__(self, columns: Mapping[str, ColumnType], paths: Mapping[str, Path]) -> None:
+    def __init__(
+        self, columns: Mapping[str, ColumnType], paths: Mapping[str, Path], *, ignoring: bool = False
+    ) -> None:
         self.schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
         self._empty = pa.RecordBatch.from_pylist([], schema=self.schema)
         self._paths = paths
         read_as = {paths[name]: _as_read(kind) for name, kind in columns.items()}
         self._options = pa.json.ParseOptions(
-            explicit_schema=pa.schema(_nested(read_as)), unexpected_field_behavior="error"
+            explicit_schema=pa.schema(_nested(read_as)),
+            unexpected_field_behavior="ignore" if ignoring else "error",
         )
 
     def read(self, values: pa.Array, at: Ints) -> tuple[pa.RecordBatch, Ints]:

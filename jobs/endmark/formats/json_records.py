@@ -43,6 +43,7 @@ class Parsed:
             positions.
         promises: punctuations of any other shape, with their positions.
         rejections: one for each record that is none of these.
+        skipped: how many say nothing: tombstones.
     """
 
     rows: pa.RecordBatch
@@ -51,6 +52,7 @@ class Parsed:
     closed_at: Ints
     promises: list[tuple[int, Punctuation]]
     rejections: list[Rejection]
+    skipped: int = 0
 
 
 class JsonParser:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,27 @@ class Rejection:
     """A record that is no row and no punctuation: its position in the input, why, and its bytes.
 
     `reason` is one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
-    missing_field, wrong_type, bad_value, bad_punctuation, bad_control.
+    missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update, too_large.
     """
 
     at: int
     reason: str
     error: str
     value: bytes | None
+
+
+class UnreadableError(ValueError):
+    """A record that has no translation: `reason` as a rejection has it, and in words."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+class Document(dict[str, Any]):
+    """A JSON object, and which of its members stand twice."""
+
+    twice: frozenset[str] = frozenset()
 
 
 class _DuplicateError(ValueError):
@@ -60,6 +75,33 @@ def _read(value: bytes) -> Any:
     return json.loads(
         value.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_refuse_constant
     )
+
+
+def _document(pairs: list[tuple[str, Any]]) -> Document:
+    found = Document(pairs)
+    if len(found) < len(pairs):
+        found.twice = frozenset(
+            name for name, times in Counter(name for name, _ in pairs).items() if times > 1
+        )
+    return found
+
+
+def read_document(value: bytes) -> Document:
+    """A JSON object in which members may stand twice; UnreadableError for anything else."""
+    if not value.strip():
+        raise UnreadableError("empty", "the record has no value")
+    try:
+        record = json.loads(
+            value.decode("utf-8"), object_pairs_hook=_document, parse_constant=_refuse_constant
+        )
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeError as error:
+        raise UnreadableError("not_utf8", f"a text is no Unicode: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError("malformed", f"not JSON: {error}") from None
+    if not isinstance(record, Document):
+        raise UnreadableError("not_an_object", f"a record is a JSON object, this is {type(record).__name__}")
+    return record
 
 
 def respell(value: bytes | None) -> bytes | None:

@@ -27,6 +27,16 @@ _PATTERNS = {
     Kind.DATE: rf'"{_DATE}"',
     Kind.TIMESTAMP: rf'"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?Z"',
 }
+
+
+def _several(one: str) -> str:
+    return rf"(?:{one}(?:{WS},{WS}{one})*)?"
+
+
+_TEXT = _PATTERNS[Kind.STRING]
+ANY_SCALAR = rf"(?:{_TEXT}|{_PATTERNS[Kind.DOUBLE]}|true|false|null)"
+ANY_FLAT = rf"\{{{WS}{_several(rf'{_TEXT}{WS}:{WS}{ANY_SCALAR}')}{WS}\}}"  # an object of such values
+ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # of JSON, in any order
 _EXAMPLES = {
     Kind.LONG: "42",
     Kind.DOUBLE: "1.5",

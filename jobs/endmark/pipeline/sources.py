@@ -44,7 +44,12 @@ class ClosingRule(Model):
 
 
 class Stream(Model):
-    """A Kafka topic of JSON records. Each record holds exactly these columns; none may be null.
+    """A Kafka topic of records in JSON, in XML or in Debezium's envelopes. Each row holds exactly these
+    columns; none may be null.
+
+    Of a table that Debezium captures each row that was there or is inserted is one. An update is one as well
+    if `updates` says so, and a dead letter otherwise. A deletion is a punctuation on `punctuated_on`, which
+    is the table's primary key.
 
     Its punctuations restrict columns of `punctuated_on`, any of its own; without such columns it has none.
     They close keys if the whole join key is among these.
@@ -58,6 +63,8 @@ class Stream(Model):
     """
 
     topic: Topic
+    format: Literal["json", "xml", "debezium"] = "json"
+    updates: Literal["dead_letter", "rows"] = "dead_letter"
     columns: Columns
     event_time: EventTime
     punctuated_on: AnyNames = ()
@@ -69,6 +76,8 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
+        if self.updates == "rows" and self.format != "debezium":
+            raise ValueError("updates: only `format: debezium` has updates; leave it out, or set the format")
         require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
         for name in self.punctuated_on:
             require_column(self.columns, name, "punctuated_on")

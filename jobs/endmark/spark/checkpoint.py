@@ -61,6 +61,8 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
             ("unique", None),
             ("clustered", None),
             ("closes", None),
+            ("format", "json"),
+            ("updates", "dead_letter"),
         ):
             if stream[field] == usual:
                 del stream[field]

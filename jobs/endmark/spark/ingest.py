@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.formats.json_records import JsonParser, Parsed
 from endmark.joins.order import Mark, batch_of, marks
 from endmark.joins.runs import ended
 from endmark.joins.side import NEVER, late_rows
@@ -23,6 +22,7 @@ from endmark.spark import channels
 from endmark.spark.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.spark.pack_control import ControlPacker
 from endmark.spark.pack_promises import PromisePacker
+from endmark.spark.parsers import parser_of
 from endmark.spark.violations import violation_rows
 from endmark.state import codec
 from endmark.state.segment import int64
@@ -30,8 +30,10 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from endmark.formats.json_records import Parsed
     from endmark.formats.rejection import Rejection
     from endmark.spark.pack_control import ControlPlan
+    from endmark.spark.parsers import Parser
     from endmark.spark.streams import StreamPlan
 
 
@@ -61,7 +63,7 @@ class _Task:
         self._by_topic = by_topic
         self._buckets = buckets
         self._records = 0
-        self._parsers: dict[str, JsonParser] = {}
+        self._parsers: dict[str, Parser] = {}
         self._newest: dict[tuple[str, int], int] = {}
         self._last: dict[tuple[str, int], pa.RecordBatch] = {}
         self._marks: dict[tuple[str, int], Mark] = {}
@@ -110,6 +112,8 @@ class _Task:
         self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows + len(
             parsed.promises
         )
+        if parsed.skipped:
+            self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
         self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
         self._pack_promises(stream, partition, parsed, offsets)
         for rejection in parsed.rejections:
@@ -121,11 +125,9 @@ class _Task:
         both = np.array([*heard, times.min(), times.max()])
         self._heard[stream.name, partition] = int(both.min()), int(both.max())
 
-    def _parser(self, stream: StreamPlan) -> JsonParser:
+    def _parser(self, stream: StreamPlan) -> Parser:
         if stream.name not in self._parsers:
-            self._parsers[stream.name] = JsonParser(
-                stream.columns, stream.punctuated_on, stream.name, key=stream.on
-            )
+            self._parsers[stream.name] = parser_of(stream)
         return self._parsers[stream.name]
 
     def _pack_rows(

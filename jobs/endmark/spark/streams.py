@@ -52,6 +52,8 @@ class StreamPlan:
     punctuated_on: tuple[str, ...]
     on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
+    format: str = "json"
+    updates: bool = False  # whether they are rows
     keeps_value: bool = False  # whether rows take along what they came as
     closing: Closing | None = None
 
@@ -95,6 +97,8 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             columns=dict(stream.columns),
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
+            format=stream.format,
+            updates=stream.updates == "rows",
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),

@@ -15,6 +15,7 @@ from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.sides import key_column
+from endmark.verify.spoken import speak
 
 DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"
@@ -31,7 +32,7 @@ CREATE TABLE expected_dead_letters (topic VARCHAR, "partition" INTEGER, "offset"
 _CLASSIFY = r"""
 CREATE TABLE $classified AS
 WITH texts AS (
-    SELECT "partition", "offset", try(decode(value)) AS body FROM records WHERE topic = ?
+    SELECT "partition", "offset", try(decode(value)) AS body FROM $spoken
 ), documents AS (
     SELECT "partition", "offset",
         CASE WHEN json_valid(body) AND NOT regexp_matches(body, ',\s*\}\s*$$') THEN body END AS document
@@ -72,8 +73,8 @@ SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE pro
 # Rare, so that reading them one by one takes no time.
 _OTHERS = """
 SELECT r."partition", r."offset", r.value
-FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
-WHERE r.topic = ? AND c.marked AND NOT c.promised
+FROM $spoken r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+WHERE c.marked AND NOT c.promised
 """
 
 _ACCEPT = """
@@ -106,10 +107,11 @@ def classify(session: Session, pipeline: Pipeline) -> None:
 def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
     closing = {key_column(column): declared.columns[column] for column in key}
-    classified = name(f"classified_{stream}")
+    classified, spoken = name(f"classified_{stream}"), name(f"spoken_{stream}")
+    speak(session, stream, declared)
     session.run(
         _CLASSIFY,
-        [declared.topic],
+        spoken=spoken,
         classified=classified,
         paths=_array(f"/{column}" for column in declared.columns),
         closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
@@ -133,7 +135,8 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
-    others = session.run(_OTHERS, [declared.topic], classified=classified) if declared.punctuated_on else []
+    asked = declared.punctuated_on
+    others = session.run(_OTHERS, classified=classified, spoken=spoken) if asked else []
     load(session, stream, declared, key, others)
     close_by_rule(session, stream, declared, key)
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))

@@ -41,6 +41,7 @@ SELECT
     (SELECT count(*) FROM records WHERE topic = ?) AS records,
     (SELECT count(*) FROM $judged) AS "rows",
     (SELECT count(*) FROM $punctuations) AS punctuations,
+    (SELECT count(*) FROM $skipped) AS skipped,
     (SELECT count(*) FROM expected_dead_letters WHERE topic = ?) AS dead_letters,
     (SELECT count(*) FROM $judged WHERE violation IS NOT NULL) AS violated,
     (SELECT count(*) FROM $missed) AS missed,
@@ -70,7 +71,7 @@ _UNBALANCED = """
 SELECT records, processed, rejected FROM (
     SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
         (SELECT count(*) FROM $judged WHERE violation IS NULL) - $refused
-            + (SELECT count(*) FROM $punctuations) AS processed,
+            + (SELECT count(*) FROM $punctuations) + (SELECT count(*) FROM $skipped) AS processed,
         (SELECT count(*) FROM $rejected WHERE topic = ?) AS rejected
 ) WHERE records <> processed + rejected
 """
@@ -113,7 +114,7 @@ def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
 
 def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCounts:
     topic = pipeline.streams[stream].topic
-    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "missed")}
+    fragments = {part: name(f"{part}_{stream}") for part in ("judged", "punctuations", "skipped", "missed")}
     (found,) = session.run(_COUNTS, [topic, topic], refused=_refused(stream), **fragments)
     kept = found["rows"] - found["violated"]
     reasons = session.run(_REASONS, judged=fragments["judged"])
@@ -125,7 +126,8 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
         punctuations=found["punctuations"],
         dead_letters=found["dead_letters"],
         violations=violations | {row["violation"]: row["rows"] for row in reasons},
-        processed=kept - found["refused"] + found["punctuations"],
+        processed=kept - found["refused"] + found["punctuations"] + found["skipped"],
+        skipped=found["skipped"],
         lookup_missed=found["missed"],
     )
 
@@ -244,6 +246,7 @@ def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | No
         refused=_refused(stream),
         judged=name(f"judged_{stream}"),
         punctuations=name(f"punctuations_{stream}"),
+        skipped=name(f"skipped_{stream}"),
         rejected=_REJECTED,
     )
 

@@ -17,7 +17,8 @@ class _Model(BaseModel):
 
 
 class TopicCounts(_Model):
-    """What became of a topic's records: `records` is `processed`, `dead_letters` and violations together."""
+    """What became of a topic's records: `records` is `processed`, `dead_letters` and violations together;
+    `skipped` ones, tombstones, are processed."""
 
     topic: str
     records: int
@@ -26,6 +27,7 @@ class TopicCounts(_Model):
     dead_letters: int
     violations: dict[str, int]
     processed: int
+    skipped: int = 0
     lookup_missed: int
 
 

@@ -1,0 +1,140 @@
+"""XML records, read strictly and one at a time, by Python's SAX.
+
+A row is a `record`, a punctuation a `punct:record`; each has an element of text for a column.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import xml.sax
+from typing import Any
+from xml.sax.handler import ContentHandler, feature_namespaces, property_lexical_handler
+from xml.sax.xmlreader import InputSource
+
+from endmark.pipeline import Stream
+from endmark.types import ColumnType, Kind
+from endmark.verify.patterns import MARK
+
+MOST_BYTES = 1_000_000
+_BARE = (Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN)
+_ITEM = r'"(?:[^"\\]|\\.)*"|[^\s"*∅{}\[\](),][^"*∅{}\[\](),]*'
+_LIST = re.compile(rf"\{{\s*(?:(?:{_ITEM})\s*(?:,\s*(?:{_ITEM})\s*)*)?\}}", re.DOTALL)
+_RANGE = re.compile(
+    rf"(?P<from_open>[\[(])\s*(?P<low>{_ITEM})?\s*,\s*(?P<high>{_ITEM})?\s*(?P<to_open>[\])])", re.DOTALL
+)
+
+
+class _Flat(ContentHandler):
+    """Collects the children of the outermost element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = ""
+        self.found: list[tuple[str, str]] = []
+        self._depth = 0
+
+    def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802
+        if any(attribute != "xmlns:punct" for attribute in attrs.getNames()) or self._depth > 1:
+            raise ValueError(name)
+        if self._depth:
+            self.found.append((name, ""))
+        else:
+            self.root = name
+        self._depth += 1
+
+    def endElement(self, name: str) -> None:  # noqa: N802
+        self._depth -= 1
+
+    def characters(self, content: str) -> None:
+        if self._depth == 2:
+            name, before = self.found[-1]
+            self.found[-1] = name, before + content
+        elif content.strip():
+            raise ValueError(content)
+
+    def startDTD(self, *_: object) -> None:  # noqa: N802
+        raise ValueError("a document type")
+
+    def comment(self, *_: object) -> None:
+        """Comments count for nothing; nor do the other parts of the document that this handler is told of."""
+
+    endDTD = startEntity = endEntity = startCDATA = endCDATA = comment  # noqa: N815
+
+
+def flat(value: bytes, declared: Stream) -> bytes | None:
+    """The row or the punctuation of a record as JSON; `None` for any other record."""
+    if len(value) > MOST_BYTES or b"\0" in value:
+        return None
+    try:
+        value.decode("utf-8")
+        handler = _read(value)
+        texts = dict(handler.found)
+        if len(texts) < len(handler.found):
+            return None
+        if handler.root == "record":
+            members = {
+                column: _value(text.strip(" \t\r\n"), declared.columns[column])
+                for column, text in texts.items()
+            }
+            return json.dumps(members, ensure_ascii=False).encode()
+        if handler.root == "punct:record" and texts:
+            patterns = {
+                column: _pattern(text.strip(), declared.columns[column]) for column, text in texts.items()
+            }
+            restricted = {column: each for column, each in patterns.items() if each != {"anything": True}}
+            return json.dumps({MARK: restricted or patterns}, ensure_ascii=False).encode()
+    except (ValueError, KeyError, xml.sax.SAXException):
+        pass
+    return None
+
+
+def _read(value: bytes) -> _Flat:
+    handler = _Flat()
+    parser = xml.sax.make_parser()  # noqa: S317  # without document types there are no entities
+    parser.setFeature(feature_namespaces, False)
+    parser.setContentHandler(handler)
+    parser.setProperty(property_lexical_handler, handler)
+    source = InputSource()
+    source.setEncoding("utf-8")
+    source.setByteStream(io.BytesIO(value))
+    parser.parse(source)
+    return handler
+
+
+def _value(text: str, kind: ColumnType) -> Any:
+    """What is written there, as JSON has it; no number or boolean stays a text, which is neither."""
+    if kind.kind in _BARE:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return text
+        return found if text == text.strip() and type(found) in (int, float, bool) else text
+    return text
+
+
+def _pattern(text: str, kind: ColumnType) -> dict[str, Any]:
+    if text in ("*", "∅"):
+        return {"anything": True} if text == "*" else {"nothing": True}
+    if re.fullmatch(_ITEM, text, re.DOTALL):
+        return {"equals": _constant(text, kind)}
+    if _LIST.fullmatch(text):
+        return {"one_of": [_constant(item, kind) for item in re.findall(_ITEM, text[1:-1], re.DOTALL)]}
+    if not (found := _RANGE.fullmatch(text)):
+        raise ValueError(text)
+    ends: dict[str, Any] = {}
+    for end, written, opened, bracket in (
+        ("from", found["low"], found["from_open"], "("),
+        ("to", found["high"], found["to_open"], ")"),
+    ):
+        if written is not None:
+            ends |= {end: _constant(written, kind), f"{end}_open": opened == bracket}
+    return {"between": ends}
+
+
+def _constant(written: str, kind: ColumnType) -> Any:
+    written = written.strip()
+    if kind.kind in _BARE or written.startswith('"'):
+        return json.loads(written)
+    return written

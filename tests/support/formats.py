@@ -1,0 +1,99 @@
+"""Records of JSON streams, said in another format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from xml.sax.saxutils import escape
+
+from endmark.pipeline import Stream
+from endmark.punctuation import wire_json, wire_xml
+from endmark.punctuation.domain import Domain
+from support.verify_world import Record
+
+MARK = "$punctuation"
+# As Debezium 3 writes it for MySQL.
+SOURCE = {
+    "version": "3.0.0.Final",
+    "connector": "mysql",
+    "name": "shop",
+    "ts_ms": 1767225600000,
+    "snapshot": "false",
+    "db": "shop",
+    "sequence": None,
+    "table": "bids",
+    "server_id": 1,
+    "file": 'binlog "1"',
+    "pos": 1154,
+    "row": 0,
+    "query": None,
+}
+SCHEMA = {
+    "type": "struct",
+    "fields": [{"type": "struct", "fields": [{"type": "int64", "optional": False}], "field": "after"}],
+    "name": "shop.bids.Envelope",
+}
+
+
+def said(records: Iterable[Record], streams: Mapping[str, Stream]) -> list[Record]:
+    """The records in the formats of their streams, without what a format cannot say."""
+    formats = {stream.topic: stream for stream in streams.values()}
+    found = []
+    for place, record in enumerate(records):
+        stream = formats.get(record.topic)
+        values = [record.value] if stream is None else _values(record.value or b"", stream, place)
+        found += [replace(record, value=value) for value in values]
+    return found
+
+
+def _values(value: bytes, stream: Stream, place: int) -> list[bytes | None]:
+    if stream.format == "json":
+        return [value]
+    try:
+        document: dict[str, Any] = json.loads(value)
+    except ValueError:
+        return [value]
+    return [xml(document, stream)] if stream.format == "xml" else _captured(document, stream, place)
+
+
+def xml(document: Mapping[str, Any], stream: Stream) -> bytes:
+    """A row or a punctuation."""
+    if MARK in document:
+        domains = {name: Domain[kind.kind.name] for name, kind in stream.columns.items()}
+        return wire_xml.encode(wire_json.decode(json.dumps(document).encode(), "s", domains), domains)
+    elements = (
+        f"<{name}> {escape(value if isinstance(value, str) else json.dumps(value))}\n</{name}>"
+        for name, value in document.items()
+    )
+    return f"<record>{''.join(elements)}</record>".encode()
+
+
+def _captured(document: dict[str, Any], stream: Stream, place: int) -> list[bytes | None]:
+    """Every kind of envelope in turn; a punctuation on the primary key is a deletion and its tombstone."""
+    if MARK not in document:
+        op = ("c", "r", "u")[place % 3]
+        image = None if op != "u" else document
+        return [envelope(op, image, document, wrapped=place % 2 == 0, shuffled=place % 5 == 0)]
+    named = {name: each.get("equals") for name, each in document[MARK].items()}
+    if None in named.values() or not set(named) <= set(stream.punctuated_on):
+        return []
+    before = dict.fromkeys(stream.columns) | {"seller_id": 1} | named
+    return [envelope("d", before, None, wrapped=place % 2 == 0, shuffled=place % 5 == 0), None]
+
+
+def envelope(
+    op: str,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    *,
+    wrapped: bool = False,
+    shuffled: bool = False,
+) -> bytes:
+    """What Debezium sends of a change, or the same in an order that it does not use."""
+    found = {"before": before, "after": after, "source": SOURCE, "transaction": None, "op": op, "ts_ms": 1}
+    if shuffled:
+        found = dict(reversed(found.items()))
+    document = {"schema": SCHEMA, "payload": found} if wrapped else found
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
