@@ -76,8 +76,14 @@ SEEDS = {
         for wrapped in (False, True)
         for shuffled in (False, True)
     ]
-    + [envelope("d", dict.fromkeys(ROW) | {"item_id": 7}, None)],
-    "xml": [as_xml(row, BIDS) for row in (ROW, ROWS[0])]
+    + [
+        envelope("d", dict.fromkeys(ROW) | {"item_id": 7}, None),
+        envelope("c", None, ROW, wrapped=True).replace(b"false", b"Infinity", 1),
+        envelope("c", None, ROW, shuffled=True).replace(b'"op"', b'"op":"r","op"'),
+        envelope("d", ROW, None).replace(b'"item_id"', b'"item_id":7,"item_id"'),
+    ],
+    "xml": [as_xml(row, BIDS) for row in (ROW, ROWS[0], ROW | {"note": "\u00a0a\u00a0"})]
+    + [as_xml(ROW, BIDS).replace(b"> 7", b'> "7"'), b"<row><item_id>7</item_id></row>"]
     + [
         as_xml({"$punctuation": {"item_id": pattern}}, BIDS)
         for pattern in (
