@@ -71,7 +71,7 @@ def decimals(texts: str) -> list[Decimal]:
 @contextmanager
 def at_once(count: int) -> Iterator[None]:
     """So few ranges and keys in one statement."""
-    with patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count):
+    with patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count, COMPOSITE_KEYS_AT_ONCE=count):
         yield
 
 

