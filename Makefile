@@ -26,7 +26,8 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 
 .PHONY: test
 test: $(READY) test-system lint types ## All set-up, then every test
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS) tests/oracle tests/unit tests/tidy jobs/endmark
+	$(BIN)/pytest $(ARGS) tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Every operator on CASES random histories (2000), then seeded faults it must notice
