@@ -172,7 +172,7 @@ def test_costs_are_measured_without_reading_all_of_r() -> None:
     relation = MemoryRelation(pa.record_batch({"k": pa.array(range(1_000), pa.int64())}), ("k",))
     found = measure(relation, relation.directory(5))
     assert min(vars(found).values()) > 0
-    assert len(relation.ranges) == 4 * 64 + 3
+    assert len(relation.ranges) == 6 * 32 + 5
 
 
 def test_costs_of_an_empty_relation_can_be_measured() -> None:

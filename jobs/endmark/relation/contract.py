@@ -81,6 +81,11 @@ class PageDirectory:
         return low, high
 
     @property
+    def bounds(self) -> pa.RecordBatch:
+        """The lower keys of all pages but the first."""
+        return self._bounds
+
+    @property
     def _codes(self) -> Ints:
         return self._key.keys(self._bounds).codes
 

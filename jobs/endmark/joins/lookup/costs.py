@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from endmark.state import codec
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.search import Ints
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
 _WEIGHT = 0.2
 _MOST = 10.0  # nor is it taken for more than so many times what was expected
 _LEAST = 1e-9
-_SAMPLED_PAGES = 64
-_SAMPLED_LOOKUPS = 5
-_TIMES = 3
+_SAMPLED_PAGES = 32
+_SAMPLED_LOOKUPS = 15
+_TIMES = 5
 # Keys in one list: enough that its round trips do not matter, few enough to be read while others are joined.
 LIST_KEYS = 2_000
 
@@ -71,33 +74,45 @@ def _followed(expected: float, seconds: float) -> float:
 
 
 def measure(reader: RelationReader, directory: PageDirectory) -> ReadCosts:
-    """Costs of a few reads, spread over R. The first of each kind only warms up, and of the others the
-    shortest counts: what else the machine does is no cost of R."""
+    """Costs of a few reads all over R, of which the middle one of each kind counts. Where R is large enough,
+    none reads what another has read: that is in the server's processor cache, and took half as long."""
     pages = len(directory)
-    apart = np.unique(np.linspace(0, pages - 1, _SAMPLED_PAGES).astype(np.int64))
-    ranges = [directory.range_of(int(number)) for number in apart]
-    neighbours = np.arange(max(0, pages - _SAMPLED_PAGES) // 2, pages)[:_SAMPLED_PAGES]
-    block = [directory.range_of(int(neighbours[0]), int(neighbours[-1]))]
-    rows = reader.pages(ranges)
-    each = _shortest(lambda: reader.pages(ranges)) / len(apart)
-    together = _shortest(lambda: reader.pages(block)) / len(neighbours)
-    distinct = pa.Table.from_batches([rows.select(list(reader.key))]).group_by(list(reader.key)).aggregate([])
-    keys = distinct.combine_chunks().to_batches()
-    trip, key = _lookups(reader, keys[0].slice(0, LIST_KEYS)) if keys else (each, each)
+    some = min(_SAMPLED_PAGES, pages)
+    apart = np.unique(np.linspace(0, pages - 1, some * _TIMES).astype(np.int64))
+    firsts = np.linspace(0, pages - some, _TIMES).astype(np.int64)
+    spread = [[directory.range_of(int(number)) for number in apart[at::_TIMES]] for at in range(_TIMES)]
+    blocks = [[directory.range_of(int(first), int(first) + some - 1)] for first in firsts]
+    rows = reader.pages(spread[0])
+    each = _typical([partial(reader.pages, ranges) for ranges in spread if ranges]) / len(spread[0])
+    together = _typical([partial(reader.pages, block) for block in blocks]) / some
+    keys = _sampled_keys(directory, rows.select(list(reader.key)))
+    trip, key = _lookups(reader, keys) if keys.num_rows else (each, each)
     page = max(_LEAST, min(each, together))
     return ReadCosts(max(_LEAST, each - page), page, max(_LEAST, trip), max(_LEAST, key))
 
 
+def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch) -> pa.RecordBatch:
+    """Keys from anywhere; those that begin a page first, since they lie apart."""
+    bounds = directory.bounds
+    bounds = bounds.take(pa.array(np.random.default_rng(0).permutation(bounds.num_rows)))
+    found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, LIST_KEYS * _TIMES)
+    distinct = pa.Table.from_batches([found]).group_by(found.schema.names, use_threads=False).aggregate([])
+    return codec.concat(distinct.to_batches()) if found.num_rows else found
+
+
 def _lookups(reader: RelationReader, keys: pa.RecordBatch) -> tuple[float, float]:
-    few = [keys.slice(at, 1) for at in range(min(_SAMPLED_LOOKUPS, keys.num_rows))]
-    trip = min(_shortest(lambda one=one: reader.read_keys(one)) for one in few)  # type: ignore[misc]
-    return trip, max(0.0, _shortest(lambda: reader.read_keys(keys)) - trip) / keys.num_rows
+    """Seconds of a list beside its keys, and of a key in it."""
+    ones = [keys.slice(at, 1) for at in range(min(_SAMPLED_LOOKUPS, keys.num_rows))]
+    trip = _typical([partial(reader.read_keys, one) for one in ones])
+    each = max(1, keys.num_rows // _TIMES)
+    lists = [keys.slice(at, each) for at in range(0, keys.num_rows - each + 1, each)]
+    return trip, max(0.0, _typical([partial(reader.read_keys, some) for some in lists]) - trip) / each
 
 
-def _shortest(read: Callable[[], object]) -> float:
+def _typical(reads: Sequence[Callable[[], object]]) -> float:
     seconds = []
-    for _ in range(_TIMES):
+    for read in reads:
         started = time.perf_counter()
         read()
         seconds.append(time.perf_counter() - started)
-    return min(seconds)
+    return float(np.median(seconds))
