@@ -35,7 +35,7 @@ _FIELDS = {
     "lookup": {
         "strategy": Knob(
             "choice",
-            "`auto` takes the cheapest by what each has cost",
+            "auto takes the cheapest by what each has cost",
             "How the relation is read: by pages, by lists of keys or all of it.",
         ),
         "time_per_batch": Knob(

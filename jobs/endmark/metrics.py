@@ -19,6 +19,8 @@ CATALOGUE: dict[str, str] = {
     "dead_letters_total": "Records that could not be read, by reason.",
     "control_records_total": "Records of the control topic, by what they ask for.",
     "violations_total": "Rows their own stream had ruled out by what it said before, by reason.",
+    "partition_punctuations_total": "Punctuations of a partition, those that closing rows are among them.",
+    "partition_violations_total": "Rows of a partition that its stream had ruled out.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",
     "lookup_missed_rows_total": "Stream rows without a match in the relation.",
     "lookup_cached_rows_total": "Stream rows that the cache of the relation answered.",

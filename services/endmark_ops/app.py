@@ -17,7 +17,19 @@ from endmark.errors import MissingPartError
 from endmark_ops.access import Guard
 from endmark_ops.openapi import document
 from endmark_ops.reach import Reach
-from endmark_ops.routes import batches, dashboard, dead_letters, healthz, knobs, metrics, readyz, status
+from endmark_ops.routes import (
+    batches,
+    dashboard,
+    dead_letters,
+    healthz,
+    knobs,
+    metrics,
+    readyz,
+    status,
+)
+from endmark_ops.routes import (
+    pipeline as described,
+)
 from endmark_ops.routes.dependencies import Refusal
 from endmark_ops.security import HEADERS, TRUSTED_HOSTS, SecurityHeaders
 from endmark_ops.source import OpsSource, UnreadableError
@@ -67,7 +79,7 @@ def create_app(
     app.add_middleware(Guard, tokens=reach.tokens)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)
-    for route in (healthz, readyz, metrics, status, batches, knobs, dead_letters, dashboard):
+    for route in (healthz, readyz, metrics, status, batches, knobs, dead_letters, described, dashboard):
         app.include_router(route.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app

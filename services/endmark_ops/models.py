@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from endmark.description import LookupDescription
 from endmark_ops.health import State
 
 
@@ -231,3 +232,27 @@ class ReplayLetter(BaseModel):
     at: str = Field(description="topic/partition/offset")
     text: str | None = Field(default=None, max_length=1_000_000, description="null: its own value as it is")
     by: By | None = None
+
+
+class StreamInfo(BaseModel):
+    """A stream and its topic."""
+
+    name: str
+    topic: str
+
+
+class PipelineInfo(BaseModel):
+    """What the job that started last runs; the left stream is the first, `tables` has their directories."""
+
+    streams: list[StreamInfo]
+    lookups: list[LookupDescription]
+    aggregate: bool
+    publish: str | None
+    control_topic: str
+    tables: dict[str, str]
+
+
+class PipelineAnswer(BaseModel):
+    """The pipeline, if a job has told of it."""
+
+    pipeline: PipelineInfo | None

@@ -11,6 +11,8 @@ UNITS: dict[str, str] = {
     "dead_letters_total": "records",
     "control_records_total": "records",
     "violations_total": "rows",
+    "partition_punctuations_total": "punctuations",
+    "partition_violations_total": "rows",
     "lookup_rows_total": "rows",
     "lookup_missed_rows_total": "rows",
     "lookup_cached_rows_total": "rows",

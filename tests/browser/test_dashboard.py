@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from endmark.opsdb import OpsDatabase, batches
+from endmark.opsdb import batches
 from support.ops_job import PIPELINE, Job
 from support.ops_sidecar import Sidecar
 
 # A sidecar or browser that does not start must not hold up the whole suite.
 pytestmark = pytest.mark.timeout(60)
 
-CHROMIUM = "/usr/bin/chromium"
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 # Pixels of a chart with a colour of their own, which axes and grid do not have.
 COLOURED_PIXELS = """canvas => {
     const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -37,68 +25,7 @@ COLOURED_PIXELS = """canvas => {
     }
     return count;
 }"""
-WATCH_POLICY = """
-window.refused = [];
-document.addEventListener("securitypolicyviolation", event => window.refused.push(event.violatedDirective));
-"""
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
-    yield Job(database)
-    database.close()
-
-
-@pytest.fixture
-def running_job(job: Job) -> Job:
-    job.start()
-    for n in range(120):
-        job.commit(age=120.0 - n)
-    return job
-
-
-@pytest.fixture
-def sidecar(job: Job) -> Iterator[Sidecar]:
-    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
-    sidecar.start()
-    yield sidecar
-    sidecar.stop()
-
-
-@pytest.fixture
-def page(browser: Browser, sidecar: Sidecar) -> Iterator[Page]:
-    """The dashboard, opened; fails a test that left an error in the console or met the content policy."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.add_init_script(WATCH_POLICY)
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(sidecar.url)
-    yield page
-    refused = page.evaluate("window.refused")
-    context.close()
-    # A sidecar that is down shows as a failed request, which one test provokes.
-    assert [text for text in errors if "ERR_CONNECTION_REFUSED" not in text] == []
-    assert refused == []
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """Where screenshots go."""
-    directory = Path(os.environ.get("ENDMARK_SCREENSHOT_DIR", tmp_path))
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory
 
 
 def tile(page: Page, name: str) -> str:

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SERVE = """
-import sys
+import json, sys
+from pathlib import Path
+from endmark_ops.access import parse_tokens
+from endmark_ops.reach import Reach
 from endmark_ops.server import serve
-url, pipeline, port = sys.argv[1:]
-serve(url, pipeline, int(port), stale_seconds=60, on_ready=lambda url: print(url, flush=True))
+url, pipeline, port, given = sys.argv[1:]
+given = json.loads(given)
+tokens = parse_tokens(given.get("tokens", ""), "here")
+reach = Reach(tokens, given.get("bootstrap"), Path(given["warehouse"]) if "warehouse" in given else None)
+ready = lambda url: print(url, flush=True)
+serve(url, pipeline, int(port), stale_seconds=60, reach=reach, on_ready=ready)
 """
 
 
 @dataclass
 class Sidecar:
-    """The sidecar as a child process; `url` ends with a slash."""
+    """The sidecar as a child process; `url` ends with a slash. `reach` may have tokens, bootstrap and
+    warehouse."""
 
     ops_url: str
     pipeline: str
     port: int = 0
     url: str = ""
+    reach: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
         command = [sys.executable, "-c", SERVE, self.ops_url, self.pipeline, str(self.port)]
+        command.append(json.dumps(self.reach))
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()

@@ -123,3 +123,35 @@ def test_rows_that_wait_are_counted(tmp_path: Path) -> None:
     assert waiting(1) == (1, 0)
     assert waiting(2) == (2, 0)
     assert waiting() == (0, 2)
+
+
+def test_the_ledger_counts_promises_and_what_broke_them_by_partition(tmp_path: Path) -> None:
+    """Rows that are late within a batch are known before the buckets, those that are closed in them."""
+    streams = DOCUMENT["streams"] | {
+        "sales": DOCUMENT["streams"]["sales"] | {"closes": {"on": ["shop", "day"], "when": "card = 9"}}
+    }
+    tasks = BucketTasks(Pipeline.model_validate(DOCUMENT | {"streams": streams}), CARDS, 2, tmp_path)
+    [last] = sales(("north", 1, "1.00", 9))
+    north = offer("north", 1, "1.00")
+    records = [
+        ("offers", 0, [north | {"at": seconds(50)}, offer("south", 2, "1.00") | {"at": seconds(0)}]),
+        ("offers", 1, [over("north", 1), over("south", 1), north | {"at": seconds(50)}]),
+        ("sales", 1, [last | {"at": seconds(50)}, last | {"at": seconds(50)}]),
+    ]
+    tasks.batch(
+        [
+            (topic, partition, at, json.dumps(record).encode(), 0)
+            for topic, partition, found in records
+            for at, record in enumerate(found)
+        ]
+    )
+    summed = add(report["samples"] for report in tasks.reports)
+
+    ledger = {key: value for key, value in summed.items() if key.startswith("partition_") and value}
+    assert ledger == {
+        "partition_violations_total{partition=0,stream=offers}": 1,
+        "partition_punctuations_total{partition=1,stream=offers}": 2,
+        "partition_violations_total{partition=1,stream=offers}": 1,
+        "partition_punctuations_total{partition=1,stream=sales}": 2,
+        "partition_violations_total{partition=1,stream=sales}": 1,
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import time
 from contextlib import ExitStack, closing
@@ -90,7 +91,7 @@ class _Demo:
         feed = self._start_feed(broker.bootstrap)
         job = self._start_job(broker.bootstrap)
         ops = self._parts.enter_context(closing(OpsDatabase(self._ops_url)))
-        url = self._start_sidecar()
+        url = self._start_sidecar(broker.bootstrap)
         self._say(f"dashboard: {url}   metrics: {url}metrics   logs: {os.path.relpath(self._folder)}")
         self._watch(DemoState(pipeline.name, url, ops), feed, job, broker.bootstrap)
         self._say("stopping the job, then recomputing everything from Kafka and the relation")
@@ -134,8 +135,16 @@ class _Demo:
         ]
         return self._start("run", arguments)
 
-    def _start_sidecar(self) -> str:
-        arguments = [f"--ops-url={self._ops_url}", f"--port={self._options.port}"]
+    def _start_sidecar(self, bootstrap: str) -> str:
+        token = secrets.token_hex(12)
+        os.environ["ENDMARK_OPS_TOKENS"] = f"demo:write:{token}"
+        self._say(f"token to turn knobs and replay dead letters with: {token}")
+        arguments = [
+            f"--ops-url={self._ops_url}",
+            f"--port={self._options.port}",
+            f"--bootstrap={bootstrap}",
+            f"--warehouse={self._warehouse}",
+        ]
         sidecar = self._start("ops", arguments)
         found: list[str] = []
 

@@ -243,6 +243,11 @@ class BucketTask:
         for violation in output.violations:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows
+            side = self._plan.left.side if violation.side == self._plan.left.name else self._plan.right.side
+            if side.partition is not None:  # rows of a frame have none
+                for partition in violation.rows.column(side.partition).to_pylist():
+                    name = "partition_violations_total"
+                    samples[sample(name, stream=violation.side, partition=str(partition))] += 1
 
 
 def _input(side: SideState, came: Arrivals) -> SideInput:

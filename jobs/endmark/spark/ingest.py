@@ -109,9 +109,9 @@ class _Task:
             parsed = self._parser(stream).parse(batch.column("value"))
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
-        self._counts[sample("punctuations_total", stream=stream.name)] += parsed.closed.num_rows + len(
-            parsed.promises
-        )
+        said = parsed.closed.num_rows + len(parsed.promises)
+        self._counts[sample("punctuations_total", stream=stream.name)] += said
+        self._of_partition("partition_punctuations_total", stream, partition, said)
         if parsed.skipped:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
         self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
@@ -124,6 +124,9 @@ class _Task:
         heard = self._heard.get((stream.name, partition), ())
         both = np.array([*heard, times.min(), times.max()])
         self._heard[stream.name, partition] = int(both.min()), int(both.max())
+
+    def _of_partition(self, name: str, stream: StreamPlan, partition: int, count: int) -> None:
+        self._counts[sample(name, stream=stream.name, partition=str(partition))] += count
 
     def _parser(self, stream: StreamPlan) -> Parser:
         if stream.name not in self._parsers:
@@ -153,6 +156,7 @@ class _Task:
         if late.any():
             broken = violation_rows(stream, "late", rows.filter(pa.array(late)))
             self._counts[sample("violations_total", stream=stream.name, reason="late")] += broken.num_rows
+            self._of_partition("partition_violations_total", stream, partition, broken.num_rows)
             self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
             rows = rows.filter(pa.array(~late))
         for label, share in self._buckets.by_key(rows, stream.side.key):
@@ -202,6 +206,7 @@ class _Task:
         if stream.closing is not None:
             closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing)
             self._counts[sample("closing_rows_total", stream=stream.name)] += closing
+            self._of_partition("partition_punctuations_total", stream, partition, closing)
         for at, promise in parsed.promises:
             packed.promise(partition, int(offsets[at]), promise)
 

@@ -1,5 +1,7 @@
 // The sidecar's JSON API.
 
+import { askForToken, token } from "./token.js";
+
 const TIMEOUT_MS = 8000;
 
 /** A failed request; `title` is for people, `message` says why. */
@@ -10,22 +12,46 @@ export class ApiError extends Error {
   }
 }
 
-async function get(path) {
+async function request(path, options = {}) {
+  const headers = { ...options.headers, ...(token() && { Authorization: `Bearer ${token()}` }) };
   let response;
   try {
-    response = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch (error) {
     throw new ApiError("The sidecar does not answer", `${error.message}. The figures below are the last known ones.`);
   }
   const body = await response.json().catch(() => ({}));
+  if (response.status === 401 && (await askForToken(body.detail))) return request(path, options);
   if (!response.ok) {
-    throw new ApiError("The sidecar has no current figures", body.detail ?? `HTTP status ${response.status}`);
+    const title = options.method ? "It was refused" : "The sidecar has no current figures";
+    throw new ApiError(title, explained(body.detail) ?? `HTTP status ${response.status}`);
   }
   return body;
 }
 
-export const fetchStatus = () => get("api/status");
+const explained = (detail) => (Array.isArray(detail) ? detail.map(({ msg }) => msg).join("; ") : detail);
+
+const send = (method, path, body) =>
+  request(path, { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+
+export const fetchStatus = () => request("api/status");
 
 /** Batches with an id above `after`, oldest first. */
 export const fetchBatches = async (after, limit) =>
-  (await get(`api/batches?after=${after}&limit=${limit}`)).batches;
+  (await request(`api/batches?after=${after}&limit=${limit}`)).batches;
+
+/** What the pipeline is made of; null before its job has told. */
+export const fetchPipeline = async () => (await request("api/pipeline")).pipeline;
+
+export const fetchKnobs = () => request("api/knobs");
+export const setKnob = (name, value) => send("PUT", `api/knobs/${name}`, { value });
+export const revertKnob = (name, to) => send("POST", `api/knobs/${name}/revert`, { to });
+
+/** A page of dead letters that meet `search`, whose empty fields say nothing. */
+export function fetchLetters(search) {
+  const said = Object.entries(search).filter(([, value]) => value);
+  return request(`api/dead-letters?${new URLSearchParams(said)}`);
+}
+
+export const fetchLetter = (at) => request(`api/dead-letters/${at}`);
+export const replayLetter = (at, text) => send("POST", "api/dead-letters/replay", { at, text });

@@ -2,11 +2,12 @@
 
 export const byId = (id) => document.getElementById(id);
 
-/** A new element with a class, a text or child elements. */
-export function element(tag, { className = "", text = null, children = [] } = {}) {
+/** A new element with a class, a text, attributes or child elements. */
+export function element(tag, { className = "", text = null, attributes = {}, children = [] } = {}) {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (text !== null) node.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);
   return node;
 }
@@ -14,4 +15,40 @@ export function element(tag, { className = "", text = null, children = [] } = {}
 /** Change a text only when it differs, which keeps selections and screen readers undisturbed. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
+}
+
+/** A list of texts; items that stay are left alone. */
+export function setItems(list, texts) {
+  while (list.children.length > texts.length) list.lastChild.remove();
+  while (list.children.length < texts.length) list.append(element("li", {}));
+  texts.forEach((text, i) => setText(list.children[i], text));
+}
+
+/** A button that does something. */
+export function button(text, onClick) {
+  const node = element("button", { text, attributes: { type: "button" } });
+  node.addEventListener("click", onClick);
+  return node;
+}
+
+/** A table with a caption for screen readers; a cell is a text or an element, the first of a row its heading. */
+export function table(caption, headings, rows) {
+  const head = headings.map((text) => element("th", { text, attributes: { scope: "col" } }));
+  const body = rows.map((cells) => element("tr", { children: cells.map(cellOf) }));
+  const node = element("table", {
+    className: "figures",
+    children: [
+      element("caption", { className: "unseen", text: caption }),
+      element("thead", { children: [element("tr", { children: head })] }),
+      element("tbody", { children: body }),
+    ],
+  });
+  const attributes = { role: "region", "aria-label": caption, tabindex: "0" };
+  return element("div", { className: "table-frame", attributes, children: [node] });
+}
+
+function cellOf(content, i) {
+  const cell = element(i === 0 ? "th" : "td", i === 0 ? { attributes: { scope: "row" } } : {});
+  cell.append(content);
+  return cell;
 }

@@ -1,6 +1,6 @@
 // The header, the problem banner and the empty state.
 
-import { byId, element, setText } from "./dom.js";
+import { byId, setItems, setText } from "./dom.js";
 import { NONE, ago, duration } from "./format.js";
 
 const EMPTY = {
@@ -26,10 +26,10 @@ export function showHeader(status) {
 
 /** One sentence a stream: what its time waits for. */
 export function showProgress({ progress }) {
-  const list = byId("progress");
-  while (list.children.length > progress.length) list.lastChild.remove();
-  while (list.children.length < progress.length) list.append(element("li", {}));
-  progress.forEach(({ sentence }, i) => setText(list.children[i], sentence));
+  setItems(
+    byId("progress"),
+    progress.map(({ sentence }) => sentence),
+  );
 }
 
 export function showState(state) {

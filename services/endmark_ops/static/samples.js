@@ -25,8 +25,9 @@ export function keysOf(batches, metric) {
   return [...keys].sort();
 }
 
-/** Sum of a metric over its series, or null where no series has it. */
+/** Sum of a metric over its series, or the one series that is named with labels; null where there is none. */
 export function sumOf(samples, metric) {
+  if (metric.includes("{")) return samples[metric] ?? null;
   let sum = null;
   for (const key in samples) if (parse(key).name === metric) sum = (sum ?? 0) + samples[key];
   return sum;

@@ -1,0 +1,20 @@
+"""What the pipeline is made of."""
+
+from fastapi import APIRouter
+
+from endmark_ops.models import PipelineAnswer, PipelineInfo, StreamInfo
+from endmark_ops.routes.dependencies import UNREADABLE, Source
+
+router = APIRouter(prefix="/api", tags=["api"])
+
+
+@router.get("/pipeline", responses=UNREADABLE)
+def pipeline(source: Source) -> PipelineAnswer:
+    """Null before a job has started."""
+    found = source.description()
+    if found is None:
+        return PipelineAnswer(pipeline=None)
+    streams = [StreamInfo(name=name, topic=topic) for name, topic in found.topics.items()]
+    return PipelineAnswer(
+        pipeline=PipelineInfo(streams=streams, **found.model_dump(exclude={"steps", "topics"}))
+    )

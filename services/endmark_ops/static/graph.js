@@ -1,0 +1,129 @@
+// The pipeline as a picture: streams, lookups, join and tables from left to right, with rates.
+
+import { byId, setItems } from "./dom.js";
+import { NONE, written } from "./format.js";
+import { sumOf } from "./samples.js";
+import { reasonsToWait, silentStreams } from "./waits.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const BOX = { width: 176, height: 58 };
+const STEP = { x: 232, y: 84 };
+const MARGIN = 12;
+
+function svg(tag, attributes, text = null) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== null) node.textContent = text;
+  return node;
+}
+
+/** Boxes {id, title, detail, column, row, tone}, and the lines between them by id. */
+function parts(pipeline, history, status) {
+  const rate = (metric, unit) => written(history.rate(metric, status.now), unit);
+  const total = (metric, unit) => written(sumOf(history.last?.totals ?? {}, metric), unit);
+  const sinks = sinksOf(pipeline, rate, total);
+  const middle = (sinks.length - 1) / 2;
+  const streams = streamsOf(pipeline, rate, silentStreams(pipeline, history, status.now), middle);
+  const lookups = lookupsOf(pipeline, total, streams);
+  const columns = lookups.length ? 1 : 0;
+  const join = { id: "join", title: "join", detail: `${total("state_rows", "rows")} in state`, row: middle };
+  join.column = 1 + columns;
+  const group = { id: "group", title: "closing group-by", detail: rate("groups_closed_total", "groups/s"), row: 0 };
+  group.column = 2 + columns;
+  for (const sink of sinks) sink.column = (pipeline.aggregate ? 3 : 2) + columns;
+  const asked = new Set(pipeline.lookups.map(({ stream }) => stream));
+  const lines = [
+    ...streams.flatMap(({ id }) => (asked.has(id) ? [] : [[id, "join"]])),
+    ...lookups.flatMap(({ id, stream }) => [
+      [stream, id],
+      [id, "join"],
+    ]),
+    ...(pipeline.aggregate ? [["join", "group"]] : []),
+    ...sinks.map(({ id, title }) => [title === pipeline.tables.groups ? "group" : "join", id]),
+  ];
+  return { boxes: [...streams, ...lookups, join, ...(pipeline.aggregate ? [group] : []), ...sinks], lines };
+}
+
+/** Side by side around the middle, the left one above. */
+function streamsOf(pipeline, rate, silent, middle) {
+  const quiet = new Set(silent.map(({ name }) => name));
+  return pipeline.streams.map(({ name, topic }, i) => ({
+    id: name,
+    title: name,
+    detail: quiet.has(name) ? "idle: no record comes" : rate(`records_total{stream=${name}}`, "records/s"),
+    hint: `topic ${topic}`,
+    tone: quiet.has(name) ? "blocked" : "",
+    column: 0,
+    row: middle + i - 0.5,
+  }));
+}
+
+/** Beside their streams, further ones away from the middle. */
+function lookupsOf(pipeline, total, streams) {
+  return streams.flatMap(({ id, row }, i) =>
+    pipeline.lookups
+      .filter(({ stream }) => stream === id)
+      .map(({ step, stream, relation }, n) => ({
+        id: step,
+        stream,
+        title: `lookup ${relation}`,
+        detail: `${total(`lookup_pending_rows{relation=${relation}}`, "rows")} wait`,
+        column: 1,
+        row: row + (i === 0 ? -n : n),
+      })),
+  );
+}
+
+/** The tables, that of the groups above, beside what feeds it. */
+function sinksOf(pipeline, rate, total) {
+  const found = [
+    ...(pipeline.aggregate ? [["groups", total("groups_closed_total", "rows")]] : []),
+    ["results", rate("join_results_total", "rows/s")],
+    ["dead_letters", total("dead_letters_total", "records")],
+    ["violations", total("violations_total", "rows")],
+    ["punctuations", total("propagated_punctuations_total", "punctuations")],
+  ];
+  return found.map(([part, detail], row) => ({ id: `table ${part}`, title: pipeline.tables[part], detail, row }));
+}
+
+function drawn(boxes, lines, label) {
+  const rows = boxes.map(({ row }) => row);
+  const top = Math.min(...rows);
+  const width = Math.max(...boxes.map(({ column }) => column)) * STEP.x + BOX.width + 2 * MARGIN;
+  const height = (Math.max(...rows) - top) * STEP.y + BOX.height + 2 * MARGIN;
+  const places = new Map(
+    boxes.map(({ id, column, row }) => [id, { x: MARGIN + column * STEP.x, y: MARGIN + (row - top) * STEP.y }]),
+  );
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  for (const [from, to] of lines) picture.append(line(places.get(from), places.get(to)));
+  for (const part of boxes) picture.append(box(part, places.get(part.id)));
+  return picture;
+}
+
+function line(from, to) {
+  const [x1, x2] = [from.x + BOX.width, to.x];
+  const [y1, y2] = [from.y + BOX.height / 2, to.y + BOX.height / 2];
+  const half = (x1 + x2) / 2;
+  return svg("path", { class: "line", d: `M${x1},${y1} C${half},${y1} ${half},${y2} ${x2},${y2}` });
+}
+
+function box({ title, detail, hint = null, tone = "" }, { x, y }) {
+  const group = svg("g", { class: `part ${tone}`, transform: `translate(${x} ${y})` });
+  group.append(svg("rect", { ...BOX, rx: 8 }));
+  group.append(svg("text", { x: 12, y: 24, class: "title" }, title));
+  group.append(svg("text", { x: 12, y: 44, class: "detail" }, detail || NONE));
+  if (hint) group.append(svg("title", {}, hint));
+  return group;
+}
+
+/** Shows the graph and what waits for what. */
+export function showGraph({ pipeline, history, status }) {
+  if (!pipeline) {
+    setItems(byId("blocks"), ["no job of this pipeline has told what it is made of"]);
+    return;
+  }
+  const { boxes, lines } = parts(pipeline, history, status);
+  const label = boxes.map(({ title, detail }) => `${title}: ${detail}`).join("; ");
+  byId("graph-picture").replaceChildren(drawn(boxes, lines, label));
+  setItems(byId("blocks"), reasonsToWait(pipeline, history, status));
+}

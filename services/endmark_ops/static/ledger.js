@@ -1,0 +1,60 @@
+// The punctuation ledger: what each partition of a stream has promised, what that freed, and what broke it.
+
+import { byId, element, table } from "./dom.js";
+import { NONE, ago, exact, percent } from "./format.js";
+import { keysOf, parse } from "./samples.js";
+
+const FROM_STREAM = "partition_punctuations_total";
+const labelsOf = (key) => Object.fromEntries(parse(key).labels);
+
+/** When the newest batch came that had one, or null if none on screen had. */
+function newest(key, history) {
+  return history.batches.findLast(({ samples }) => samples[key] > 0)?.committed_at ?? null;
+}
+
+function partitionsOf(stream, history) {
+  const keys = keysOf(history.batches, FROM_STREAM).concat(keysOf(history.batches, "partition_violations_total"));
+  const numbers = keys.map(labelsOf).filter((labels) => labels.stream === stream);
+  return [...new Set(numbers.map(({ partition }) => Number(partition)))].sort((a, b) => a - b);
+}
+
+function ofStream(stream, other, history, now) {
+  const { totals } = history.last;
+  const figure = (name, labels) => totals[`${name}{${labels}}`] ?? 0;
+  const rows = partitionsOf(stream, history).map((partition) => {
+    const labels = `partition=${partition},stream=${stream}`;
+    const at = newest(`${FROM_STREAM}{${labels}}`, history);
+    const promised = figure(FROM_STREAM, labels);
+    const broken = figure("partition_violations_total", labels);
+    const when = at === null ? NONE : ago(Math.max(0, now - at));
+    return [`partition ${partition}`, exact(promised), when, exact(broken)];
+  });
+  const freed = figure("join_purged_rows_total", `stream=${other}`);
+  const spared = figure("join_dropped_rows_total", `stream=${other}`);
+  const all = figure("rows_total", `stream=${stream}`);
+  const broken = rows.reduce((sum, row) => sum + Number(row[3].replaceAll(",", "")), 0);
+  const facts = [
+    `freed ${exact(freed)} rows of ${other} and kept ${exact(spared)} from being stored`,
+    `${percent(broken, all)} of its rows were violations`,
+    `remembers ${exact(figure("closed_keys", `stream=${stream}`))} keys as closed`,
+  ];
+  return element("section", {
+    className: "block",
+    attributes: { "aria-label": `Promises of ${stream}` },
+    children: [
+      element("h3", { text: stream }),
+      element("p", { className: "note", text: facts.join("; ") }),
+      table(`Promises of ${stream}`, ["Partition", "Promises", "Newest", "Violations"], rows),
+    ],
+  });
+}
+
+/** Shows the ledger of both streams. */
+export function showLedger({ pipeline, history, status }) {
+  if (!pipeline || !history.last) return;
+  const [left, right] = pipeline.streams.map(({ name }) => name);
+  byId("ledger-tables").replaceChildren(
+    ofStream(left, right, history, status.now),
+    ofStream(right, left, history, status.now),
+  );
+}

@@ -1,0 +1,70 @@
+// The lookup plan: what each strategy was expected to take, what was read, and what waits.
+
+import { byId, element, table } from "./dom.js";
+import { percent, written } from "./format.js";
+import { parse } from "./samples.js";
+
+/** Values of a metric of one relation by another label. */
+function series(samples, metric, relation, label) {
+  const found = Object.keys(samples).map((key) => [key, parse(key)]);
+  return found.flatMap(([key, { name, labels }]) => {
+    const all = Object.fromEntries(labels);
+    return name === metric && all.relation === relation ? [[all[label], samples[key]]] : [];
+  });
+}
+
+/** The newest batch on screen that read the relation, as its samples. */
+function lastRead(history, relation) {
+  const key = `lookup_read_seconds_total{relation=${relation}}`;
+  return history.batches.findLast(({ samples }) => samples[key] > 0)?.samples ?? null;
+}
+
+function rate(rows, seconds) {
+  return seconds > 0 ? written(rows / seconds, "rows/s") : written(null);
+}
+
+function ofRelation({ step, stream, relation }, history) {
+  const { totals } = history.last;
+  const total = (metric) => totals[`${metric}{relation=${relation}}`] ?? 0;
+  const read = lastRead(history, relation) ?? {};
+  const of = (metric) => read[`${metric}{relation=${relation}}`] ?? 0;
+  const measured = of("lookup_read_seconds_total");
+  const expected = new Map(series(totals, "lookup_expected_seconds", relation, "strategy"));
+  const plans = [...expected].map(([strategy, seconds]) => [strategy, written(seconds, "seconds")]);
+  const kinds = series(totals, "lookup_reads_total", relation, "by");
+  const age = total("lookup_cache_age_seconds");
+  const facts = [
+    ["Measured in the last batch that read", `${written(measured, "seconds")} of reading`],
+    ["Stream rows a second of reading then", rate(of("lookup_rows_total"), measured)],
+    ["Relation rows a second of reading then", rate(of("lookup_read_rows_total"), measured)],
+    ...kinds.map(([by, count]) => [`Reads by ${by} so far`, written(count, "reads")]),
+    ["Rows that wait", written(total("lookup_pending_rows"), "rows")],
+    ["Memory of waiting rows", `${written(total("lookup_pending_bytes") + total("lookup_held_bytes"), "bytes")}`],
+    ["Memory they may take", written(total("lookup_memory_bytes"), "bytes")],
+    ["Rows that are parked", written(total("lookup_parked_rows"), "rows")],
+    ["Answered by the cache", percent(total("lookup_cached_rows_total"), total("lookup_rows_total"))],
+    ["Oldest answer of the cache", age ? written(age, "seconds") : written(null)],
+  ];
+  return element("section", {
+    className: "block",
+    attributes: { "aria-label": `Lookup in ${relation}` },
+    children: [
+      element("h3", { text: `${stream} look up ${relation} (${step})` }),
+      element("div", {
+        className: "columns",
+        children: [
+          table(`Expected for ${relation}, by strategy`, ["Strategy", "Expected for what waited"], plans),
+          table(`Measured of ${relation}`, ["Figure", "Value"], facts),
+        ],
+      }),
+    ],
+  });
+}
+
+/** Shows the plan of every lookup. */
+export function showLookup({ pipeline, history }) {
+  if (!pipeline || !history.last) return;
+  const none = element("p", { text: "This pipeline looks nothing up." });
+  const found = pipeline.lookups.map((lookup) => ofRelation(lookup, history));
+  byId("lookup-tables").replaceChildren(...(found.length ? found : [none]));
+}

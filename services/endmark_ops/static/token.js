@@ -1,0 +1,35 @@
+// The caller's token: asked for when it is needed, and kept for this tab alone.
+
+import { byId, setText } from "./dom.js";
+
+const KEY = "endmark-token";
+let asking = null;
+
+export const token = () => sessionStorage.getItem(KEY);
+
+/** Ask for a token, unless that is being done; true once there is a new one, false if there will be none. */
+export function askForToken(why) {
+  asking ??= ask(why).finally(() => {
+    asking = null;
+  });
+  return asking;
+}
+
+function ask(why) {
+  const dialog = byId("token");
+  const text = byId("token-text");
+  setText(byId("token-why"), why);
+  text.value = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    let given = false;
+    dialog.querySelector("form").onsubmit = (event) => {
+      event.preventDefault();
+      sessionStorage.setItem(KEY, text.value.trim());
+      given = true;
+      dialog.close();
+    };
+    byId("token-cancel").onclick = () => dialog.close();
+    dialog.onclose = () => resolve(given);
+  });
+}

@@ -1,0 +1,37 @@
+// What waits for what, in sentences: for the graph, and for whoever wonders why nothing comes out.
+
+import { duration } from "./format.js";
+import { sumOf } from "./samples.js";
+
+const QUIET_SECONDS = 10;
+
+/** Seconds since a batch had a record of the stream; null if the batches on screen do not go back that far. */
+export function silence(stream, history, now) {
+  const key = `records_total{stream=${stream}}`;
+  const last = history.batches.findLast(({ samples }) => samples[key] > 0);
+  return last ? now - last.committed_at : null;
+}
+
+/** Streams that have been silent for a while, each with a sentence. */
+export function silentStreams(pipeline, history, now) {
+  return pipeline.streams.flatMap(({ name }) => {
+    const seconds = silence(name, history, now);
+    if (!history.last || (seconds !== null && seconds < QUIET_SECONDS)) return [];
+    const since = seconds === null ? "any batch on screen" : duration(seconds);
+    const others = pipeline.streams.filter((other) => other.name !== name).map((other) => other.name);
+    const sentence = `${name} has sent no record for ${since}: what ${others.join(", ")} keep for it stays`;
+    return [{ name, sentence }];
+  });
+}
+
+/** Every reason to wait, the most telling first. */
+export function reasonsToWait(pipeline, history, status) {
+  const found = silentStreams(pipeline, history, status.now).map(({ sentence }) => sentence);
+  if (status.state !== "running") found.unshift(`the job is ${status.state}`);
+  const totals = history.last?.totals ?? {};
+  const pending = sumOf(totals, "lookup_pending_rows") ?? 0;
+  if (pending > 0) found.push(`${pending.toLocaleString("en")} rows wait for a lookup`);
+  const parked = sumOf(totals, "lookup_parked_rows") ?? 0;
+  if (parked > 0) found.push(`${parked.toLocaleString("en")} rows are parked, since a relation has no match yet`);
+  return [...found, ...status.progress.map(({ sentence }) => sentence)];
+}

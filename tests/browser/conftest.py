@@ -1,0 +1,93 @@
+"""The dashboard in a real browser, served by a real sidecar over a real ops database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from endmark.opsdb import OpsDatabase
+from support.ops_job import PIPELINE, Job
+from support.ops_sidecar import Sidecar
+
+CHROMIUM = "/usr/bin/chromium"
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WATCH_POLICY = """
+window.refused = [];
+document.addEventListener("securitypolicyviolation", event => window.refused.push(event.violatedDirective));
+"""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    yield Job(database)
+    database.close()
+
+
+@pytest.fixture
+def running_job(job: Job) -> Job:
+    job.start()
+    for n in range(120):
+        job.commit(age=120.0 - n)
+    return job
+
+
+@pytest.fixture
+def reach() -> dict[str, str]:
+    """What the sidecar reaches besides the ops database, by the names of the command's options."""
+    return {}
+
+
+@pytest.fixture
+def sidecar(job: Job, reach: dict[str, str]) -> Iterator[Sidecar]:
+    sidecar = Sidecar(str(job.database.engine.url), PIPELINE, reach=reach)
+    sidecar.start()
+    yield sidecar
+    sidecar.stop()
+
+
+@pytest.fixture
+def page(browser: Browser, sidecar: Sidecar) -> Iterator[Page]:
+    """The dashboard, opened; fails a test that left an error in the console or met the content policy."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_init_script(WATCH_POLICY)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(sidecar.url)
+    yield page
+    refused = page.evaluate("window.refused")
+    context.close()
+    # A sidecar that is down, and what it refuses, show as failed requests, which some tests provoke.
+    provoked = ("ERR_CONNECTION_REFUSED", "status of 400", "status of 401", "status of 503")
+    assert [text for text in errors if not any(each in text for each in provoked)] == []
+    assert refused == []
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots go."""
+    directory = Path(os.environ.get("ENDMARK_SCREENSHOT_DIR", tmp_path))
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory

@@ -1,0 +1,133 @@
+"""The views beside the live one, over a job that is a stand-in; tests/stack has one that is real."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from endmark.cli import AUCTION
+from endmark.description import describe
+from endmark.pipeline_file import load
+from support.broken_records import write_letters
+from support.ops_job import PIPELINE, Job
+from support.ops_tokens import READER, WRITER
+
+pytestmark = pytest.mark.timeout(60)
+
+VIEWS = ["Live", "Graph", "Ledger", "Lookup", "Dead letters", "Knobs"]
+HOSTILE = b'<img src=x onerror="document.title=1">'
+WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture
+def reach(tmp_path: Path) -> dict[str, str]:
+    return {"tokens": f"ann:write:{WRITER}", "bootstrap": "127.0.0.1:1", "warehouse": str(tmp_path)}
+
+
+@pytest.fixture
+def described_job(running_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """It has told what it is made of, and has dead letters."""
+    monkeypatch.setenv("ENDMARK_RELATION_URL", "sqlite://")
+    running_job.database.describe(PIPELINE, describe(load(AUCTION)).model_dump())
+    letters = [("bids", 0, at, "not_json", "Expecting value", HOSTILE) for at in range(60)]
+    write_letters(tmp_path / "dead_letters", [*letters, ("items", 0, 7, "wrong_type", "no number", None)])
+    return running_job
+
+
+def test_views_are_had_by_keyboard_and_address_in_every_theme(
+    described_job: Job, page: Page, pictures: Path
+) -> None:
+    """Each is one landmark, named; nothing is wider than the screen, of a phone either."""
+    expect(page.locator("#batch")).to_have_text("#119")
+    links = page.get_by_role("navigation", name="Views").get_by_role("link")
+    expect(links).to_have_text(VIEWS)
+    links.first.focus()
+    for number, name in enumerate(VIEWS):
+        page.keyboard.press("Enter")
+        expect(links.nth(number)).to_have_attribute("aria-current", "page")
+        shown = page.locator(".view:visible")
+        expect(shown).to_have_count(1)
+        expect(shown.locator("h3, svg, table").first).to_be_visible()
+        assert shown.get_attribute("aria-label") or shown.get_by_role("heading", level=2).count()
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            assert page.evaluate(WIDTH_OVER) <= 0, (name, width)
+            page.screenshot(path=pictures / f"view-{name.lower().replace(' ', '-')}-{scheme}-{width}.png")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.keyboard.press("Tab")
+    page.reload()
+    expect(links.last).to_have_attribute("aria-current", "page")
+
+
+def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, page: Page) -> None:
+    expect(page.locator("#batch")).to_have_text("#119")
+    batch = described_job.database.latest_batch(PIPELINE)
+    assert batch is not None
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    graph = page.locator("#graph-picture").get_by_role("img")
+    expect(graph).to_have_attribute("aria-label", re.compile(r"items: .*records/s; .*lookup sellers: 1.23k"))
+    expect(page.locator("#blocks")).to_contain_text("1,234 rows wait for a lookup")
+    expect(page.locator("#blocks")).to_contain_text("items: waits for partition 2")
+    page.goto(f"{page.url.partition('#')[0]}#ledger")
+    ledger = page.get_by_role("region", name="Promises of items", exact=True).last
+    first, second = ledger.get_by_role("row").all()[1:]
+    expect(first).to_have_text(re.compile(r"partition 0\s*600\s*\d.*ago\s*0"))
+    expect(second).to_have_text(re.compile(r"partition 1\s*420\s*(59|1).*ago\s*60"))
+    freed = batch.totals["join_purged_rows_total{stream=bids}"]
+    expect(page.locator("#ledger-tables")).to_contain_text(f"freed {freed:,.0f} rows of bids")
+    page.goto(f"{page.url.partition('#')[0]}#lookup")
+    lookup = page.locator("#lookup-tables")
+    expect(lookup.get_by_role("row", name="scan")).to_contain_text("3.50 s")
+    expect(lookup.get_by_role("row", name="Rows that wait")).to_contain_text("1.23k rows")
+    expect(lookup.get_by_role("row", name="Measured in the last batch")).to_contain_text("210 ms")
+
+
+def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> None:
+    """A payload is text, whatever it is; search goes by topic, reason and text."""
+    page.goto(f"{page.url}#letters")
+    letters = page.get_by_role("region", name="Dead letters").last
+    expect(letters.get_by_role("row")).to_have_count(51)
+    page.get_by_role("button", name="Older ones").click()
+    expect(letters.get_by_role("row")).to_have_count(12)
+    expect(page.get_by_role("button", name="Older ones")).to_be_hidden()
+    page.get_by_label("Reason").fill("wrong_type")
+    page.get_by_label("Reason").press("Enter")
+    expect(letters.get_by_role("row")).to_have_count(2)
+    page.get_by_role("button", name="items/0/7").click()
+    expect(page.get_by_label("Value, to be mended")).to_have_value("(no value)")
+    page.get_by_label("Reason").fill("")
+    page.get_by_label("Text in it").fill("ONERROR")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("button", name="bids/0/59").click()
+    expect(page.get_by_label("Value, to be mended")).to_have_value(HOSTILE.decode())
+    assert page.locator(".view img").count() == 0
+
+
+def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: Page) -> None:
+    """The page asks for it, takes no for an answer, and keeps it for the tab alone."""
+    page.goto(f"{page.url}#knobs")
+    card = page.get_by_role("region", name="join.purge_every")
+    card.get_by_label("New value").fill("0")
+    card.get_by_role("button", name="Turn", exact=True).click()
+    asked = page.get_by_role("dialog", name="Token")
+    expect(asked).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(card.get_by_role("status")).to_contain_text("this needs a token")
+    for token, says in (
+        (READER, None),
+        (WRITER, "It was refused: join.purge_every: Input should be greater"),
+    ):
+        if says is None:
+            card.get_by_role("button", name="Turn", exact=True).click()
+        page.get_by_label("Token of the sidecar").fill(token)
+        page.get_by_role("button", name="Use it").click()
+        if says is not None:
+            expect(card.get_by_role("status")).to_contain_text(says)
+    card.get_by_label("New value").fill("4")
+    card.get_by_role("button", name="Turn", exact=True).click()
+    expect(card.get_by_role("status")).to_contain_text("no Kafka broker at 127.0.0.1:1", timeout=10_000)
+    assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 1, ""]
