@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from endmark import dead_letters_cli, knobs_cli, ops_cli
+from endmark import dead_letters_cli, knobs_cli, maintain_cli, ops_cli
 from endmark.bench.cli import app as bench
 from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
@@ -33,6 +33,7 @@ app.add_typer(bench, name="bench")
 app.add_typer(knobs_cli.app, name="knobs")
 app.add_typer(dead_letters_cli.app, name="dead-letters")
 app.command()(ops_cli.ops)
+app.command()(maintain_cli.maintain)
 
 
 class _Output:

@@ -1,0 +1,153 @@
+"""Upkeep of the Delta tables beside a running job and beside their readers.
+
+Three things, in this order, for every table of a pipeline:
+
+1. Small files are put together. Each batch adds some, and a reader opens all of them. The job only appends,
+   which never conflicts with that.
+2. Files that no version of the last `keep` has are removed: those put together before, and those that a
+   killed attempt left behind. A batch that is being written has files that no version has yet, and a reader
+   may be at work on an older version, so `keep` must be longer than either takes.
+3. Entries of the table's log are removed that a checkpoint older than `keep` has replaced. That checkpoint
+   has the numbers of the batches that were written, too, by which a repeated batch is known.
+
+Done with delta-rs, in seconds and one task at a time, where Spark would take a minute of the job's cores.
+But delta-rs does not see that somebody else rewrites the same files at the same time, and all their rows
+would be there twice. So there is one maintenance of a warehouse at a time, and what others did is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from endmark.errors import ConfigError, EndmarkError
+from endmark.parts.claim import claimed
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from pathlib import Path
+
+    from endmark.pipeline import Pipeline
+
+# Enough for a scan, and little enough to write again while the last file of a table is not full.
+FULL_FILE_BYTES = 128 << 20
+_VERSION = re.compile(r"\.?(\d{20})\.")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What was done to a table, or would be.
+
+    Args:
+        table: its name in the pipeline file.
+        small_files: of its newest version, those that are not full.
+        put_together: small files that were replaced by fewer; 0 in a dry run.
+        removed_files: that no version had within the time to keep.
+        removed_log_entries: that a checkpoint has replaced.
+    """
+
+    table: str
+    small_files: int
+    put_together: int
+    removed_files: int
+    removed_log_entries: int
+
+
+def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: bool) -> list[Maintained]:
+    """Maintain the tables of `pipeline` that exist; with `dry_run` only say what would be removed.
+
+    Raises:
+        ConfigError: there is none of its tables.
+        MissingPartError: another maintenance works on this warehouse.
+        EndmarkError: a table was rewritten by somebody else meanwhile.
+    """
+    named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.model_dump().items()}
+    tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
+    if not tables:
+        raise ConfigError(
+            f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
+        )
+    with claimed(warehouse / ".maintenance", "maintenance"):
+        return [_maintained(name, path, keep, dry_run) for name, path in tables.items()]
+
+
+def _maintained(name: str, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
+    table = DeltaTable(str(path))
+    sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
+    return Maintained(
+        table=name,
+        small_files=sum(size < FULL_FILE_BYTES for size in sizes),
+        put_together=0 if dry_run else put_together(table, path),
+        removed_files=_remove_unused(table, path, keep, dry_run),
+        removed_log_entries=_remove_replaced(path / "_delta_log", keep, dry_run),
+    )
+
+
+def put_together(table: DeltaTable, path: Path) -> int:
+    """Replace small files of `table` by fewer; returns how many.
+
+    Raises:
+        EndmarkError: somebody else rewrote the table since it was loaded.
+    """
+    read = table.version()
+    done = table.optimize.compact(target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
+    others = range(read + 1, table.version())
+    if done["numFilesRemoved"] and any(_rewrites(path, version) for version in others):
+        raise EndmarkError(
+            f"table {path} was rewritten by somebody else while its small files were put together, so rows "
+            f"may be there twice: stop the job; if version {table.version()} is its last, restore the one "
+            "before, else start with a new checkpoint and an empty warehouse"
+        )
+    return int(done["numFilesRemoved"])
+
+
+def _rewrites(path: Path, version: int) -> bool:
+    commit = (path / "_delta_log" / f"{version:020}.json").read_text()
+    return any("remove" in json.loads(action) for action in commit.splitlines())
+
+
+def _remove_unused(table: DeltaTable, path: Path, keep: timedelta, dry_run: bool) -> int:
+    hours = int(keep.total_seconds() // 3600)
+
+    # `full`, since a checkpoint forgets replaced files after a week, and never knew of killed attempts.
+    def vacuum(dry_run: bool) -> list[str]:
+        return table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
+
+    unused = vacuum(dry_run=True)
+    if unused and not dry_run:
+        vacuum(dry_run=False)
+        for name in unused:  # and the checksum that Hadoop has put beside it
+            (path / f".{name}.crc").unlink(missing_ok=True)
+    return len(unused)
+
+
+def _remove_replaced(log: Path, keep: timedelta, dry_run: bool) -> int:
+    expired = expired_entries(log, time.time() - keep.total_seconds())
+    if not dry_run:
+        for entry in expired:
+            entry.unlink(missing_ok=True)  # Spark removes some, too
+    return len(expired)
+
+
+def expired_entries(log: Path, before: float) -> list[Path]:
+    """Entries of a table's log, oldest first, that lie below a checkpoint made no later than `before`.
+
+    `before` is in Unix seconds. Section "Metadata Cleanup" of Delta's protocol.
+    """
+    entries = {entry: entry.stat().st_mtime for entry in log.iterdir()}
+    checkpoints = (
+        int(found[1])
+        for entry, made in entries.items()
+        if made <= before and (found := _CHECKPOINT.fullmatch(entry.name))
+    )
+    replaced = max(checkpoints, default=0)
+    return sorted(
+        (entry for entry in entries if (found := _VERSION.match(entry.name)) and int(found[1]) < replaced),
+        key=lambda entry: entry.name.removeprefix("."),
+    )

@@ -1,0 +1,103 @@
+"""Delta maintenance beside a running job, and of old tables: no row is lost, none comes twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from endmark.cli import AUCTION
+from endmark.maintenance import maintain
+from endmark.parts.broker import Broker
+from endmark.pipeline_file import load
+from endmark_feed.run import FeedOptions
+from support.commands import endmark
+from support.warehouse import Warehouse, wait_for
+
+OLD = 2 * 86_400.0  # seconds; older than what is kept
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, broker: Broker) -> Warehouse:
+    options = FeedOptions(seed=11, minutes=0.5, rate=1_500, sellers=2_000, bad_rate=0.002)
+    return Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", options)
+
+
+def maintained(warehouse: Warehouse) -> dict[str, dict[str, Any]]:
+    """What `endmark maintain` says it did, by table; it keeps a day."""
+    command = ["maintain", str(AUCTION), f"--warehouse={warehouse.directory / 'warehouse'}", "--keep-days=1"]
+    ended = endmark(*command, "--json", ENDMARK_RELATION_URL=warehouse.relation_url)
+    assert ended.returncode == 0, ended.stderr
+    return {table["table"]: table for table in map(json.loads, ended.stdout.splitlines())}
+
+
+def grow_old(table: Path) -> None:
+    """As if all of a table had been written, and its small files put together, two days ago."""
+    then = time.time() - OLD
+    for entry in (table / "_delta_log").glob("*.json"):
+        aged = re.sub(
+            r'"deletionTimestamp":\d+', f'"deletionTimestamp":{int(then * 1000)}', entry.read_text()
+        )
+        entry.write_text(aged)
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)  # of the bytes before
+    DeltaTable(str(table)).create_checkpoint()
+    for file in [path for path in table.rglob("*") if path.is_file()]:
+        os.utime(file, (then, then))
+
+
+def lose_commit(checkpoint: Path) -> None:
+    """As if the job had been killed between the last batch's writes and Spark's own note of it."""
+    commits = checkpoint / "spark" / "commits"
+    last = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_beside_the_job_and_after_it(warehouse: Warehouse) -> None:
+    """Small files are put together while the job appends. Once it is killed, what is old is removed, and the
+    batch that it then repeats is known to have been written."""
+    results = warehouse.directory / "warehouse" / "results"
+    feed = threading.Thread(target=warehouse.feed)
+    feed.start()
+    job = warehouse.start_job("--max-records-per-batch=2500")
+    wait_for(lambda: warehouse.batches() > 2, job, 300)
+    left_behind = results / "part-of-a-killed-attempt.parquet"
+    left_behind.touch()
+    os.utime(left_behind, (0, 0))
+    files = len(DeltaTable(str(results)).file_uris())
+    batches = warehouse.batches()
+    spec = load(AUCTION, {"ENDMARK_RELATION_URL": warehouse.relation_url})
+    beside = []
+    while warehouse.batches() < batches + 3:
+        assert job.running
+        beside += maintain(spec, results.parent, timedelta(days=1), dry_run=False)
+        time.sleep(1)
+    of_results = [done for done in beside if done.table == "results"]
+    assert of_results[0].put_together >= files
+    assert sum(done.put_together > 0 for done in of_results) > 1
+    assert [done.removed_files for done in of_results if done.removed_files] == [1]
+    assert not left_behind.exists()
+    feed.join()
+    assert job.running
+    job.kill()
+
+    for table in ("results", "groups"):
+        grow_old(results.with_name(table))
+    lose_commit(warehouse.directory / "checkpoint")
+    did = maintained(warehouse)
+    assert did["results"]["removed_files"] >= files
+    for table in ("results", "groups"):
+        assert did[table]["removed_log_entries"] > 5
+
+    warehouse.run_to_the_end()
+    report = warehouse.verify()
+    assert report.ok, report.to_json()
+    assert min(table.actual for table in report.tables if table.table in ("results", "groups")) > 100
