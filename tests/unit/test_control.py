@@ -114,8 +114,8 @@ class Topic:
         self.sent: list[bytes] = []
         self.away = False
 
-    def send(self, topic: str, value: bytes, partition: int) -> Topic:
-        assert (topic, partition) == (TOPIC, 0)
+    def send(self, topic: str, value: bytes, partition: int, headers: list[tuple[str, bytes]]) -> Topic:
+        assert (topic, partition, headers) == (TOPIC, 0, [])
         if self.away:
             raise KafkaError
         self.sent.append(value)
