@@ -62,12 +62,12 @@ class Forecast:
         """For people."""
         setup, costs = self.setup, self.costs
         page = costs.seek + self.page_rows * (setup.row_bytes * costs.byte + costs.match)
-        waiting = setup.waiting_rows(0) - setup.batch_rows // 2
         return [
             f"relation {self.relation}: about {setup.relation_rows:,} rows of {setup.row_bytes} bytes",
             f"a page of {self.page_rows} rows takes {page * 1e3:.2f} ms, a row {costs.row * 1e6:.1f} us",
             f"a key {costs.key * 1e6:.1f} us beside {costs.trip * 1e3:.2f} ms for a list of them",
-            f"{setup.memory / 1e6:g} MB hold {waiting:,} waiting rows; batches of {setup.batch_rows:,} rows",
+            f"{setup.memory / 1e6:g} MB hold {setup.room():,} waiting rows",
+            f"batches have {setup.batch_rows:,} rows",
             f"keys are asked for by Zipf's law with exponent {setup.exponent:g}",
             "",
             f"{'rows/s':>12}  {'rows/read':>10}",

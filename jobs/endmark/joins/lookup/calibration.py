@@ -32,6 +32,7 @@ _FEW_ROWS = 5_000
 _SINGLE_ROWS = 200
 _BATCHES = 8
 _TIMES = 3
+_READS = 15
 
 
 def calibrate(reader: RelationReader, directory: PageDirectory, page_rows: int, payload: int) -> Costs:
@@ -45,7 +46,7 @@ def calibrate(reader: RelationReader, directory: PageDirectory, page_rows: int, 
     Raises:
         ValueError: R is empty.
     """
-    reads = measure(reader, directory)
+    reads = measure(reader, directory, times=_READS)
     sample = _Sample.of(reader, directory, page_rows)
     with _Trial.on(sample, payload) as trial:
         large, small = trial.answered(_BATCH_ROWS, "hybrid"), trial.answered(_FEW_ROWS, "hybrid")
@@ -121,11 +122,14 @@ class _Trial:
 
     def waited(self) -> tuple[float, float]:
         """Seconds to store a row, and of one that waits, in each batch."""
-        join = self._join("hybrid", Budget(reads=0))
-        seconds = [self._seconds(join, self._stream(_BATCH_ROWS)) for _ in range(_BATCHES)]
+        found = []
+        for _ in range(_TIMES):
+            join = self._join("hybrid", Budget(reads=0))
+            found.append([self._seconds(join, self._stream(_BATCH_ROWS)) for _ in range(_BATCHES)])
+        seconds = np.median(found, axis=0)
         waiting = np.arange(1, _BATCHES + 1) * _BATCH_ROWS
         parts = np.column_stack([np.full(_BATCHES, _BATCH_ROWS), waiting])
-        store, wait = np.linalg.lstsq(parts, np.array(seconds), rcond=None)[0]
+        store, wait = np.linalg.lstsq(parts, seconds, rcond=None)[0]
         return max(0.0, float(store)), max(0.0, float(wait))
 
     def _join(self, strategy: Name, budget: Budget | None = None) -> LookupJoin:

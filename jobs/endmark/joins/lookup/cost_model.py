@@ -9,7 +9,8 @@ rows c_H, and every stream row c_S in all. With w rows answered per page the ser
 
 Rows that wait cost more, which the paper has no word for: each is stored once, and ordered again with all the
 others in every batch of B rows, which is H / B times before it is answered. Between batches memory is full,
-and each comes on top of it: half of it waits on average, besides H. Reading ahead hides a part of it all.
+and each comes on top of it: half of it waits on average, besides H. As 64 pages are read at once, the last
+of them answer rows that memory had room for: half of what 64 pages answer. Reading ahead hides a part of all.
 
 w comes from `page_model`, where the paper has 1.36 H D / R. For many rows per page w is 2 H D / R, and mu is
 largest for pages of v_P* = (sqrt(a^2 + a B M) - a) / B bytes, where B = b + c_H / v_R; skew makes it smaller.
@@ -69,6 +70,7 @@ class Setup:
         exponent: of the stream's Zipf distribution over R's keys; 0 is uniform.
         batch_rows: stream rows of a batch.
         scattered: whether keys that are asked for often are anywhere in R, instead of at its beginning.
+        at_once: pages that are read at once; in the paper, one.
     """
 
     relation_rows: int
@@ -78,10 +80,24 @@ class Setup:
     exponent: float
     batch_rows: int
     scattered: bool = False
+    at_once: int = PAGES_AT_ONCE
+
+    def room(self, page_bytes: int = 0) -> int:
+        """Rows that fit beside a page."""
+        return max(1, (self.memory - page_bytes) // self.waiting_bytes)
 
     def waiting_rows(self, page_bytes: int) -> int:
-        """H: rows that fit beside a page, and half of a batch."""
-        return max(1, (self.memory - page_bytes) // self.waiting_bytes) + self.batch_rows // 2
+        """H: those that fit beside a page and half of a batch, without half of what is answered at once."""
+        share = min(1.0, self.at_once * self.page_rows(page_bytes) / self.relation_rows)
+        return max(1, int((self.room(page_bytes) + self.batch_rows // 2) / (1 + share)))
+
+    def page_rows(self, page_bytes: int) -> int:
+        return min(self.relation_rows, max(1, page_bytes // self.row_bytes))
+
+    def ranges(self, page_bytes: int) -> float:
+        """Ranges by page where pages are read wherever they are: neighbours are one."""
+        pages = -(-self.relation_rows // self.page_rows(page_bytes))
+        return (pages - min(self.at_once, pages) + 1) / pages
 
     def page_shares(self, page_rows: int) -> Floats:
         """Share of the stream by page."""
@@ -110,25 +126,32 @@ def zipf_shares(exponent: float, rows: int, page_rows: int = 1) -> Floats:
     return shares
 
 
-def best_page_bytes(costs: Costs, setup: Setup) -> int:
-    """v_P*, for keys without skew."""
+def paper_page_bytes(costs: Costs, setup: Setup) -> int:
+    """v_P*: best for keys without skew, if one page is read at a time."""
     per_byte = costs.byte + costs.match / setup.row_bytes
     root = np.sqrt(costs.seek**2 + costs.seek * per_byte * setup.memory)
     return max(setup.row_bytes, int((root - costs.seek) / per_byte))
 
 
+def best_page_bytes(costs: Costs, setup: Setup) -> int:
+    """Best for keys without skew, of sizes around v_P*."""
+    even, paper = replace(setup, exponent=0.0), paper_page_bytes(costs, setup)
+    sizes = [max(setup.row_bytes, int(paper * 2.0**power)) for power in range(-6, 3)]
+    return max(sizes, key=lambda size: hybrid(costs, even, size).rate)
+
+
 def hybrid(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
     """Aligned pages; what a read leaves waits for the next."""
-    page_rows = _page_rows(setup, page_bytes)
+    page_rows = setup.page_rows(page_bytes)
     answered = aligned_yield(setup.page_shares(page_rows), setup.waiting_rows(page_bytes)).rows
-    return _paged("hybrid", costs, setup, page_bytes, answered, costs.seek)
+    return _paged("hybrid", costs, setup, page_bytes, answered, costs.seek * setup.ranges(page_bytes))
 
 
 def mesh(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
     """A cyclic scan. A row leaves once its page is read, after half a round on average, so that a read
     answers 2 H D / R rows however keys are asked for. In the paper it stays for a round: H D / R."""
-    answered = 2 * setup.waiting_rows(page_bytes) * _page_rows(setup, page_bytes) / setup.relation_rows
-    return _paged("mesh", costs, setup, page_bytes, answered, costs.seek / PAGES_AT_ONCE)
+    answered = 2 * setup.waiting_rows(page_bytes) * setup.page_rows(page_bytes) / setup.relation_rows
+    return _paged("mesh", costs, setup, page_bytes, answered, costs.seek / setup.at_once)
 
 
 def inlj(costs: Costs, setup: Setup) -> Prediction:
@@ -150,7 +173,7 @@ def batched(costs: Costs, setup: Setup, list_keys: int) -> Prediction:
 
 def pages(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
     """Every page that rows of a batch are on, so that none waits; what `hybrid` does without a time limit."""
-    page_rows = _page_rows(setup, page_bytes)
+    page_rows = setup.page_rows(page_bytes)
     read = distinct_keys(setup.page_shares(page_rows), setup.batch_rows)
     rows = setup.batch_rows / read
     seconds = costs.seek + page_rows * (setup.row_bytes * costs.byte + costs.match)
@@ -188,15 +211,11 @@ def what_if(costs: Costs, setup: Setup, memories: Sequence[int]) -> dict[int, Pr
     return {each.memory: hybrid(costs, each, best_page_bytes(costs, each)) for each in setups}
 
 
-def _page_rows(setup: Setup, page_bytes: int) -> int:
-    return min(setup.relation_rows, max(1, page_bytes // setup.row_bytes))
-
-
 def _paged(
     strategy: str, costs: Costs, setup: Setup, page_bytes: int, rows: float, seek: float
 ) -> Prediction:
     """A page that answers so many rows, which have waited."""
-    read = seek + _page_rows(setup, page_bytes) * (setup.row_bytes * costs.byte + costs.match)
+    read = seek + setup.page_rows(page_bytes) * (setup.row_bytes * costs.byte + costs.match)
     waits = setup.waiting_rows(page_bytes) / setup.batch_rows * costs.wait
     return _prediction(
         strategy, rows, read + costs.loop / PAGES_AT_ONCE + rows * (costs.row + costs.store + waits)

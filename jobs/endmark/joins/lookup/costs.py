@@ -13,7 +13,7 @@ import pyarrow as pa
 from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.search import Ints
@@ -23,7 +23,6 @@ _WEIGHT = 0.2
 _MOST = 10.0  # nor is it taken for more than so many times what was expected
 _LEAST = 1e-9
 _SAMPLED_PAGES = 32
-_SAMPLED_LOOKUPS = 15
 _TIMES = 5
 # Keys in one list: enough that its round trips do not matter, few enough to be read while others are joined.
 LIST_KEYS = 2_000
@@ -73,46 +72,55 @@ def _followed(expected: float, seconds: float) -> float:
     return 1 + _WEIGHT * (min(_MOST, seconds / expected) - 1)
 
 
-def measure(reader: RelationReader, directory: PageDirectory) -> ReadCosts:
-    """Costs of a few reads all over R, of which the middle one of each kind counts. Where R is large enough,
-    none reads what another has read: that is in the server's processor cache, and took half as long."""
-    pages = len(directory)
-    some = min(_SAMPLED_PAGES, pages)
-    apart = np.unique(np.linspace(0, pages - 1, some * _TIMES).astype(np.int64))
-    firsts = np.linspace(0, pages - some, _TIMES).astype(np.int64)
-    spread = [[directory.range_of(int(number)) for number in apart[at::_TIMES]] for at in range(_TIMES)]
-    blocks = [[directory.range_of(int(first), int(first) + some - 1)] for first in firsts]
-    rows = reader.pages(spread[0])
-    each = _typical([partial(reader.pages, ranges) for ranges in spread if ranges]) / len(spread[0])
-    together = _typical([partial(reader.pages, block) for block in blocks]) / some
-    keys = _sampled_keys(directory, rows.select(list(reader.key)))
-    trip, key = _lookups(reader, keys) if keys.num_rows else (each, each)
+def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIMES) -> ReadCosts:
+    """Costs of a few reads all over R, of which the middle one of each kind counts.
+
+    Kinds take turns, and where R is large enough none reads what another has read: what has just been done is
+    in the processor's cache, and took half as long.
+
+    Args:
+        reader, directory: R and its pages.
+        times: reads of each kind.
+    """
+    some = min(_SAMPLED_PAGES, len(directory))
+    apart = np.unique(np.linspace(0, len(directory) - 1, some * times).astype(np.int64))
+    firsts = np.linspace(0, len(directory) - some, times).astype(np.int64)
+    first_rows = reader.pages([directory.range_of(int(number)) for number in apart[::times]])
+    keys = _sampled_keys(directory, first_rows.select(list(reader.key)), LIST_KEYS * times)
+    seconds: dict[str, list[float]] = {"apart": [], "together": [], "one": [], "list": []}
+    for at, first in enumerate(firsts.tolist()):
+        numbers = apart[at::times].tolist() or [first]
+        ranges = [directory.range_of(number) for number in numbers]
+        seconds["apart"].append(_seconds(partial(reader.pages, ranges)) / len(numbers))
+        block = [directory.range_of(first, first + some - 1)]
+        seconds["together"].append(_seconds(partial(reader.pages, block)) / some)
+        for one, of_list in _lookups(keys, at, times):
+            seconds["one"].append(_seconds(partial(reader.read_keys, one)))
+            seconds["list"].append(_seconds(partial(reader.read_keys, of_list)) / of_list.num_rows)
+    each, together, trip, listed = (float(np.median(found or seconds["apart"])) for found in seconds.values())
     page = max(_LEAST, min(each, together))
-    return ReadCosts(max(_LEAST, each - page), page, max(_LEAST, trip), max(_LEAST, key))
+    in_list = max(1, keys.num_rows // times)
+    return ReadCosts(max(_LEAST, each - page), page, max(_LEAST, trip), max(_LEAST, listed - trip / in_list))
 
 
-def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch) -> pa.RecordBatch:
+def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> pa.RecordBatch:
     """Keys from anywhere; those that begin a page first, since they lie apart."""
     bounds = directory.bounds
     bounds = bounds.take(pa.array(np.random.default_rng(0).permutation(bounds.num_rows)))
-    found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, LIST_KEYS * _TIMES)
+    found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, most)
     distinct = pa.Table.from_batches([found]).group_by(found.schema.names, use_threads=False).aggregate([])
     return codec.concat(distinct.to_batches()) if found.num_rows else found
 
 
-def _lookups(reader: RelationReader, keys: pa.RecordBatch) -> tuple[float, float]:
-    """Seconds of a list beside its keys, and of a key in it."""
-    ones = [keys.slice(at, 1) for at in range(min(_SAMPLED_LOOKUPS, keys.num_rows))]
-    trip = _typical([partial(reader.read_keys, one) for one in ones])
-    each = max(1, keys.num_rows // _TIMES)
-    lists = [keys.slice(at, each) for at in range(0, keys.num_rows - each + 1, each)]
-    return trip, max(0.0, _typical([partial(reader.read_keys, some) for some in lists]) - trip) / each
+def _lookups(keys: pa.RecordBatch, at: int, times: int) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Keys that are asked for alone and in a list in one of so many turns; none if there are none."""
+    each = max(1, keys.num_rows // times)
+    listed = keys.slice(at * each, each)
+    if listed.num_rows:
+        yield listed.slice(each // 2, 1), listed
 
 
-def _typical(reads: Sequence[Callable[[], object]]) -> float:
-    seconds = []
-    for read in reads:
-        started = time.perf_counter()
-        read()
-        seconds.append(time.perf_counter() - started)
-    return float(np.median(seconds))
+def _seconds(read: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    read()
+    return time.perf_counter() - started
