@@ -13,7 +13,7 @@ import pyarrow as pa
 from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.search import Ints
@@ -23,6 +23,7 @@ _WEIGHT = 0.2
 _MOST = 10.0  # nor is it taken for more than so many times what was expected
 _LEAST = 1e-9
 _SAMPLED_PAGES = 32
+_SAMPLED_LOOKUPS = 8  # one after the other, as `inlj` has them
 _TIMES = 5
 # Keys in one list: enough that its round trips do not matter, few enough to be read while others are joined.
 LIST_KEYS = 2_000
@@ -87,6 +88,7 @@ def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIME
     firsts = np.linspace(0, len(directory) - some, times).astype(np.int64)
     first_rows = reader.pages([directory.range_of(int(number)) for number in apart[::times]])
     keys = _sampled_keys(directory, first_rows.select(list(reader.key)), LIST_KEYS * times)
+    in_list = max(1, keys.num_rows // times)
     seconds: dict[str, list[float]] = {"apart": [], "together": [], "one": [], "list": []}
     for at, first in enumerate(firsts.tolist()):
         numbers = apart[at::times].tolist() or [first]
@@ -94,12 +96,12 @@ def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIME
         seconds["apart"].append(_seconds(partial(reader.pages, ranges)) / len(numbers))
         block = [directory.range_of(first, first + some - 1)]
         seconds["together"].append(_seconds(partial(reader.pages, block)) / some)
-        for one, of_list in _lookups(keys, at, times):
-            seconds["one"].append(_seconds(partial(reader.read_keys, one)))
-            seconds["list"].append(_seconds(partial(reader.read_keys, of_list)) / of_list.num_rows)
+        if len(of_list := keys.slice(at * in_list, in_list)):
+            seconds["list"].append(_seconds(partial(reader.read_keys, of_list)) / in_list)
+            for one in range(0, len(of_list), -(-in_list // _SAMPLED_LOOKUPS)):
+                seconds["one"].append(_seconds(partial(reader.read_keys, of_list.slice(one, 1))))
     each, together, trip, listed = (float(np.median(found or seconds["apart"])) for found in seconds.values())
     page = max(_LEAST, min(each, together))
-    in_list = max(1, keys.num_rows // times)
     return ReadCosts(max(_LEAST, each - page), page, max(_LEAST, trip), max(_LEAST, listed - trip / in_list))
 
 
@@ -110,14 +112,6 @@ def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> 
     found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, most)
     distinct = pa.Table.from_batches([found]).group_by(found.schema.names, use_threads=False).aggregate([])
     return codec.concat(distinct.to_batches()) if found.num_rows else found
-
-
-def _lookups(keys: pa.RecordBatch, at: int, times: int) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Keys that are asked for alone and in a list in one of so many turns; none if there are none."""
-    each = max(1, keys.num_rows // times)
-    listed = keys.slice(at * each, each)
-    if listed.num_rows:
-        yield listed.slice(each // 2, 1), listed
 
 
 def _seconds(read: Callable[[], object]) -> float:
