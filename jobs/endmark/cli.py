@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from endmark import dead_letters_cli, knobs_cli, maintain_cli, ops_cli
+from endmark import dead_letters_cli, feed_cli, knobs_cli, maintain_cli, ops_cli
 from endmark.bench.cli import app as bench
-from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
+from endmark.cli_options import AsJson, Bootstrap, OpsUrl, Output, PipelineFile, Warehouse
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
@@ -32,25 +30,11 @@ app = typer.Typer(
 app.add_typer(bench, name="bench")
 app.add_typer(knobs_cli.app, name="knobs")
 app.add_typer(dead_letters_cli.app, name="dead-letters")
+app.command()(feed_cli.feed)
+app.command()(feed_cli.feed_example)
+app.command()(feed_cli.feed_workload)
 app.command()(ops_cli.ops)
 app.command()(maintain_cli.maintain)
-
-
-class _Output:
-    """Progress for people on stderr, or JSON lines for programs on stdout."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._json = as_json
-        self.console = Console()
-
-    def say(self, text: str) -> None:
-        if self._json:
-            self.emit({"event": text})
-        else:
-            typer.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
-
-    def emit(self, value: Any) -> None:
-        typer.echo(json.dumps(value, default=str))
 
 
 def _bytes(text: str) -> int:
@@ -66,7 +50,7 @@ def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
     spec = load(pipeline)
     kept = states(spec)
     if as_json:
-        _Output(as_json).emit({"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]})
+        Output(as_json).emit({"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]})
     else:
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
         for state in kept:
@@ -90,7 +74,7 @@ def plan(
 
     found = forecast(load(pipeline), relation, memory, batch_rows, exponent)
     if as_json:
-        _Output(as_json).emit(found.facts)
+        Output(as_json).emit(found.facts)
     else:
         typer.echo("\n".join(found.lines()))
 
@@ -127,76 +111,7 @@ def run(
         available_now=available_now,
         driver_memory=driver_memory,
     )
-    run_job(load(pipeline), options, _Output(as_json).say)
-
-
-@app.command()
-def feed(
-    bootstrap: Bootstrap,
-    relation_url: Annotated[
-        str | None,
-        typer.Option(
-            help="Fill the sellers table here first.", envvar="ENDMARK_RELATION_URL", show_envvar=True
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
-    minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
-    rate: Annotated[float, typer.Option(help="Mean records a second.")] = 2_000.0,
-    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
-    open_items: Annotated[int, typer.Option(help="Auctions open at a time.")] = 2_000,
-    zipf_exponent: Annotated[float, typer.Option(help="Skew of sellers; 0 is uniform.")] = 1.0,
-    bad_rate: Annotated[float, typer.Option(help="Share of bad records.")] = 0.0005,
-    as_json: AsJson = False,
-) -> None:
-    """Publish the auction workload in real time."""
-    from endmark_feed.run import FeedOptions, FeedProgress, run_feed, seed_relation
-
-    output = _Output(as_json)
-    options = FeedOptions(
-        seed=seed,
-        minutes=minutes,
-        rate=rate,
-        sellers=sellers,
-        open_items=open_items,
-        zipf_exponent=zipf_exponent,
-        bad_rate=bad_rate,
-    )
-
-    def report(progress: FeedProgress) -> None:
-        if as_json:
-            output.emit({**asdict(progress), "records": progress.records})
-        else:
-            output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
-
-    if relation_url is not None:
-        output.say(f"sellers: {seed_relation(relation_url, sellers, seed):,} rows")
-    report(run_feed(options, bootstrap, report))
-
-
-@app.command()
-def feed_workload(
-    bootstrap: Bootstrap,
-    name: Annotated[str, typer.Argument(help="Such as punct-asc-100-40; a wrong name lists the forms.")],
-    topic: Annotated[str, typer.Option(help="Topic to write to; it must be empty.")],
-    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
-    values: Annotated[int, typer.Option(help="Keys that are closed, or rows of uniform.")] = 200,
-    horizon: Annotated[int, typer.Option(help="Keys that come before their turn to close.")] = 10,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 1,
-    pace: Annotated[
-        Literal["real", "fast"], typer.Option(help="The stream's own, or the broker's.")
-    ] = "real",
-    as_json: AsJson = False,
-) -> None:
-    """Publish one stream of the papers' experiments."""
-    from endmark_feed.papers.names import parse_workload
-    from endmark_feed.papers.run import run_workload
-
-    workload = parse_workload(name, values, horizon)
-    done = run_workload(workload, bootstrap, topic, seed, partitions, pace)
-    if as_json:
-        _Output(as_json).emit(asdict(done))
-    else:
-        typer.echo(f"{done.rows:,} rows and {done.punctuations:,} punctuations in {done.seconds:.0f} s")
+    run_job(load(pipeline), options, Output(as_json).say)
 
 
 @app.command()
@@ -231,7 +146,7 @@ def reproduce(
     from endmark.reproduce.run import Experiment, run_experiments
 
     chosen = list(Experiment) if experiment == "all" else [Experiment(experiment)]
-    results = run_experiments(chosen, _Output(as_json=False).say)
+    results = run_experiments(chosen, Output(as_json=False).say)
     if as_json:
         typer.echo(results.to_json())
         return

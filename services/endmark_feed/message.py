@@ -11,12 +11,14 @@ EPOCH = "2026-01-01T00:00:00.000000"  # event time when a run begins, UTC
 
 
 class Kind(StrEnum):
-    """What a record is: an item, a bid, a row of a paper's stream, a punctuation, or one of the bad ones."""
+    """What a record is: an item, a bid, a row of another stream, a punctuation, a mere key, or one of
+    the bad ones."""
 
     ITEM = "item"
     BID = "bid"
     ROW = "row"
     PUNCTUATION = "punctuation"
+    TOMBSTONE = "tombstone"
     TRUNCATED = "truncated"
     WRONG_TYPE = "wrong_type"
     MISSING_COLUMN = "missing_column"

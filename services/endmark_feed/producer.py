@@ -11,7 +11,7 @@ from kafka.admin import OffsetSpec
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, broker_needed
 from endmark.errors import ConfigError
-from endmark_feed.message import Message
+from endmark_feed.message import Kind, Message
 
 NAP_SECONDS = 0.010  # records due within one nap go out together
 CHUNK = 500
@@ -87,5 +87,5 @@ def when_due(
 
 def send(delivery: Delivery, chunk: Iterable[Message]) -> None:
     """Send messages to their partitions, in order."""
-    for topic, partition, key, value, _, _ in chunk:
-        delivery.send(topic, partition, key, value)
+    for topic, partition, key, value, _, kind in chunk:
+        delivery.send(topic, partition, key, None if kind is Kind.TOMBSTONE else value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,14 @@ sellers_table = sa.Table(
 
 
 def seed_relation(url: str, sellers: int, seed: int) -> int:
-    """Create and fill the table at an SQLAlchemy URL; return the number of rows written.
+    """Create and fill the table of sellers, as `fill_table` does."""
+    return fill_table(url, sellers_table, sellers, _chunks(sellers, seed))
 
-    A table that already has `sellers` rows is left as it is, and 0 is returned. The rows appear at once.
+
+def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[str, Any]]]) -> int:
+    """Create and fill a table at an SQLAlchemy URL; return the number of rows written.
+
+    A table that already has `size` rows is left as it is, and 0 is returned. The rows appear at once.
 
     Raises:
         ConfigError: when the URL is none, or the table is there with another number of rows.
@@ -57,27 +62,23 @@ def seed_relation(url: str, sellers: int, seed: int) -> int:
     place = engine.url.render_as_string(hide_password=True)
     try:
         with engine.begin() as connection:
-            sellers_table.create(connection, checkfirst=True)
-            found = connection.scalar(sa.select(sa.func.count()).select_from(sellers_table)) or 0
-            if found == 0:
-                _fill(connection, sellers, seed)
+            table.create(connection, checkfirst=True)
+            found = connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for rows in chunks if found == 0 else ():
+                connection.execute(table.insert(), rows)
     except sa.exc.OperationalError as error:
         raise MissingPartError(
-            f"cannot fill the table sellers at {place}: {error.orig}; start the database or name another one"
+            f"cannot fill the table {table.name} at {place}: {error.orig}; "
+            "start the database or name another one"
         ) from error
     finally:
         engine.dispose()
-    if found not in (0, sellers):
+    if found not in (0, size):
         raise ConfigError(
-            f"the table sellers at {place} has {found:,} rows, but the feed is to use {sellers:,}; "
-            f"drop the table, name another database or set sellers to {found}"
+            f"the table {table.name} at {place} has {found:,} rows, but the feed is to use {size:,}; "
+            f"drop the table, name another database or have the feed use {found}"
         )
-    return 0 if found else sellers
-
-
-def _fill(connection: sa.Connection, sellers: int, seed: int) -> None:
-    for rows in _chunks(sellers, seed):
-        connection.execute(sellers_table.insert(), rows)
+    return 0 if found else size
 
 
 def _chunks(sellers: int, seed: int) -> Iterator[list[dict[str, Any]]]:

@@ -83,7 +83,7 @@ SEEDS = {
         envelope("d", ROW, None).replace(b'"item_id"', b'"item_id":7,"item_id"'),
     ],
     "xml": [as_xml(row, BIDS) for row in (ROW, ROWS[0], ROW | {"note": "\u00a0a\u00a0"})]
-    + [as_xml(ROW, BIDS).replace(b"> 7", b'> "7"'), b"<row><item_id>7</item_id></row>"]
+    + [as_xml(ROW, BIDS).replace(b"> 7", b'> "7"'), b"<p:row><item_id>7</item_id></p:row>"]
     + [
         as_xml({"$punctuation": {"item_id": pattern}}, BIDS)
         for pattern in (

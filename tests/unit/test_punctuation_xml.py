@@ -126,7 +126,7 @@ def test_notation_refused(text: str, domain: Domain, error: str) -> None:
         ),
         ("<punct:record><sno>&a;</sno></punct:record>", "not XML: undefined entity"),
         ("<punct:record><sno>1</sno>", "not XML"),
-        ("<record><sno>1</sno></record>", "only punct:record"),
+        ("<record><sno>1</sno></record>", "'record' stands where only punct:record may"),
         ("<punct:record><sno>1<ipaddr/></sno></punct:record>", "flat elements"),
         ("<punct:record><sno>1</sno><sno>2</sno></punct:record>", "stands twice"),
         ('<punct:record><sno unit="x">1</sno></punct:record>', "has attributes: unit"),

@@ -85,7 +85,7 @@ class Delivery:
                 f"the Kafka broker at {self._bootstrap} has no topic {topic}; create it or name another one"
             ) from error
 
-    def send(self, topic: str, partition: int | None, key: bytes | None, value: bytes) -> None:
+    def send(self, topic: str, partition: int | None, key: bytes | None, value: bytes | None) -> None:
         """Send a record soon; without a partition the broker's client picks one by the key."""
         with broker_needed(self._bootstrap):
             self._raise_failure()

@@ -3,8 +3,8 @@
     <record><sno> 79 </sno><ipaddr> 202.112.39.8 </ipaddr></record>
     <punct:record><sno> 79 </sno><ipaddr> * </ipaddr></punct:record>
 
-Values are spelled as in JSON, but without quotes; blanks around them do not count. Each record is a document
-of its own, is read by itself, and written anew as JSON.
+A row's element has any name without a prefix. Values are spelled as in JSON, but without quotes; blanks
+around them do not count. Each record is a document of its own, is read by itself, and written anew as JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from endmark.types import ColumnType
 
-RECORD = "record"
 MOST_BYTES = 1_000_000
 BLANKS = " \t\r\n"
 _WITHOUT_QUOTES = (Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN)
@@ -70,10 +69,10 @@ class XmlParser:
         if not value.strip():
             raise UnreadableError("empty", "the record has no value")
         try:
-            root, texts = read_flat(value, RECORD, wire_xml.RECORD)
+            root, texts = read_flat(value)
         except PunctuationError as why:
             raise UnreadableError("malformed", str(why)) from None
-        if root == RECORD:
+        if ":" not in root:
             return self._row({name: text.strip(BLANKS) for name, text in texts.items()})
         try:
             return wire_json.encode(wire_xml.decode(value, self._stream, self._domains), self._domains)

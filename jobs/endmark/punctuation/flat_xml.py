@@ -11,15 +11,15 @@ from xml.parsers import expat
 from endmark.punctuation.domain import PunctuationError
 
 
-def read_flat(record: bytes, *roots: str) -> tuple[str, dict[str, str]]:
-    """The name of the record's element, which is one of `roots`, and the texts of its children by name.
+def read_flat(record: bytes) -> tuple[str, dict[str, str]]:
+    """The name of the record's element, and the texts of its children by name.
 
     Prefixes need no declaration, and mean nothing but themselves.
 
     Raises:
         PunctuationError: it is no such record in UTF-8.
     """
-    return _Reader(roots).read(record)
+    return _Reader().read(record)
 
 
 def _require_utf8(record: bytes) -> None:
@@ -33,8 +33,7 @@ def _require_utf8(record: bytes) -> None:
 
 
 class _Reader:
-    def __init__(self, roots: tuple[str, ...]) -> None:
-        self._roots = roots
+    def __init__(self) -> None:
         self._path: list[str] = []
         self._root = ""
         self._texts: dict[str, list[str]] = {}
@@ -57,9 +56,8 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         depth = len(self._path)
-        if (name not in self._roots) if depth == 0 else (depth > 1 or name in self._texts):
-            where = f"{' or '.join(self._roots)} with flat elements"
-            raise PunctuationError(f"{name!r} stands twice or where only {where} may")
+        if depth > 1 or name in self._texts:
+            raise PunctuationError(f"{name!r} stands twice or where only flat elements may")
         if attributes.keys() - {"xmlns:punct"}:
             raise PunctuationError(f"{name!r} has attributes: {', '.join(attributes)}")
         self._path.append(name)

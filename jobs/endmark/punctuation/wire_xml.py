@@ -38,7 +38,9 @@ def decode(
     record: bytes, stream: str, domains: Mapping[str, Domain], origin: Origin | None = None
 ) -> Punctuation:
     """The punctuation a record is; `PunctuationError` for any other bytes."""
-    _, texts = read_flat(record, RECORD)
+    root, texts = read_flat(record)
+    if root != RECORD:
+        raise PunctuationError(f"{root!r} stands where only {RECORD} may")
     if not texts:
         raise PunctuationError(f"{RECORD} names no attribute")
     return Punctuation.read(stream, texts, domains, from_notation, origin)

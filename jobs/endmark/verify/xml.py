@@ -1,6 +1,6 @@
 """XML records, read strictly and one at a time, by Python's SAX.
 
-A row is a `record`, a punctuation a `punct:record`; each has an element of text for a column.
+A punctuation is a `punct:record`, a row any element without a prefix; an element of text in it is a column.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def flat(value: bytes, declared: Stream) -> bytes | None:
         texts = dict(handler.found)
         if len(texts) < len(handler.found):
             return None
-        if handler.root == "record":
+        if ":" not in handler.root:
             members = {
                 column: _value(text.strip(" \t\r\n"), declared.columns[column])
                 for column, text in texts.items()

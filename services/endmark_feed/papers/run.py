@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
-from endmark.client import Delivery, key_hash
+from endmark.client import key_hash
 from endmark_feed.message import EPOCH, Kind, Message
 from endmark_feed.papers.event import Workload
-from endmark_feed.producer import create_topics, send, when_due
+from endmark_feed.publish import Pace, Published, publish
 
-Pace = Literal["real", "fast"]
 _BEGIN = datetime.fromisoformat(EPOCH)
-
-
-@dataclass(frozen=True)
-class Published:
-    """What the broker acknowledged, and the real time that took."""
-
-    rows: int
-    punctuations: int
-    seconds: float
 
 
 def run_workload(
@@ -37,20 +24,7 @@ def run_workload(
         MissingPartError: when the broker cannot be reached or stops taking records.
         ConfigError: when the topic holds records already or has another number of partitions.
     """
-    create_topics(bootstrap, {topic: partitions})
-    rows = punctuations = 0
-    with Delivery(bootstrap) as delivery:
-        start = time.monotonic()
-
-        def elapsed() -> float:
-            return time.monotonic() - start if pace == "real" else float("inf")
-
-        for chunk in when_due(messages(workload, topic, seed, partitions), elapsed):
-            send(delivery, chunk)
-            closing = sum(message.kind is Kind.PUNCTUATION for message in chunk)
-            punctuations += closing
-            rows += len(chunk) - closing
-    return Published(rows, punctuations, time.monotonic() - start)
+    return publish(messages(workload, topic, seed, partitions), bootstrap, {topic: partitions}, pace)
 
 
 def messages(workload: Workload, topic: str, seed: int, partitions: int) -> Iterator[Message]:

@@ -1,0 +1,46 @@
+"""The example pipelines that have a workload of a fixed shape: their topics, records and master tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from endmark.errors import ConfigError
+from endmark_feed import news, orders
+from endmark_feed.message import Message
+from endmark_feed.publish import Pace, Published, publish
+
+
+@dataclass(frozen=True)
+class Example:
+    """A workload.
+
+    Args:
+        partitions: by topic.
+        messages: records by seed, seconds and mean records a second, in the order to publish them.
+        fill: makes and fills the master tables at an SQLAlchemy URL, by seed; returns the rows written.
+    """
+
+    partitions: Mapping[str, int]
+    messages: Callable[[int, float, float], Iterator[Message]]
+    fill: Callable[[str, int], int]
+
+
+EXAMPLES = {
+    "news": Example(news.PARTITIONS, news.messages, news.fill),
+    "orders": Example(orders.PARTITIONS, orders.messages, orders.fill),
+}
+
+
+def run_example(name: str, bootstrap: str, seed: int, minutes: float, rate: float, pace: Pace) -> Published:
+    """Publish a workload and return when the broker has acknowledged all of it.
+
+    Raises:
+        ConfigError: a number is out of range, or a topic is written to already.
+        MissingPartError: the broker cannot be reached or stops taking records.
+    """
+    for option, value, most in (("minutes", minutes, 1_440.0), ("rate", rate, 200_000.0)):
+        if not 0.01 <= value <= most:  # NaN is refused, too
+            raise ConfigError(f"{option} of a feed is {value}; choose a number from 0.01 to {most:,.0f}")
+    example = EXAMPLES[name]
+    return publish(example.messages(seed, minutes * 60, rate), bootstrap, example.partitions, pace)

@@ -1,0 +1,85 @@
+"""News access: MJoin's running example as XML records, with event times and a table of sections beside it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Literal
+
+import sqlalchemy as sa
+
+from endmark.client import key_hash
+from endmark_feed.message import EPOCH, Kind, Message
+from endmark_feed.options import random_stream
+from endmark_feed.papers.event import GAP_SECONDS, Event
+from endmark_feed.papers.news import ACCESSES, News
+from endmark_feed.relation import fill_table
+
+ARTICLES, RECORDS = "news-articles", "news-accesses"
+PARTITIONS = {ARTICLES: 2, RECORDS: 3}
+_SECTIONS = {
+    "Smart Card": "business",
+    "Election": "politics",
+    "World Cup": "sports",
+    "Vaccine": "science",
+    "Opera": "culture",
+}
+_KEYWORDS = [*_SECTIONS, "Miscellany"]  # which is in no section
+_PER_ARTICLE = ACCESSES + 2  # an article, its accesses and the punctuation that ends them
+_BEGIN = datetime.fromisoformat(EPOCH)
+
+sections_table = sa.Table(
+    "sections",
+    sa.MetaData(),
+    sa.Column("keyword", sa.String(60), primary_key=True),
+    sa.Column("section", sa.String(60), nullable=False),
+    mysql_engine="InnoDB",
+    mysql_charset="utf8mb4",
+    mysql_collate="utf8mb4_bin",
+)
+
+
+def fill(url: str, seed: int) -> int:
+    """Make and fill the table of sections, which are the same for every seed."""
+    rows = [{"keyword": keyword, "section": section} for keyword, section in _SECTIONS.items()]
+    return fill_table(url, sections_table, len(rows), [rows])
+
+
+def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
+    """As many whole articles as fit; event times never go back."""
+    articles = max(1, round(seconds * rate / _PER_ARTICLE))
+    pace = _PER_ARTICLE / ACCESSES / GAP_SECONDS / rate
+    random = random_stream(seed, "readers")
+    streams = (_events(topic, articles, seed) for topic in PARTITIONS)
+    for topic, event in heapq.merge(*streams, key=lambda each: each[1].seconds):
+        due = event.seconds * pace
+        at = f"{(_BEGIN + timedelta(seconds=due)).isoformat(timespec='microseconds')}Z"
+        if topic == ARTICLES:
+            keyword = _KEYWORDS[event.key % len(_KEYWORDS)]
+            value = (
+                f"<info><sno>{event.key}</sno><title>{keyword} &amp; more, no. {event.key}</title>"
+                f"<keyword>{keyword}</keyword><published_at>{at}</published_at></info>"
+            )
+            yield _message(ARTICLES, event.key, value, due, Kind.ROW)
+        elif event.closes:
+            value = f"<punct:record><sno> {event.key} </sno><ipaddr> * </ipaddr></punct:record>"
+            yield _message(RECORDS, event.key, value, due, Kind.PUNCTUATION)
+        else:
+            reader = f"64.58.{random.integers(4)}.{random.integers(256)}"
+            value = (
+                f"<record><sno> {event.key} </sno><ipaddr> {reader} </ipaddr>"
+                f"<accessed_at>{at}</accessed_at></record>"
+            )
+            yield _message(RECORDS, event.key, value, due, Kind.ROW)
+
+
+def _events(topic: str, articles: int, seed: int) -> Iterator[tuple[str, Event]]:
+    side: Literal["articles", "accesses"] = "articles" if topic == ARTICLES else "accesses"
+    for event in News(side, articles).events(seed):
+        yield topic, event
+
+
+def _message(topic: str, sno: int, value: str, due: float, kind: Kind) -> Message:
+    key = b"%d" % sno
+    return Message(topic, key_hash(key) % PARTITIONS[topic], key, value.encode(), due, kind)

@@ -1,0 +1,139 @@
+"""Orders and payments: a table that Debezium captures, payments that say when they are the last, and master
+tables of customers and products."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from endmark.client import key_hash
+from endmark_feed.message import EPOCH, Kind, Message
+from endmark_feed.options import random_stream
+from endmark_feed.relation import COUNTRIES, FIRST_NAMES, LAST_NAMES, fill_table
+
+ORDERS, PAYMENTS = "shop.orders", "payments"
+PARTITIONS = {ORDERS: 2, PAYMENTS: 2}
+CUSTOMERS, PRODUCTS = 5_000, 500
+UNKNOWN_SHARE = 0.01  # of orders: their customer or product is not in its table
+UNPAID_SHARE = 0.1
+CHANGED_SHARE = 0.01
+PAID_SECONDS, FILED_SECONDS = 4.0, 5.0  # at most, after the order
+_PER_ORDER = 4.8  # records: the order, two payments at most paid orders, the deletion and its tombstone
+_BEGIN = datetime.fromisoformat(EPOCH)
+
+_KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+customers_table = sa.Table(
+    "customers",
+    sa.MetaData(),
+    sa.Column("customer_id", _KEY, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.String(100), nullable=False),
+    sa.Column("country", sa.String(2), nullable=False),
+    mysql_engine="InnoDB",
+    mysql_charset="utf8mb4",
+    mysql_collate="utf8mb4_bin",
+)
+products_table = sa.Table(
+    "products",
+    sa.MetaData(),
+    sa.Column("product_id", _KEY, primary_key=True, autoincrement=False),
+    sa.Column("title", sa.String(100), nullable=False),
+    sa.Column("price", sa.Double, nullable=False),
+    mysql_engine="InnoDB",
+    mysql_charset="utf8mb4",
+    mysql_collate="utf8mb4_bin",
+)
+
+
+def fill(url: str, seed: int) -> int:
+    """Make and fill the tables of customers and products."""
+    random = random_stream(seed, "customers")
+    customers = [
+        {
+            "customer_id": number,
+            "name": f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}",
+            "country": str(random.choice(COUNTRIES)),
+        }
+        for number in range(1, CUSTOMERS + 1)
+    ]
+    products = [
+        {"product_id": number, "title": f"Product {number}", "price": float(random.integers(1, 20_000)) / 100}
+        for number in range(1, PRODUCTS + 1)
+    ]
+    return fill_table(url, customers_table, CUSTOMERS, [customers]) + fill_table(
+        url, products_table, PRODUCTS, [products]
+    )
+
+
+def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
+    """As many whole orders as fit; event times never go back."""
+    random = random_stream(seed, "orders")
+    orders = max(1, round(seconds * rate / _PER_ORDER))
+    serial = count()  # equal times must not make the heap compare messages
+    waiting: list[tuple[float, int, Message]] = []
+    for number in range(1, orders + 1):
+        begin = (number - 1) / orders * seconds
+        while waiting and waiting[0][0] <= begin:
+            yield heapq.heappop(waiting)[2]
+        for message in _of_order(number, begin, random):
+            heapq.heappush(waiting, (message.due_seconds, next(serial), message))
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterator[Message]:
+    """What becomes of one order: it is placed, may change, is paid at up to three times, and filed away."""
+    unknown = random.random() < UNKNOWN_SHARE
+    cents = int(random.integers(100, 100_000))
+    row = {
+        "order_id": number,
+        "customer_id": int(random.integers(1, CUSTOMERS + 1)) + CUSTOMERS * unknown,
+        "product_id": int(random.integers(1, PRODUCTS + 1)) + PRODUCTS * unknown,
+        "total": _money(cents),
+        "ordered_at": _at(begin),
+    }
+    yield _captured("c", number, None, row, begin)
+    if random.random() < CHANGED_SHARE:
+        yield _captured("u", number, row, row | {"total": _money(cents + 1)}, begin + 0.1)
+    if random.random() >= UNPAID_SHARE:
+        rates = int(random.integers(1, 4))
+        for last, due in enumerate(np.sort(random.uniform(0.2, PAID_SECONDS, rates)).tolist(), 1 - rates):
+            paid = {
+                "order_id": number,
+                "amount": _money(cents // rates + (cents % rates if last == 0 else 0)),
+                "final": last == 0,
+                "paid_at": _at(begin + due),
+            }
+            yield _message(PAYMENTS, number, json.dumps(paid).encode(), begin + due, Kind.ROW)
+    filed = begin + FILED_SECONDS
+    yield _captured("d", number, row, None, filed)
+    yield _message(ORDERS, number, b"", filed, Kind.TOMBSTONE)
+
+
+def _captured(
+    op: str, number: int, before: dict[str, Any] | None, after: dict[str, Any] | None, due: float
+) -> Message:
+    milliseconds = round((_BEGIN + timedelta(seconds=due)).timestamp() * 1000)
+    source = {"connector": "mysql", "name": "shop", "ts_ms": milliseconds, "db": "shop", "table": "orders"}
+    envelope = {"before": before, "after": after, "source": source, "op": op, "ts_ms": milliseconds}
+    kind = Kind.PUNCTUATION if op == "d" else Kind.ROW
+    return _message(ORDERS, number, json.dumps(envelope).encode(), due, kind)
+
+
+def _message(topic: str, number: int, value: bytes, due: float, kind: Kind) -> Message:
+    key = b"%d" % number
+    return Message(topic, key_hash(key) % PARTITIONS[topic], key, value, due, kind)
+
+
+def _money(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02d}"
+
+
+def _at(seconds: float) -> str:
+    return f"{(_BEGIN + timedelta(seconds=seconds)).isoformat(timespec='microseconds')}Z"

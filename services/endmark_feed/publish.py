@@ -1,0 +1,48 @@
+"""Publishing a whole workload, at its own pace or as fast as the broker takes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from endmark.client import Delivery
+from endmark_feed.message import Kind, Message
+from endmark_feed.producer import create_topics, send, when_due
+
+Pace = Literal["real", "fast"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the broker acknowledged, and the real time that took."""
+
+    rows: int
+    punctuations: int
+    seconds: float
+
+
+def publish(
+    messages: Iterable[Message], bootstrap: str, partitions: Mapping[str, int], pace: Pace
+) -> Published:
+    """Publish messages to topics that are made for them, or empty; return when all are acknowledged.
+
+    Raises:
+        MissingPartError: when the broker cannot be reached or stops taking records.
+        ConfigError: when a topic holds records already or has another number of partitions.
+    """
+    create_topics(bootstrap, partitions)
+    rows = punctuations = 0
+    start = time.monotonic()
+
+    def elapsed() -> float:
+        return time.monotonic() - start if pace == "real" else float("inf")
+
+    with Delivery(bootstrap) as delivery:
+        for chunk in when_due(messages, elapsed):
+            send(delivery, chunk)
+            closing = sum(message.kind is Kind.PUNCTUATION for message in chunk)
+            punctuations += closing
+            rows += len(chunk) - closing
+    return Published(rows, punctuations, time.monotonic() - start)
