@@ -50,6 +50,11 @@ test-compose: $(READY) ## docker-compose.yml in real containers, every part kill
 	infra/install-test-system.sh containers
 	PYTHONPATH=tests $(BIN)/python -m containers.run $(ARGS)
 
+.PHONY: test-deploy
+test-deploy: $(READY) ## Helm chart against the schemas of its kinds
+	$(PYTHON) -m venv var/deploy && var/deploy/bin/pip install --quiet -r tests/deploy/requirements.txt
+	PYTHONPATH=tests var/deploy/bin/python -m deploy.chart
+
 .PHONY: lint
 lint: $(READY) ## Style, import rules and formatting
 	$(BIN)/ruff check .

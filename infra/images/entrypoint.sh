@@ -16,4 +16,25 @@ spark.authenticate.secret  $(cat "$SPARK_AUTHENTICATE_SECRET_FILE")
 END
     export SPARK_CONF_DIR="$settings"
 fi
+case "${1:-}" in
+driver) # as Spark on Kubernetes calls what it starts
+    shift
+    set -- spark-submit --deploy-mode client --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" "$@"
+    ;;
+executor)
+    set -- java
+    option=0
+    while eval "[ -n \"\${SPARK_JAVA_OPT_$option+set}\" ]"; do
+        eval "set -- \"\$@\" \"\$SPARK_JAVA_OPT_$option\""
+        option=$((option + 1))
+    done
+    set -- "$@" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+        -cp "${SPARK_CLASSPATH:-}:$SPARK_HOME/jars/*" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+        --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" \
+        --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \
+        --hostname "$SPARK_EXECUTOR_POD_IP" --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+        --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+esac
 exec "$@"

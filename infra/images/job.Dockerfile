@@ -20,10 +20,13 @@ RUN apt-get update \
 COPY --from=build /opt/endmark /opt/endmark
 ENV PATH=/opt/endmark/bin:$PATH \
     ENDMARK_HOME=/opt/endmark/home \
+    SPARK_HOME=/opt/endmark/lib/python3.11/site-packages/pyspark \
     SPARK_CONF_DIR=/etc/spark \
     PYTHONUNBUFFERED=1
 # Jars belong to the image: a start must not wait for the network.
-RUN python -c "from endmark.parts.jars import spark_jars; spark_jars(print)"
+RUN python -c "from endmark.parts.jars import spark_jars; spark_jars(print)" \
+    && ln -s "$ENDMARK_HOME"/jars/*/spark /opt/endmark/jars
+COPY jobs/pipeline.py /opt/endmark/pipeline.py
 COPY infra/images/sbom.py /usr/local/lib/sbom.py
 RUN python /usr/local/lib/sbom.py /opt/endmark > /opt/endmark/sbom.json
 COPY infra/images/spark-defaults.conf /etc/spark/spark-defaults.conf

@@ -86,7 +86,7 @@ def run(
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT")],
     ops_url: OpsUrl,
     pipeline: PipelineFile = AUCTION,
-    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    master: Annotated[str, typer.Option(help="Spark master; spark-submit's is its own matter.")] = "local[2]",
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
     trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
     max_records_per_batch: Annotated[
@@ -116,16 +116,28 @@ def run(
 
 @app.command()
 def verify(
-    bootstrap: Bootstrap, warehouse: Warehouse, pipeline: PipelineFile = AUCTION, as_json: AsJson = False
+    bootstrap: Bootstrap,
+    warehouse: Warehouse,
+    pipeline: PipelineFile = AUCTION,
+    until_read: Annotated[
+        bool, typer.Option(help="What the stopped job has not read, by its ops database, does not count.")
+    ] = False,
+    ops_url: Annotated[
+        str, typer.Option(help="For --until-read: SQLAlchemy URL of it.", envvar="ENDMARK_OPS_URL")
+    ] = "",
+    as_json: AsJson = False,
 ) -> None:
     """Recompute everything from Kafka and the relation and compare it with the Delta tables.
 
     The job must be stopped or idle.
     """
+    from endmark.opsdb import offsets_read
     from endmark.verify.report import render
     from endmark.verify.run import verify as recompute
 
-    report = recompute(load(pipeline), bootstrap, warehouse)
+    spec = load(pipeline)
+    until = offsets_read(ops_url, spec.name) if until_read else None
+    report = recompute(spec, bootstrap, warehouse, until)
     if as_json:
         typer.echo(report.to_json())
     else:

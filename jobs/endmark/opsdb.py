@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from endmark.errors import ConfigError
 from endmark.metrics import Samples, accumulate
 
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
@@ -231,6 +233,23 @@ class OpsDatabase:
         )
         with self.engine.connect() as connection:
             return [Batch(**row._mapping) for row in reversed(connection.execute(query).all())]
+
+
+def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
+    """The first offset that the pipeline's job has not read, by topic and partition.
+
+    Raises:
+        ConfigError: it has read nothing, as far as the ops database at `url` knows.
+    """
+    if not url:
+        raise ConfigError("nobody says where the ops database is; give --ops-url or set ENDMARK_OPS_URL")
+    with closing(OpsDatabase(url)) as ops:
+        batch = ops.latest_batch(pipeline)
+    if batch is None:
+        raise ConfigError(
+            f"the ops database has no batch of {pipeline}; name the one that its job was given by --ops-url"
+        )
+    return {topic: {int(at): end for at, end in ends.items()} for topic, ends in batch.offsets.items()}
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:

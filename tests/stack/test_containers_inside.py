@@ -97,6 +97,54 @@ def test_the_entrypoint_leaves_other_commands_alone() -> None:
     assert subprocess.run(command, env=environment, check=False).returncode == 7
 
 
+def started(words: list[str], tmp_path: Path, **environment: str) -> list[str]:
+    """The program that the entrypoint starts, and its words."""
+    for program in ("spark-submit", "java"):
+        (tmp_path / program).write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
+        (tmp_path / program).chmod(0o755)
+    done = subprocess.run(
+        [str(ROOT / "infra/images/entrypoint.sh"), *words],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_entrypoint_is_driver_and_executor_of_spark_on_kubernetes(tmp_path: Path) -> None:
+    """By the words and variables that Spark gives its pods."""
+    words = [
+        "driver",
+        "--properties-file",
+        "/opt/spark/conf/spark.properties",
+        "local:///opt/endmark/pipeline.py",
+    ]
+    assert started(words, tmp_path, SPARK_DRIVER_BIND_ADDRESS="10.1.2.3") == [
+        "spark-submit",
+        "--deploy-mode",
+        "client",
+        "--conf",
+        "spark.driver.bindAddress=10.1.2.3",
+        *words[1:],
+    ]
+    told = {"DRIVER_URL": "spark://d:1", "EXECUTOR_ID": "4", "EXECUTOR_CORES": "2", "APPLICATION_ID": "a"}
+    told |= {"EXECUTOR_POD_IP": "10.1.2.4", "RESOURCE_PROFILE_ID": "0", "EXECUTOR_POD_NAME": "p"}
+    told |= {"EXECUTOR_MEMORY": "2g", "HOME": "/opt/spark", "JAVA_OPT_0": "-Da=b c", "JAVA_OPT_1": "-Dd='$e'"}
+    said = started(["executor"], tmp_path, **{f"SPARK_{name}": value for name, value in told.items()})
+    assert said[:7] == ["java", "-Da=b c", "-Dd='$e'", "-Xms2g", "-Xmx2g", "-cp", ":/opt/spark/jars/*"]
+    options = said[8:]
+    assert dict(zip(options[::2], options[1::2], strict=True)) == {
+        "--driver-url": "spark://d:1",
+        "--executor-id": "4",
+        "--cores": "2",
+        "--app-id": "a",
+        "--hostname": "10.1.2.4",
+        "--resourceProfileId": "0",
+        "--podName": "p",
+    }
+
+
 def test_the_database_starts_with_the_feeds_table_and_two_limited_users(tmp_path: Path) -> None:
     with MariaDb(tmp_path / "db") as database:
         socket = tmp_path / "db" / "tables" / "server.sock"

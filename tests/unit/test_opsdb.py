@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from endmark.opsdb import OpsDatabase
+from endmark import opsdb
+from endmark.errors import ConfigError
+from endmark.opsdb import OpsDatabase, offsets_read
 
 
-@pytest.fixture
-def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
-    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+@pytest.fixture(params=["sqlite", "mariadb"])
+def ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]:
+    on_server = request.param == "mariadb"
+    url = request.getfixturevalue("mariadb").url if on_server else f"sqlite:///{tmp_path / 'ops.db'}"
+    database = OpsDatabase(url)
     yield database
+    if on_server:
+        opsdb._meta.drop_all(database.engine)
     database.close()
 
 
@@ -67,3 +74,17 @@ def test_runs_of_other_pipelines_stay_apart(ops: OpsDatabase) -> None:
     assert run is not None
     assert (run["run_id"], run["state"], run["error"]) == ("mine", "failed", "the cause")
     assert ops.latest_run("none") is None
+
+
+def test_what_was_read_until(tmp_path: Path) -> None:
+    """`verify --until-read` counts no more than the last batch had read; without a batch it is refused."""
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    with closing(OpsDatabase(url)) as ops:
+        with pytest.raises(ConfigError, match="no batch of auction"):
+            offsets_read(url, "auction")
+        record(ops, 0, 10)
+        record(ops, 1, 10)
+
+    assert offsets_read(url, "auction") == {"bids": {0: 1}}
+    with pytest.raises(ConfigError, match="give --ops-url"):
+        offsets_read("", "auction")

@@ -25,7 +25,7 @@ from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_cac
 from endmark.spark.kafka import make_topic, partition_counts
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import OutputTopic, output_topic
-from endmark.spark.session import start_session
+from endmark.spark.session import start_session, submitted
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
 
@@ -50,7 +50,7 @@ class JobOptions:
         warehouse: directory of the Delta tables.
         checkpoint: directory of the checkpoint; belongs to that warehouse.
         ops_url: SQLAlchemy URL of the ops database.
-        master: Spark master.
+        master: Spark master; spark-submit's, if it has started the program. So is the driver's memory.
         buckets: hash shares of state, one task each; fixed for the life of a checkpoint.
         trigger_seconds: least time from the start of one batch to the next.
         max_records_per_batch: bounds a batch after a pause.
@@ -83,7 +83,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     streams.residual(pipeline)
     for stream in pipeline.sides:
         streams.closing(pipeline, stream)
-    jars = spark_jars(say)
+    jars = [] if submitted() else spark_jars(say)
     directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partition_counts(options.bootstrap, topics)  # which waits for the broker and for whoever makes them

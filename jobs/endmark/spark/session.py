@@ -40,19 +40,26 @@ SETTINGS = {
 }
 
 
+def submitted() -> bool:
+    """Whether spark-submit has started this program, and has said which master, jars and Python to use."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def start_session(
     name: str, jars: list[Path], *, master: str, shuffle_partitions: int, driver_memory: str
 ) -> SparkSession:
-    """Start Spark on `master` with local `jars`; loopback only when the master is local."""
-    # Workers must run this very interpreter, or they lack the packages of its environment.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName(name).master(master)
-    settings = SETTINGS | {
-        "spark.jars": ",".join(str(jar) for jar in jars),
-        "spark.sql.shuffle.partitions": str(shuffle_partitions),
-        "spark.driver.memory": driver_memory,
-    }
-    if master.startswith("local"):
+    """Start Spark on `master` with local `jars`; loopback only when the master is local.
+
+    Of a program that spark-submit has started, master, jars and memory are as it was told.
+    """
+    builder = SparkSession.builder.appName(name)
+    settings = SETTINGS | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    if not submitted():
+        # Workers must run this very interpreter, or they lack the packages of its environment.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        builder = builder.master(master)
+        settings |= {"spark.jars": ",".join(str(jar) for jar in jars), "spark.driver.memory": driver_memory}
+    if master.startswith("local") and not submitted():
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     for key, value in settings.items():
         builder = builder.config(key, value)
