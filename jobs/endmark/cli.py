@@ -12,10 +12,11 @@ from rich.console import Console
 
 from endmark import dead_letters_cli, feed_cli, knobs_cli, maintain_cli, ops_cli
 from endmark.bench.cli import app as bench
-from endmark.cli_options import AsJson, Bootstrap, OpsUrl, Output, PipelineFile, Warehouse
+from endmark.cli_options import AsJson, Assignments, Bootstrap, OpsUrl, Output, PipelineFile, Warehouse
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
+from endmark.pipeline.picture import drawn
 from endmark.pipeline_file import load
 
 AUCTION = Path(__file__).parent / "pipelines" / "auction.yaml"
@@ -45,11 +46,18 @@ def _bytes(text: str) -> int:
 
 
 @app.command()
-def validate(pipeline: PipelineFile = AUCTION, as_json: AsJson = False) -> None:
+def validate(
+    pipeline: PipelineFile = AUCTION,
+    assignments: Assignments = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it, as text for Mermaid.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Check a pipeline file without running it, and say by what its state is bounded."""
-    spec = load(pipeline)
+    spec = load(pipeline, assignments=assignments or ())
     kept = states(spec)
-    if as_json:
+    if mermaid:
+        typer.echo(drawn(spec))
+    elif as_json:
         Output(as_json).emit({"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]})
     else:
         typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
@@ -67,12 +75,13 @@ def plan(
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of a batch.")] = 100_000,
     exponent: Annotated[float, typer.Option(min=0, help="Of the keys' Zipf distribution; 0: uniform.")] = 0.0,
+    assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what reads of the relation cost, and predict what each way to look up yields on one core."""
     from endmark.planning import forecast
 
-    found = forecast(load(pipeline), relation, memory, batch_rows, exponent)
+    found = forecast(load(pipeline, assignments=assignments or ()), relation, memory, batch_rows, exponent)
     if as_json:
         Output(as_json).emit(found.facts)
     else:
@@ -94,9 +103,14 @@ def run(
     ] = 500_000,
     available_now: Annotated[bool, typer.Option(help="Stop after what Kafka holds now.")] = False,
     driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
+    assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a pipeline until SIGTERM, or with --available-now until it is done."""
+    """Run a pipeline until SIGTERM, or with --available-now until it is done.
+
+    Exits with 0 once it was told to stop or all is done and written; with 1 if it stopped half way, where it
+    goes on when it is run again; with 2 if something must be mended before it can start.
+    """
     from endmark.spark.job import JobOptions, run_job
 
     options = JobOptions(
@@ -111,7 +125,7 @@ def run(
         available_now=available_now,
         driver_memory=driver_memory,
     )
-    run_job(load(pipeline), options, Output(as_json).say)
+    run_job(load(pipeline, assignments=assignments or ()), options, Output(as_json).say)
 
 
 @app.command()
@@ -125,6 +139,7 @@ def verify(
     ops_url: Annotated[
         str, typer.Option(help="For --until-read: SQLAlchemy URL of it.", envvar="ENDMARK_OPS_URL")
     ] = "",
+    assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute everything from Kafka and the relation and compare it with the Delta tables.
@@ -135,7 +150,7 @@ def verify(
     from endmark.verify.report import render
     from endmark.verify.run import verify as recompute
 
-    spec = load(pipeline)
+    spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
     report = recompute(spec, bootstrap, warehouse, until)
     if as_json:

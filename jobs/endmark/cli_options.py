@@ -10,6 +10,10 @@ from typing import Annotated, Any
 import typer
 
 PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, such as join.window.left=10s; repeat."),
+]
 Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]
 Warehouse = Annotated[Path, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")]
 OpsUrl = Annotated[str, typer.Option(help="SQLAlchemy URL of the ops database.", envvar="ENDMARK_OPS_URL")]

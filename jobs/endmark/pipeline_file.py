@@ -1,31 +1,23 @@
-"""Reading a pipeline file: YAML, `${NAME}` filled from the environment, and errors that name the field."""
+"""Reading a pipeline file: `${NAME}` filled from the environment, and errors that name field and line."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded
+from endmark.pipeline_text import PipelineText
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?::-([^}]*))?\}")
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's idea of a boolean: in YAML 1.1, `on: item_id` has the key True."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), list("tf"))
+_FIELD = re.compile(r"([a-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*): ")
 
 
 def _fill(text: str, environment: dict[str, str]) -> str:
@@ -33,11 +25,20 @@ def _fill(text: str, environment: dict[str, str]) -> str:
         name, default = found[1], found[2]
         if name in environment:
             return environment[name]
+        if (file := environment.get(f"{name}_FILE")) is not None:
+            return _secret(name, file)
         if default is not None:
             return default
         raise ConfigError(f"environment variable {name} is not set, but the pipeline file uses ${{{name}}}")
 
     return _VARIABLE.sub(value, text)
+
+
+def _secret(name: str, file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}_FILE: {file} cannot be read: {error}") from None
 
 
 def _fill_values(node: Any, environment: dict[str, str]) -> Any:
@@ -51,38 +52,68 @@ def _fill_values(node: Any, environment: dict[str, str]) -> Any:
     return node
 
 
-def load(path: Path, environment: dict[str, str] | None = None) -> Pipeline:
+def load(path: Path, environment: dict[str, str] | None = None, assignments: Sequence[str] = ()) -> Pipeline:
     """Read and check a pipeline file.
+
+    Args:
+        environment: fills `${NAME}`, by NAME or by what is in the file that NAME_FILE names; of the process
+            unless given.
+        assignments: fields to set before, as `PipelineText.set` takes them.
 
     Raises:
         ConfigError: naming the file and every field that is wrong, or state that would grow for ever.
     """
     environment = dict(os.environ) if environment is None else environment
+    text = PipelineText(path)
+    for assignment in assignments:
+        text.set(assignment)
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a SafeLoader
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the pipeline file: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a YAML document: {error}") from error
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path}: a pipeline file is a mapping with name, streams, relations, lookup, join")
-    try:
-        pipeline = Pipeline.model_validate(_fill_values(document, environment))
+        pipeline = Pipeline.model_validate(_fill_values(text.document, environment))
         require_bounded(pipeline)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_explain(error)}") from error
+        raise ConfigError(f"{path}: {_explain(error, text)}") from error
     return pipeline
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, text: PipelineText) -> str:
     lines = []
     for problem in error.errors(include_url=False):
-        parts = map(str, problem["loc"])
-        field = ".".join(part for part in parts if not part.startswith("["))  # pydantic's own words
-        text = problem["msg"].removeprefix("Value error, ")
+        parts = [
+            part for part in map(str, problem["loc"]) if not part.startswith("[")
+        ]  # pydantic's own words
+        said = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            text = "unknown field"
-        lines.append(f"{field}: {text}" if field else text)
+            said = f"unknown field{_meant(parts)}"
+        named = _FIELD.match(said)  # checks across fields name one of theirs
+        line = text.line_of([*parts, *(named[1].split(".") if named else ())])
+        told = f"{'.'.join(parts)}: {said}" if parts else said
+        lines.append(told if line is None else f"line {line}: {told}")
     return "; ".join(lines)
+
+
+def _meant(unknown: Sequence[str]) -> str:
+    near = difflib.get_close_matches(unknown[-1], fields_at(unknown[:-1]), n=1)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+def fields_at(place: Sequence[str]) -> list[str]:
+    """The fields that there may be at a place of a pipeline file, such as that of `join.window`."""
+    models: list[type[BaseModel]] = [Pipeline]
+    for name in place:
+        inner = [
+            found
+            for model in models
+            if name in model.model_fields
+            for found in _models(model.model_fields[name].annotation)
+        ]
+        models = inner or models  # names of streams and numbers of items lead no deeper
+    return sorted({name for model in models for name in model.model_fields})
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models(part)]

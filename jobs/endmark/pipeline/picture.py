@@ -1,0 +1,44 @@
+"""A pipeline as a picture: text that Mermaid draws, as GitHub and most documentation tools do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from endmark.pipeline.model import Pipeline
+
+
+def drawn(pipeline: Pipeline) -> str:
+    """Topics, relations, steps and tables, and what flows between them."""
+    join, lines = pipeline.join, ["flowchart LR"]
+    for side in pipeline.sides:
+        stream = pipeline.streams[side]
+        lines.append(f'  topic_{side}[("{stream.topic}<br>{stream.format}")]')
+        before, arrow = f"topic_{side}", f'-- "{side}" -->'
+        for lookup in pipeline.lookups_of(side):
+            relation = pipeline.relations[lookup.relation]
+            lines += [
+                f'  relation_{lookup.relation}[("{relation.table}")]',
+                f'  lookup_{lookup.relation}["look up {lookup.relation}<br>{", ".join(lookup.key)}"]',
+                f"  {before} {arrow} lookup_{lookup.relation}",
+                f"  relation_{lookup.relation} -.-> lookup_{lookup.relation}",
+            ]
+            before, arrow = f"lookup_{lookup.relation}", "-->"
+        lines.append(f"  {before} {arrow} join")
+    lines.append(f'  join["{join.type} join, {join.preset}<br>{", ".join(join.on)}"]')
+    lines += _table(pipeline, "join", "results")
+    if pipeline.aggregate is not None:
+        lines += [
+            f'  group["closing group-by<br>{", ".join(pipeline.aggregate.by)}"]',
+            "  join --> group",
+            *_table(pipeline, "group", "groups"),
+        ]
+    for table in ("violations", "punctuations", "dead_letters"):
+        lines += _table(pipeline, "join", table)
+    if pipeline.publish is not None:
+        lines += [f'  published[("{pipeline.publish.topic}")]', "  join --> published"]
+    return "\n".join(lines)
+
+
+def _table(pipeline: Pipeline, step: str, table: str) -> list[str]:
+    return [f'  table_{table}[/"{getattr(pipeline.tables, table)}"/]', f"  {step} --> table_{table}"]
