@@ -36,6 +36,7 @@ app.command()(feed_cli.feed_example)
 app.command()(feed_cli.feed_workload)
 app.command()(ops_cli.ops)
 app.command()(maintain_cli.maintain)
+app.command()(ops_cli.status)
 
 
 def _bytes(text: str) -> int:

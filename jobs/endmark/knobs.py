@@ -43,6 +43,11 @@ _FIELDS = {
             "such as 500ms or 2s; null: until all is answered",
             "How long a full batch reads the relation; rows that it leaves wait for the next.",
         ),
+        "memory": Knob(
+            "size",
+            "such as 64MB; a number is bytes",
+            "What rows may take that a batch leaves waiting, in all buckets; beyond it, the batch reads on.",
+        ),
     },
     "join": {
         "purge_every": Knob(

@@ -1,4 +1,4 @@
-"""`endmark ops`."""
+"""`endmark ops` and `endmark status`: what a job tells of itself, over HTTP and at once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from endmark.cli_options import AsJson, OpsUrl
+from endmark.errors import MissingPartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark_ops.models import Status
 
 TOKENS = "ENDMARK_OPS_TOKENS"
+STALE_SECONDS = 30.0
+_TOTALS = {
+    "records_total": "records",
+    "dead_letters_total": "dead letters",
+    "violations_total": "violations",
+    "join_results_total": "results",
+    "groups_closed_total": "groups",
+    "state_rows": "rows in state",
+}
 
 
 def ops(
@@ -53,3 +68,37 @@ def ops(
 
     reach = Reach(tokens, bootstrap, warehouse)
     serve(ops_url, pipeline, port, host=host, known_as=known_as or (), reach=reach, on_ready=ready)
+
+
+def status(
+    ops_url: OpsUrl,
+    pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")] = "auction",
+    as_json: AsJson = False,
+) -> None:
+    """Say how a job is: its state, its last batch, how far behind it is, and what waits for what."""
+    from endmark_ops.routes.status import status as status_of
+    from endmark_ops.source import OpsSource, UnreadableError
+
+    source = OpsSource(ops_url, pipeline)
+    try:
+        found = status_of(source, STALE_SECONDS)
+    except UnreadableError as error:
+        raise MissingPartError(str(error)) from error
+    finally:
+        source.close()
+    typer.echo(found.model_dump_json() if as_json else "\n".join(_said(found)))
+
+
+def _said(found: Status) -> Iterator[str]:
+    yield f"{found.pipeline} is {found.state}"
+    if found.run is not None and found.run.error:
+        yield f"error: {found.run.error}"
+    if (batch := found.last_batch) is not None:
+        yield f"last batch: {batch.batch_id}, {batch.age_seconds:.0f} s ago"
+    if found.lag_records is not None:
+        yield f"behind: {found.lag_records:,.0f} records"
+    for progress in found.progress:
+        yield progress.sentence
+    for total in found.totals:
+        if total.name in _TOTALS:
+            yield f"{_TOTALS[total.name]}: {sum(each.value for each in total.samples):,.0f}"

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.schema import CreateTable
 
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, accumulate
@@ -100,7 +101,9 @@ class OpsDatabase:
         self.engine = sa.create_engine(url, pool_pre_ping=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _use_write_ahead_log)
-        _meta.create_all(self.engine)
+        with self.engine.begin() as connection:
+            for table in _meta.sorted_tables:  # which another process may be making just now
+                connection.execute(CreateTable(table, if_not_exists=True))
 
     def close(self) -> None:
         self.engine.dispose()

@@ -29,7 +29,7 @@ document.addEventListener("securitypolicyviolation", event => window.refused.pus
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
@@ -67,7 +67,12 @@ def sidecar(job: Job, reach: dict[str, str]) -> Iterator[Sidecar]:
 
 
 @pytest.fixture
-def page(browser: Browser, sidecar: Sidecar) -> Iterator[Page]:
+def url(sidecar: Sidecar) -> str:
+    return sidecar.url
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
     """The dashboard, opened; fails a test that left an error in the console or met the content policy."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.add_init_script(WATCH_POLICY)
@@ -75,7 +80,7 @@ def page(browser: Browser, sidecar: Sidecar) -> Iterator[Page]:
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(sidecar.url)
+    page.goto(url)
     yield page
     refused = page.evaluate("window.refused")
     context.close()

@@ -34,6 +34,7 @@ TURNS = [
     Turn("lookup.strategy", "mesh", "Ann"),
     Turn("lookup.time_per_batch", "0s", "Ann"),
     Turn("lookup.time_per_batch", None, "Ann"),
+    Turn("lookup.memory", 1, "Ann"),
     Turn("lookup.sellers.time_per_batch", "0s", "Ann"),  # which only some pipelines know
     Turn("join.purge_every", 3, "Ann"),  # which some presets refuse
 ]

@@ -24,6 +24,7 @@ PULSES = [b'{"pulse": {}}', b' {"pulse":\t{ }\r\n}', rb'{"p\u0075lse": {}}']
 SETTINGS = [
     b'{"set": {"lookup.strategy": "scan"}, "by": "Ann"}',
     b'{"by": "Ann", "set": {"lookup.time_per_batch": "1.5s"}}',
+    b'{"set": {"lookup.memory": "2MB"}, "by": "Ann"}',
     b'{"set": {"lookup.time_per_batch": null}, "by": "Zo\xc3\xab"}',
     rb'{"set": {"join.purge_ever\u0079": 4}, "by": "x"}',
 ]
@@ -55,8 +56,9 @@ OTHERS = {
     b'{"set": [], "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.strategy": "sacn"}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.strategy": {"a": [1]}}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.memory": "1MB"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.page_rows": 9}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.time_per_batch": "soon"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.memory": 0}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.time_per_batch": NaN}, "by": "Ann"}': "malformed",
     b'{"set": {"join.purge_every": 0}, "by": "Ann"}': "bad_control",
 }

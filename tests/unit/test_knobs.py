@@ -33,6 +33,7 @@ def test_values_are_those_of_the_file() -> None:
     assert filed(steps_of(pipeline)) == {
         "lookup.strategy": "auto",
         "lookup.time_per_batch": 2.0,
+        "lookup.memory": 64_000_000,
         "join.purge_every": 1,
     }
     assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
@@ -117,6 +118,18 @@ def test_time_per_batch_can_be_set_and_taken_away(tmp_path: Path) -> None:
     assert pending == [0, 0, 1, 2, 3, 0, 0, 0]
 
 
+def test_rows_may_wait_in_more_memory_or_less(tmp_path: Path) -> None:
+    """All buckets together, as in the pipeline file; a full batch reads on beyond it."""
+    turning = Turning(tmp_path, looking={"time_per_batch": "0s"})
+    told = [turning.batch(bid(0, 1)) for _ in range(3)]
+    told += [turning.batch(bid(0, 1), lookup__memory=2), turning.batch(bid(0, 1))]
+    told += [turning.batch(bid(0, 1), lookup__memory="1MB"), turning.batch(bid(0, 1))]
+
+    assert [samples["lookup_pending_rows{relation=sellers}"] for samples in told] == [0, 1, 2, 3, 0, 0, 1]
+    memory = [samples["lookup_memory_bytes{relation=sellers}"] for samples in told]
+    assert memory == [64_000_000] * 4 + [2, 2, 1_000_000]
+
+
 def test_purging_waits_for_so_many_punctuations(tmp_path: Path) -> None:
     turning = Turning(tmp_path)
 
@@ -181,6 +194,6 @@ def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
     with Log(broker.bootstrap, ["auction-control"]) as log:
         values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
     assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
-    assert shown["knobs"] == {"lookup.strategy": "mesh", "lookup.time_per_batch": None, "join.purge_every": 1}
+    assert shown["knobs"] == filed(steps_of(make_pipeline())) | {"lookup.strategy": "mesh"}
     assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
     assert "there is none" in run("list", str(AUCTION), f"--ops-url={ops.engine.url}").stdout

@@ -188,8 +188,10 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
     assert filed(steps_of(pipeline)) == {
         "lookup.sellers.strategy": "hybrid",
         "lookup.sellers.time_per_batch": None,
+        "lookup.sellers.memory": 64_000_000,
         "lookup.ranks.strategy": "mesh",
         "lookup.ranks.time_per_batch": None,
+        "lookup.ranks.memory": 64_000_000,
         "join.purge_every": 1,
     }
     with recomputed(pipeline, records, found=total(found)) as session:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -88,3 +90,18 @@ def test_what_was_read_until(tmp_path: Path) -> None:
     assert offsets_read(url, "auction") == {"bids": {0: 1}}
     with pytest.raises(ConfigError, match="give --ops-url"):
         offsets_read("", "auction")
+
+
+def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: Path) -> None:
+    """The job, the sidecar and whoever looks on start together."""
+    for attempt in range(5):
+        url, together = f"sqlite:///{tmp_path / f'ops-{attempt}.db'}", Barrier(8)
+
+        def opened(url: str = url, together: Barrier = together) -> None:
+            together.wait()
+            with closing(OpsDatabase(url)) as database:
+                assert database.latest_run("auction") is None
+
+        with ThreadPoolExecutor(8) as threads:
+            for done in [threads.submit(opened) for _ in range(8)]:
+                done.result()

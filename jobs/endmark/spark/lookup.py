@@ -39,6 +39,7 @@ class LookupPlan:
         reading: entered around the reads of a batch.
         cache: how much of the relation a Python process keeps at hand; `None` is nothing.
         cache_name: the cache that all buckets of a process share.
+        buckets: that share its memory.
         over: tells what the cache need not keep; `None` if punctuations say nothing of it.
     """
 
@@ -49,6 +50,7 @@ class LookupPlan:
     reading: Callable[[], AbstractContextManager[None]]
     cache: CacheSpec | None
     cache_name: str
+    buckets: int
     over: OverKeys | None = None
 
     @property
@@ -93,7 +95,7 @@ def lookup_plan(
         budget=Budget(
             seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
         ),
-        capacity=max(1, declared.memory // buckets),
+        capacity=share(declared.memory, buckets),
         versions=_versions(stream, declared),
     )
     cache = None
@@ -103,7 +105,14 @@ def lookup_plan(
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
     over = OverKeys.of(stream, declared.key)
     intake = _intake(stream, lookup, carries=declared.time_per_batch is not None, first=first)
-    return LookupPlan(stream.name, declared.relation, intake, source, reading, cache, cache_name, over)
+    return LookupPlan(
+        stream.name, declared.relation, intake, source, reading, cache, cache_name, buckets, over
+    )
+
+
+def share(memory: int, buckets: int) -> int:
+    """The bytes that rows of one bucket may take."""
+    return max(1, memory // buckets)
 
 
 def _intake(stream: StreamPlan, lookup: LookupSpec, *, carries: bool, first: bool) -> IntakeSpec:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.joins.lookup.resolve import Budget
 from endmark.knobs import lookup_steps
+from endmark.spark.lookup import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,4 +52,7 @@ class Knobs:
             seconds = self._values[time_per_batch]
             lookup = replace(plan.intake.lookup, budget=Budget(seconds=seconds))
             plan = replace(plan, intake=replace(plan.intake, lookup=lookup, carries=seconds is not None))
+        if (memory := f"{step}.memory") in self._values:
+            lookup = replace(plan.intake.lookup, capacity=share(self._values[memory], plan.buckets))
+            plan = replace(plan, intake=replace(plan.intake, lookup=lookup))
         return plan
