@@ -51,9 +51,11 @@ test-compose: $(READY) ## docker-compose.yml in real containers, every part kill
 	PYTHONPATH=tests $(BIN)/python -m containers.run $(ARGS)
 
 .PHONY: test-deploy
-test-deploy: $(READY) ## Helm chart against the schemas of its kinds
+test-deploy: $(READY) ## Helm chart against the schemas of its kinds, and Airflow's DAG
 	$(PYTHON) -m venv var/deploy && var/deploy/bin/pip install --quiet -r tests/deploy/requirements.txt
 	PYTHONPATH=tests var/deploy/bin/python -m deploy.chart
+	$(PYTHON) -m venv var/airflow && var/airflow/bin/pip install --quiet -r tests/deploy/requirements-airflow.txt
+	PYTHONPATH=tests $(BIN)/python -m deploy.dag var/airflow/bin/python
 
 .PHONY: lint
 lint: $(READY) ## Style, import rules and formatting

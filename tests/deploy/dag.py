@@ -1,0 +1,66 @@
+"""infra/airflow in a real Airflow: `make test-deploy`.
+
+python -m deploy.dag PYTHON, the interpreter of an environment with Airflow
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STRUCTURE = """
+import json
+from airflow.models.dagbag import DagBag
+bag = DagBag(include_examples=False)
+[dag] = bag.dags.values()
+print(json.dumps({
+    "errors": {str(path): error for path, error in bag.import_errors.items()},
+    "dag": dag.dag_id,
+    "runs": dag.max_active_runs,
+    "catchup": dag.catchup,
+    "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
+    "retries": {task.task_id: task.retries for task in dag.tasks},
+}))
+"""
+
+
+def airflow(python: Path, *words: str) -> str:
+    """What a command of Airflow's environment prints; a failure is ours."""
+    done = subprocess.run([python, *words], check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_dag_is_as_meant(python: Path) -> None:
+    """One run at a time, and nothing is verified that may still be written."""
+    found = json.loads(airflow(python, "-c", STRUCTURE).splitlines()[-1])
+    assert found == {
+        "errors": {},
+        "dag": "endmark",
+        "runs": 1,
+        "catchup": False,
+        "tasks": {"run": ["maintain"], "maintain": ["verify"], "verify": []},
+        "retries": {"run": 2, "maintain": 2, "verify": 0},
+    }
+
+
+def main() -> None:
+    python = Path(sys.argv[1]).absolute()
+    with tempfile.TemporaryDirectory(prefix="endmark-airflow-") as home:
+        os.environ |= {
+            "AIRFLOW_HOME": home,
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "infra" / "airflow"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        }
+        airflow(python, "-m", "airflow", "db", "migrate")
+        test_the_dag_is_as_meant(python)
+        print("test_the_dag_is_as_meant: passed")
+
+
+if __name__ == "__main__":
+    main()
