@@ -101,7 +101,7 @@ def loops(
 def main(
     rows: Annotated[list[int], typer.Option(default_factory=lambda: [500_000, 2_000_000])],
     page_rows: Annotated[list[int], typer.Option(default_factory=lambda: [500, 2_000])],
-    memory: Annotated[list[int], typer.Option(default_factory=lambda: [20, 50])],
+    memory: Annotated[list[int], typer.Option(default_factory=lambda: [50])],
     exponent: Annotated[list[float], typer.Option(default_factory=lambda: [0.0, 1.0])],
     driver: str = "pymysql",
     keep: bool = True,
