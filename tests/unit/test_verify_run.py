@@ -65,6 +65,7 @@ def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
             "dead_letters": 2,
             "violations": {"closed": 0, "late": 1},
             "processed": 9,
+            "skipped": 0,
             "lookup_missed": 0,
         },
         {
@@ -75,6 +76,7 @@ def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:
             "dead_letters": 2,
             "violations": {"closed": 2, "late": 1},
             "processed": 21,
+            "skipped": 0,
             "lookup_missed": 4,
         },
     ]
