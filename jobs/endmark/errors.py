@@ -16,3 +16,7 @@ class ConfigError(EndmarkError):
 
 class MissingPartError(EndmarkError):
     """Something the command needs is not there: Java, a port, a database, a broker."""
+
+
+class PartitionError(EndmarkError):
+    """A topic has other partitions than when the job started."""

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from kafka import KafkaAdminClient, KafkaProducer
 
 from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
@@ -75,3 +77,34 @@ def test_broker_away(warehouse: Warehouse) -> None:
     with pytest.raises(Exception, match="failed with code 1"):
         job.wait_done(120)
     assert warehouse.broker.bootstrap in errors(job)[0]
+
+
+@pytest.mark.usefixtures("feed")
+def test_partition_added(warehouse: Warehouse) -> None:
+    """A partition that a topic gets stops the query, naming it, before anything of its batch is written; the
+    job that is started again reads it."""
+    job = warehouse.start_job()
+    wait_for(lambda: warehouse.batches() >= 2, job)
+    bootstrap = warehouse.broker.bootstrap
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    partitions = len(admin.describe_topics(["bids"])[0]["partitions"])
+    admin.create_partitions({"bids": {"count": partitions + 1}})
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    wait_for(lambda: partitions in (producer.partitions_for("bids") or ()), job)
+    producer.send("bids", b"not JSON", partition=partitions).get(30)
+    producer.close()
+
+    with pytest.raises(Exception, match="failed with code 1"):
+        job.wait_done(180)
+    assert f"topic bids has got partition {partitions} since the job started" in errors(job)[0]
+    assert bad_partitions(warehouse) == set()
+    job = warehouse.start_job()
+    wait_for(lambda: bad_partitions(warehouse) == {partitions}, job)
+    job.stop()
+
+
+def bad_partitions(warehouse: Warehouse) -> set[int]:
+    """Of dead letters that are not JSON."""
+    table = DeltaTable(warehouse.directory / "warehouse" / "dead_letters").to_pyarrow_table()
+    return {row["partition"] for row in table.to_pylist() if row["value"] == b"not JSON"}

@@ -168,9 +168,12 @@ def _run(
             if options.available_now
             else {"processingTime": f"{options.trigger_seconds} seconds"}
         )
+        sink = Sink(
+            pipeline, run.tables, run.topic, run.app_id, run.ops, run.run_id, pulse, source.partitions
+        )
         writer = (
             frame.writeStream.queryName(pipeline.name)
-            .foreachBatch(Sink(pipeline, run.tables, run.topic, run.app_id, run.ops, run.run_id, pulse))
+            .foreachBatch(sink)
             .option("checkpointLocation", str(options.checkpoint.resolve() / "spark"))
             .trigger(**trigger)
         )

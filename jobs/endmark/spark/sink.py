@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
+from endmark.errors import PartitionError
 from endmark.joins.announce import aligned
 from endmark.knobs import filed, steps_of
 from endmark.metrics import Samples, add, parse, sample
 from endmark.spark import channels
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from endmark.opsdb import OpsDatabase
@@ -36,7 +39,12 @@ if TYPE_CHECKING:
 
 
 class Sink:
-    """For `foreachBatch` over rows of (channel, blob)."""
+    """For `foreachBatch` over rows of (channel, blob).
+
+    Args:
+        pipeline, tables, topic, app_id, ops, run_id, pulse: of the job.
+        partitions: by topic, as they were when the job started.
+    """
 
     def __init__(
         self,
@@ -47,8 +55,10 @@ class Sink:
         ops: OpsDatabase,
         run_id: str,
         pulse: Pulse,
+        partitions: Mapping[str, int],
     ) -> None:
         self._pipeline = pipeline
+        self._partitions = partitions
         self._tables = tables
         self._topic = topic
         self._app_id = app_id
@@ -64,6 +74,7 @@ class Sink:
             started = perf_counter()
             reports, patterns = self._reports(packed)
             samples, offsets = self._told(reports, patterns)
+            require_counted(self._partitions, offsets)
             samples[sample("compute_seconds")] = perf_counter() - started
             wanted = [table for table in self._tables if _has_rows(samples, table.counter)]
             rows = {table.channel: _rows(packed, table) for table in wanted}
@@ -124,6 +135,27 @@ class Sink:
         writer = rows.write.format("delta").mode("append")
         writer.option("txnAppId", self._app_id).option("txnVersion", batch_id).save(str(table.path))
         return perf_counter() - started
+
+
+def require_counted(partitions: Mapping[str, int], offsets: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuse records of a partition that a topic has got since the job started, which Spark reads at once.
+
+    No key is closed, and no window is over, before all partitions say so, and this one was not waited for.
+
+    Args:
+        partitions: by topic, at the start.
+        offsets: first ones not read, by topic and partition.
+
+    Raises:
+        PartitionError: there is such a record; its batch is not written, and may be repeated.
+    """
+    for topic, ends in offsets.items():
+        late = [number for number in ends if int(number) >= partitions.get(topic, 0)]
+        if late:
+            raise PartitionError(
+                f"topic {topic} has got partition {', '.join(sorted(late, key=int))} since the job started, "
+                "so keys could be closed without it; start the job again, which goes on from its checkpoint"
+            )
 
 
 def _rows(packed: DataFrame, table: Target) -> DataFrame:
