@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -14,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.schema import CreateTable
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, accumulate
@@ -258,6 +260,18 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:
     # WAL lets the sidecar read while the job writes; NORMAL may lose the last batches on power loss only,
     # and a replayed batch writes them again.
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA busy_timeout=5000")
+    # SQLite does not wait where two of those who open a new database would wait for each other.
+    for attempt in _again():
+        with attempt:
+            connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _again() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(sqlite3.OperationalError),
+        stop=stop_after_delay(5.0),
+        wait=wait_random(0.0, 0.05),
+        reraise=True,
+    )

@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
+from endmark.spark.kafka import partition_counts
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse, errors, wait_for
 
@@ -86,12 +87,12 @@ def test_partition_added(warehouse: Warehouse) -> None:
     job = warehouse.start_job()
     wait_for(lambda: warehouse.batches() >= 2, job)
     bootstrap = warehouse.broker.bootstrap
+    partitions = partition_counts(bootstrap, ["bids"])["bids"]
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    partitions = len(admin.describe_topics(["bids"])[0]["partitions"])
-    admin.create_partitions({"bids": {"count": partitions + 1}})
+    admin.create_partitions({"bids": partitions + 1})
     admin.close()
+    wait_for(lambda: partition_counts(bootstrap, ["bids"])["bids"] > partitions, job)
     producer = KafkaProducer(bootstrap_servers=bootstrap)
-    wait_for(lambda: partitions in (producer.partitions_for("bids") or ()), job)
     producer.send("bids", b"not JSON", partition=partitions).get(30)
     producer.close()
 
