@@ -50,8 +50,12 @@ test-compose: $(READY) ## docker-compose.yml in real containers, every part kill
 	infra/install-test-system.sh containers
 	PYTHONPATH=tests $(BIN)/python -m containers.run $(ARGS)
 
+.PHONY: test-runbook
+test-runbook: $(READY) test-system ## Every command of docs/runbook.md, in order
+	PYTHONPATH=tests $(BIN)/python -m deploy.runbook
+
 .PHONY: test-deploy
-test-deploy: $(READY) ## Helm chart against the schemas of its kinds, and Airflow's DAG
+test-deploy: $(READY) ## Helm chart against the schemas of its kinds; Airflow's DAG, run twice
 	$(PYTHON) -m venv var/deploy && var/deploy/bin/pip install --quiet -r tests/deploy/requirements.txt
 	PYTHONPATH=tests var/deploy/bin/python -m deploy.chart
 	$(PYTHON) -m venv var/airflow && var/airflow/bin/pip install --quiet -r tests/deploy/requirements-airflow.txt

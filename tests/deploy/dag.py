@@ -1,4 +1,4 @@
-"""infra/airflow in a real Airflow: `make test-deploy`.
+"""infra/airflow in a real Airflow, one run of it against real parts: `make test-deploy`.
 
 python -m deploy.dag PYTHON, the interpreter of an environment with Airflow
 """
@@ -10,7 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
+
+from endmark.cli import AUCTION
+from endmark.parts.broker import Broker
+from endmark_feed.run import FeedOptions
+from support.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[2]
 STRUCTURE = """
@@ -49,17 +56,45 @@ def test_the_dag_is_as_meant(python: Path) -> None:
     }
 
 
+def test_two_runs(python: Path, warehouse: Warehouse) -> None:
+    """The first verifies what it has read although more comes meanwhile; the second reads that."""
+    feed = threading.Thread(target=warehouse.feed)
+    feed.start()
+    time.sleep(5)
+    airflow(python, "-m", "airflow", "dags", "test", "endmark")
+    batches = warehouse.batches()
+    feed.join()
+    airflow(python, "-m", "airflow", "dags", "test", "endmark")
+    assert warehouse.batches() > batches > 0
+    assert warehouse.verify().ok
+
+
 def main() -> None:
     python = Path(sys.argv[1]).absolute()
-    with tempfile.TemporaryDirectory(prefix="endmark-airflow-") as home:
+    with tempfile.TemporaryDirectory(prefix="endmark-airflow-") as scratch:
+        directory = Path(scratch)
         os.environ |= {
-            "AIRFLOW_HOME": home,
+            "AIRFLOW_HOME": str(directory / "airflow"),
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "infra" / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         }
         airflow(python, "-m", "airflow", "db", "migrate")
         test_the_dag_is_as_meant(python)
-        print("test_the_dag_is_as_meant: passed")
+        print("test_the_dag_is_as_meant: passed", flush=True)
+        feed = FeedOptions(seed=5, minutes=2.0, rate=300, sellers=1_000, bad_rate=0.002)
+        with Broker(directory / "broker") as broker:
+            warehouse = Warehouse(directory, broker, f"sqlite:///{directory / 'relation.db'}", feed)
+            os.environ |= {
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "ENDMARK_PIPELINE": str(AUCTION),
+                "ENDMARK_BOOTSTRAP": broker.bootstrap,
+                "ENDMARK_WAREHOUSE": str(directory / "warehouse"),
+                "ENDMARK_CHECKPOINT": str(directory / "checkpoint"),
+                "ENDMARK_OPS_URL": warehouse.ops_url,
+                "ENDMARK_RELATION_URL": warehouse.relation_url,
+            }
+            test_two_runs(python, warehouse)
+        print("test_two_runs: passed")
 
 
 if __name__ == "__main__":

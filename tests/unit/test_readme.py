@@ -1,14 +1,17 @@
-"""What the README shows of a pipeline is one."""
+"""What the README shows of a pipeline is one; what the runbook says of alerts is all of them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import yaml
+
 from endmark.pipeline.boundedness import states
 from endmark.pipeline_file import load
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_pipeline_is_valid_and_bounded_as_said(tmp_path: Path) -> None:
@@ -20,3 +23,10 @@ def test_the_pipeline_is_valid_and_bounded_as_said(tmp_path: Path) -> None:
 
     [said] = re.findall(r"```\n(orders rows: .*)\n```", README)
     assert said in [str(state) for state in states(pipeline)]
+
+
+def test_the_runbook_knows_every_alert() -> None:
+    groups = yaml.safe_load((ROOT / "infra/alerts.yml").read_text())["groups"]
+    alerts = [rule["alert"] for group in groups for rule in group["rules"]]
+    named = re.findall(r"^\| (Endmark\w+) \|", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
+    assert named == alerts
