@@ -82,6 +82,27 @@ bench: $(READY) ## Stream join beside Spark's own, as ratios; writes tests/bench
 	mv var/stream_join.json tests/bench/results/
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
+.PHONY: bench-pipeline
+bench-pipeline: $(READY) test-system ## Kafka to Delta tables beside Spark's own operators; likewise
+	@mkdir -p var
+	$(BIN)/endmark bench pipeline --json $(ARGS) > var/pipeline.json
+	mv var/pipeline.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
+.PHONY: bench-latency
+bench-latency: $(READY) test-system ## Arrival to Delta tables: make bench-latency ARGS="--highest 20000"; likewise
+	@mkdir -p var
+	$(BIN)/endmark bench latency --json $(ARGS) > var/latency.json
+	mv var/latency.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
+.PHONY: bench-recovery
+bench-recovery: $(READY) test-system ## Start, or kill -9, to the first output, by stage; likewise
+	@mkdir -p var
+	$(BIN)/endmark bench recovery --json $(ARGS) > var/recovery.json
+	mv var/recovery.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
 .PHONY: bench-extremes
 bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; writes tests/bench/results
 	PYTHONPATH=tests $(BIN)/python tests/bench/extremes.py $(ARGS)

@@ -13,16 +13,23 @@ PARETO_SHAPE = 1.5  # finite mean, infinite variance: what makes the sum self-si
 QUIET = 0.02 * BANDWIDTHS.sum()  # with every source off the load is low, not zero, so it can be inverted
 
 Floats = NDArray[np.float64]
+BLOCK = 65_536
 
 
 def arrival_blocks(
-    random: np.random.Generator, count: int, seconds: float, block: int = 65_536
+    random: np.random.Generator, count: int, seconds: float, block: int = BLOCK
 ) -> Iterator[Floats]:
     """Yield exactly `count` arrival times in seconds, ascending within [0, `seconds`), block by block."""
     times, load = _cumulative_load(random, seconds)
     for first in range(0, count, block):
         index = np.arange(first, min(first + block, count))
         yield np.interp((index + 0.5) / count * load[-1], load, times)
+
+
+def even_blocks(count: int, seconds: float) -> Iterator[Floats]:
+    """Yield exactly `count` arrival times in seconds, evenly within [0, `seconds`), block by block."""
+    for first in range(0, count, BLOCK):
+        yield (np.arange(first, min(first + BLOCK, count)) + 0.5) / count * seconds
 
 
 def _cumulative_load(random: np.random.Generator, seconds: float) -> tuple[Floats, Floats]:

@@ -39,6 +39,7 @@ class FeedOptions:
         open_items: auctions that take bids at the same time, once the run is warm.
         zipf_exponent: skew of sellers over items; 0 is uniform.
         bad_rate: share of bad records among all records.
+        bursts: whether records come in self-similar bursts, or evenly.
         partitions: per topic.
 
     Raises:
@@ -52,6 +53,7 @@ class FeedOptions:
     open_items: int = 2_000
     zipf_exponent: float = 1.0
     bad_rate: float = 0.0005
+    bursts: bool = True
     partitions: Partitions = field(default_factory=Partitions)
 
     def __post_init__(self) -> None:

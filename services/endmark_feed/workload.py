@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from endmark_feed.bad import with_bad_records
-from endmark_feed.bursts import arrival_blocks
+from endmark_feed.bursts import arrival_blocks, even_blocks
 from endmark_feed.house import AuctionHouse, Tick
 from endmark_feed.message import EPOCH, Message
 from endmark_feed.options import FeedOptions
@@ -31,7 +31,11 @@ def _good_messages(options: FeedOptions) -> Iterator[Message]:
 
 def _ticks(options: FeedOptions) -> Iterator[Tick]:
     random = options.random_stream("bids")
-    for due in arrival_blocks(options.random_stream("bursts"), options.ticks, options.seconds):
+    if options.bursts:
+        arrivals = arrival_blocks(options.random_stream("bursts"), options.ticks, options.seconds)
+    else:
+        arrivals = even_blocks(options.ticks, options.seconds)
+    for due in arrivals:
         # Squaring favours low slots: the hottest auctions are over within a second, the coldest live long.
         slots = (random.random(due.size) ** 2 * options.open_items).astype(np.int64)
         yield from map(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from endmark.bench.contest import Rates
 
 _LABEL, _PLOT, _VALUE, _ROW, _TOP, _BOTTOM = 150, 420, 90, 26, 34, 26
+_LEGEND, _LEGEND_COLUMNS = 18, 3
 _INK, _QUIET, _OURS, _THEIRS = "#24292f", "#8c959f", "#1a7f64", "#8fa3b5"
 
 
@@ -28,12 +29,7 @@ def bars(title: str, rates: Mapping[str, Rates], ours: Sequence[str]) -> str:
         return _LABEL + _PLOT * math.log(rate / low) / math.log(high / low)
 
     width, bottom = _LABEL + _PLOT + _VALUE, _TOP + _ROW * len(rates)
-    size = f'width="{width}" height="{bottom + _BOTTOM}"'
-    drawn = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
-        f'<rect {size} fill="white"/>',
-        f'<text x="8" y="20" font-weight="bold" fill="{_INK}">{escape(title)}</text>',
-    ]
+    drawn = _opened(title, width, bottom + _BOTTOM)
     for power in range(round(math.log10(low)), round(math.log10(high)) + 1):
         x = at(10**power)
         drawn.append(f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{bottom}" stroke="#d8dee4"/>')
@@ -52,3 +48,41 @@ def bars(title: str, rates: Mapping[str, Rates], ours: Sequence[str]) -> str:
             f'<text x="{most + 6:.1f}" y="{middle + 4}" fill="{_INK}">{each.median:,.0f}</text>',
         ]
     return "\n".join([*drawn, "</svg>", ""])
+
+
+def stacked(title: str, rows: Mapping[str, Mapping[str, float]]) -> str:
+    """A bar for each row, from 0 on, made of its parts in their order; below, which colour is which part."""
+    parts = list(dict.fromkeys(part for each in rows.values() for part in each))
+    colour = {part: f"hsl({360 * at // len(parts)} 45% 60%)" for at, part in enumerate(parts)}
+    most = max(sum(each.values()) for each in rows.values())
+    legend = _TOP + _ROW * len(rows) + 8
+    width, height = _LABEL + _PLOT + _VALUE, legend + _LEGEND * -(-len(parts) // _LEGEND_COLUMNS) + 8
+    drawn = _opened(title, width, height)
+    for row, (name, each) in enumerate(rows.items()):
+        y, x = _TOP + _ROW * row, float(_LABEL)
+        drawn.append(_text(_LABEL - 8, y + _ROW / 2 + 4, name, _INK, "end"))
+        for part, size in each.items():
+            length = _PLOT * max(0.0, size) / most
+            box = f'x="{x:.1f}" y="{y + 3}" width="{length:.1f}" height="{_ROW - 6}"'
+            drawn.append(f'<rect {box} fill="{colour[part]}"/>')
+            x += length
+        drawn.append(_text(x + 6, y + _ROW / 2 + 4, f"{sum(each.values()):,.1f}", _INK))
+    for at, part in enumerate(parts):
+        row, column = divmod(at, _LEGEND_COLUMNS)
+        x, y = 8 + width / _LEGEND_COLUMNS * column, legend + _LEGEND * row
+        drawn.append(f'<rect x="{x:.1f}" y="{y}" width="10" height="10" fill="{colour[part]}"/>')
+        drawn.append(_text(x + 16, y + 10, part, _INK))
+    return "\n".join([*drawn, "</svg>", ""])
+
+
+def _opened(title: str, width: int, height: int) -> list[str]:
+    size = f'width="{width}" height="{height}"'
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
+        f'<rect {size} fill="white"/>',
+        f'<text x="8" y="20" font-weight="bold" fill="{_INK}">{escape(title)}</text>',
+    ]
+
+
+def _text(x: float, y: float, text: str, fill: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}">{escape(text)}</text>'

@@ -94,6 +94,61 @@ def stream_join(
     _show(measure(Options(files, rows, files_per_batch, repeats, recordings), say), as_json=as_json)
 
 
+@app.command()
+def pipeline(
+    records: Annotated[int, typer.Option(min=3, help="In both topics.")] = 1_500_000,
+    batch_records: Annotated[int, typer.Option(min=1, help="Of a batch.")] = 150_000,
+    sellers: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 500_000,
+    rate: Annotated[float, typer.Option(min=1, help="Records for a second of event time.")] = 20_000.0,
+    repeats: Repeats = 3,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Run the auction from Kafka to Delta tables, beside Spark's own operators."""
+    from endmark.bench.pipeline import Options, measure
+
+    options = Options(records, batch_records, sellers, rate, repeats, recordings)
+    _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
+def recovery(
+    records: Annotated[int, typer.Option(min=3, help="In both topics.")] = 1_500_000,
+    batch_records: Annotated[int, typer.Option(min=1, help="Of a batch.")] = 20_000,
+    sellers: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 500_000,
+    rate: Annotated[float, typer.Option(min=1, help="Records for a second of event time.")] = 20_000.0,
+    batches: Annotated[int, typer.Option(min=1, help="Before the job is killed.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Starts and kills.")] = 5,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Time a job from its start, and from kill -9, to its first output, stage by stage."""
+    from endmark.bench.recovery import Options, measure
+
+    options = Options(records, batch_records, sellers, rate, batches, repeats, recordings)
+    _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
+def latency(
+    highest: Annotated[float, typer.Option(min=1, help="Records a second that the job keeps up with.")],
+    share: Annotated[
+        list[float] | None, typer.Option(help="Percent of that; repeat for more. [25, 50 and 80]")
+    ] = None,
+    warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before anything is measured.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Fed and measured.")] = 60.0,
+    sellers: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 50_000,
+    trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Time records from when they should arrive until Delta tables show their results, under load."""
+    from endmark.bench.latency import Options, measure
+
+    shares = tuple(share or (25.0, 50.0, 80.0))
+    options = Options(highest, shares, warm_seconds, seconds, sellers, trigger_seconds)
+    _show(measure(options, say), as_json=as_json)
+
+
 def _show(report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report, indent=1))

@@ -32,10 +32,13 @@ class Jdbc:
 
     Args:
         url: as SQLAlchemy spells it.
+        table, key: R's names.
     """
 
-    def __init__(self, spark: SparkSession, url: str) -> None:
+    def __init__(self, spark: SparkSession, url: str, table: str = TABLE, key: str = "k") -> None:
         self._spark = spark
+        self._table = table
+        self._key = key
         to = sa.make_url(url)
         # Spark quotes names as this server wants them only under MySQL's scheme.
         self._url = f"jdbc:mysql://{to.host}:{to.port}/{to.database}?permitMysqlScheme"
@@ -49,13 +52,17 @@ class Jdbc:
     def whole(self, rows: int) -> DataFrame:
         """All of R, read by two tasks."""
         options = {"lowerBound": 1, "upperBound": rows, "numPartitions": 2}
-        return self._spark.read.jdbc(self._url, TABLE, column="k", **options, properties=self._properties)
+        return self._spark.read.jdbc(
+            self._url, self._table, column=self._key, **options, properties=self._properties
+        )
 
     def of_keys(self, keys: list[int]) -> DataFrame:
         """The rows of some keys, `KEYS_AT_ONCE` of them a statement and a task."""
         lists = [keys[at : at + KEYS_AT_ONCE] for at in range(0, len(keys), KEYS_AT_ONCE)]
-        predicates = [f"k IN ({','.join(map(str, some))})" for some in lists]
-        return self._spark.read.jdbc(self._url, TABLE, predicates=predicates, properties=self._properties)
+        predicates = [f"{self._key} IN ({','.join(map(str, some))})" for some in lists]
+        return self._spark.read.jdbc(
+            self._url, self._table, predicates=predicates, properties=self._properties
+        )
 
 
 def full_read(batch: DataFrame, jdbc: Jdbc, rows: int) -> DataFrame:

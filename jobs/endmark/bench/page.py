@@ -9,9 +9,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from endmark.bench.chart import bars
-from endmark.bench.contest import Rates
 from endmark.bench.lookup_join import CONTENDERS
+from endmark.bench.rates import rate_bars, rate_table
+from endmark.bench.whole_job import WHOLE_JOB, whole_job_pictures, whole_job_tables
 from endmark.reproduce.report import Table
 
 _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -22,8 +22,10 @@ Report = dict[str, Any]
 def tables(report: Report) -> list[Table]:
     """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, one for
     each size of R and distance: rates by skew."""
+    if report["bench"] in WHOLE_JOB:
+        return whole_job_tables(report)
     if "cells" in report:
-        return [_rates(cell) for cell in report["cells"]]
+        return [rate_table(cell, "rows/s", "endmark-auto") for cell in report["cells"]]
     places = dict.fromkeys((run["relation_rows"], run["delay"]) for run in report["runs"])
     return [_by_skew(report["runs"], *place) for place in places]
 
@@ -40,28 +42,13 @@ def _by_skew(runs: list[dict[str, Any]], relation_rows: int, delay: float) -> Ta
     return Table(f"{relation_rows:,} rows of R, {delay:g} ms away", headings, rows)
 
 
-def _rates(cell: dict[str, Any]) -> Table:
-    headings = ("contender", "rows/s", "least", "most", "endmark-auto / this")
-    rows = [
-        [name, *(f"{each[figure]:,.0f}" for figure in ("median", "least", "most")), f"{each['ratio']:,.2f}"]
-        for name, each in cell["contenders"].items()
-    ]
-    return Table(cell["title"], headings, rows)
-
-
 def pictures(report: Report) -> dict[str, str]:
     """SVG by file name, one for each cell; a map has none."""
-    return {
-        f"{report['bench']}-{number}.svg": bars(
-            f"{cell['title']}: rows a second, on a logarithmic scale",
-            {
-                name: Rates(tuple(each["runs"]), each["median"], each["least"], each["most"])
-                for name, each in cell["contenders"].items()
-            },
-            [name for name in cell["contenders"] if name.startswith("endmark")],
-        )
-        for number, cell in enumerate(report.get("cells", []), 1)
-    }
+    if report["bench"] in WHOLE_JOB:
+        drawn = whole_job_pictures(report)
+    else:
+        drawn = [rate_bars(cell, "rows") for cell in report.get("cells", [])]
+    return {f"{report['bench']}-{number}.svg": picture for number, picture in enumerate(drawn, 1)}
 
 
 def render(page: str, reports: dict[str, Report]) -> str:

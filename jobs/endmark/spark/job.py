@@ -112,6 +112,7 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
 
 
 def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> PageDirectory:
+    say(f"checking relation {lookup.relation}")
     relation = SqlRelation(pipeline.relations[lookup.relation], say)
     relation.check(unique=lookup.unique, versions=lookup.versions)
     directory = relation.directory(lookup.page_rows)
@@ -144,6 +145,7 @@ def _run(
         shuffle_partitions=options.buckets,
         driver_memory=options.driver_memory,
     )
+    run.say("Spark is up")
     cache = cache_name(run.run_id)
     remove_orphaned_caches()
     pulse = Pulse(options.bootstrap, pipeline.control_topic)

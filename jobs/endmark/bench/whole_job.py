@@ -1,0 +1,98 @@
+"""Tables and pictures of what is measured on whole jobs: rates, latencies, starts."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from endmark.bench.chart import stacked
+from endmark.bench.latency import PERCENTILES
+from endmark.bench.rates import rate_bars, rate_table
+from endmark.bench.recovery import medians
+from endmark.reproduce.report import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Report = dict[str, Any]
+
+
+def _pipeline_tables(report: Report) -> list[Table]:
+    [cell] = report["cells"]
+    shares = report["shares"]
+    return [
+        rate_table(cell, "records/s", "endmark"),
+        _shares("Where a batch of endmark spends its time", "percent of it", shares["wall"]),
+        _shares("Where endmark's Python does", "percent of all cores", shares["python"]),
+    ]
+
+
+def _shares(title: str, of: str, shares: Mapping[str, float]) -> Table:
+    return Table(title, ("phase", of), [[name, f"{share:.1f}"] for name, share in shares.items()])
+
+
+def _pipeline_pictures(report: Report) -> list[str]:
+    [cell] = report["cells"]
+    of_time = {"wall clock": report["shares"]["wall"], "cores": report["shares"]["python"]}
+    return [rate_bars(cell, "records"), stacked("Where the time goes, in percent", of_time)]
+
+
+def _latency_tables(report: Report) -> list[Table]:
+    names = [f"p{each}" for each in PERCENTILES]
+    rows = [
+        [
+            f"{load['share']:g} %",
+            f"{load['rate']:,.0f}",
+            *(f"{load['seconds'][name]:.2f}" for name in names),
+            f"{load['feed_behind']:.2f}",
+            f"{load['results']:,}",
+        ]
+        for load in report["loads"]
+    ]
+    headings = ("load", "records/s", *names, "feed behind", "results")
+    return [Table("Seconds from intended arrival to visible", headings, rows)]
+
+
+def _latency_pictures(report: Report) -> list[str]:
+    """Each percentile is a part on top of the one below."""
+    found: dict[str, dict[str, float]] = {}
+    for load in report["loads"]:
+        below = 0.0
+        parts = found.setdefault(f"{load['share']:g} %", {})
+        for name, seconds in load["seconds"].items():
+            parts[name] = seconds - below
+            below = seconds
+    return [stacked("Seconds from intended arrival to visible", found)]
+
+
+def _recovery_tables(report: Report) -> list[Table]:
+    found = {name: medians(runs) for name, runs in report["runs"].items()}
+    stages = next(iter(found.values()))
+    rows = [[stage, *(f"{each[stage]:.2f}" for each in found.values())] for stage in stages]
+    totals = [[sum(run.values()) for run in runs] for runs in report["runs"].values()]
+    for name, of in (("all, median", median), ("all, least", min), ("all, most", max)):
+        rows.append([name, *(f"{of(each):.2f}" for each in totals)])
+    return [Table("Seconds until the first output, medians by stage", ("from", *found), rows)]
+
+
+def _recovery_pictures(report: Report) -> list[str]:
+    found = {name: medians(runs) for name, runs in report["runs"].items()}
+    return [stacked("Seconds until the first output, medians by stage", found)]
+
+
+_WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
+    "pipeline": (_pipeline_tables, _pipeline_pictures),
+    "latency": (_latency_tables, _latency_pictures),
+    "recovery": (_recovery_tables, _recovery_pictures),
+}
+WHOLE_JOB = frozenset(_WAYS)
+
+
+def whole_job_tables(report: Report) -> list[Table]:
+    """Of a report of one of `WHOLE_JOB`."""
+    return _WAYS[report["bench"]][0](report)
+
+
+def whole_job_pictures(report: Report) -> list[str]:
+    """SVG; the first ones belong to the first tables."""
+    return _WAYS[report["bench"]][1](report)
