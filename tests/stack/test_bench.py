@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,56 @@ def test_other_answers_than_duckdbs_end_the_map(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(DisagreementError, match="strategy='auto'"):
         lookup_map.measure_map(SMALL_MAP, print)
+
+
+@pytest.fixture(scope="module")
+def auction(recordings: Path) -> Callable[..., dict[str, Any]]:
+    """Runs a bench on whole jobs; the recording is shared."""
+
+    def run(bench: str, *arguments: str) -> dict[str, Any]:
+        ended = subprocess.run(
+            [sys.executable, "-m", "endmark.cli", "bench", bench, *arguments, "--json"],
+            cwd=recordings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return dict(json.loads(ended.stdout))
+
+    return run
+
+
+RECORDED = ("--records=3000", "--sellers=500", "--rate=500", "--repeats=1")
+
+
+def test_the_whole_pipeline_is_compared_with_sparks_own(auction: Callable[..., dict[str, Any]]) -> None:
+    """Both gave the same results and groups, or there would be no report."""
+    report = auction("pipeline", "--batch-records=1000", *RECORDED)
+
+    assert report["options"]["results"] > 1_000
+    [cell] = report["cells"]
+    assert list(cell["contenders"]) == ["endmark", "spark"]
+    assert all(each["median"] > 0 for each in cell["contenders"].values())
+    for shares in report["shares"].values():
+        assert sum(shares.values()) == pytest.approx(100, abs=1)
+    assert {"parse", "pack", "lookup", "probe"} <= set(report["shares"]["python"])
+
+
+def test_a_job_is_timed_from_its_start_and_from_its_kill(auction: Callable[..., dict[str, Any]]) -> None:
+    report = auction("recovery", "--batch-records=500", "--batches=1", *RECORDED)
+
+    for [run] in report["runs"].values():
+        assert [stage for stage, seconds in run.items() if seconds < 0] == []
+        assert 1 < sum(run.values()) < 300
+
+
+def test_latency_is_that_of_what_came_after_the_warm_up(auction: Callable[..., dict[str, Any]]) -> None:
+    fed = ("--highest=1000", "--share=50", "--warm-seconds=4", "--seconds=4", "--sellers=500")
+    report = auction("latency", *fed)
+
+    [load] = report["loads"]
+    assert load["rate"] == 500
+    assert 500 < load["results"] < 4_000
+    seconds = load["seconds"]
+    assert 0 < seconds["p50"] <= seconds["p95"] <= seconds["p99"]

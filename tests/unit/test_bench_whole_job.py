@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from datetime import UTC, datetime
@@ -90,9 +89,10 @@ def test_records_of_sparks_batches_are_what_its_offsets_say() -> None:
 def test_a_commit_is_as_old_as_its_log(tmp_path: Path) -> None:
     log = tmp_path / "_delta_log"
     log.mkdir()
-    for number, actions in enumerate(([{"metaData": {}}], [{"add": {"path": "a%20b.parquet"}}, {"txn": {}}])):
+    made, added = '{"metaData": {}}', '{"add": {"path": "a%20b.parquet"}}'
+    for number, actions in enumerate((made, added + '\n{"txn": {}}')):
         file = log / f"{number:020d}.json"
-        file.write_text("\n".join(map(json.dumps, actions)))
+        file.write_text(actions)
         os.utime(file, (100 + number, 100 + number))
     (log / "_last_checkpoint").write_text("{}")
 
