@@ -150,6 +150,8 @@ def test_a_stack_is_as_long_as_its_parts() -> None:
 
     assert x != y
     assert boxes[:3] == [(x, 105.0), (y, 105.0), (y, 420.0)]
+    starts = [float(box.get("x", 0)) for box in drawn.findall(f"{SVG}rect")[1:4]]
+    assert starts == [150.0, 255.0, 150.0]
     assert {"a < b", "short", "long", "x", "y", "2.0", "4.0"} <= {
         text.text for text in drawn.findall(f"{SVG}text")
     }
