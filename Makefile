@@ -76,7 +76,7 @@ format: $(READY) ## Format and fix
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## Stream join beside Spark's own, as ratios; writes tests/bench/results and docs/bench.md
+bench: $(READY) ## Stream join beside Spark's own and Flink's, as ratios; writes tests/bench/results and docs/bench.md
 	@mkdir -p var
 	$(BIN)/endmark bench stream-join --json $(ARGS) > var/stream_join.json
 	mv var/stream_join.json tests/bench/results/
@@ -116,7 +116,7 @@ bench-relation: $(READY) ## Rows and keys a second of every way to read a relati
 	PYTHONPATH=tests $(BIN)/python tests/bench/relation.py $(ARGS)
 
 .PHONY: bench-lookup
-bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark, as ratios; writes tests/bench/results and docs/bench.md
+bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark and Flink, as ratios; writes tests/bench/results and docs/bench.md
 	@mkdir -p var
 	$(BIN)/endmark bench lookup-join --json $(ARGS) > var/lookup_join.json
 	mv var/lookup_join.json tests/bench/results/

@@ -15,6 +15,9 @@ app = typer.Typer(help="Measure against other ways to do the same.", no_args_is_
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Driver = Annotated[str, typer.Option(help="By which endmark asks the database, as SQLAlchemy names it.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Runs of each contender.")]
+Contenders = Annotated[
+    list[str] | None, typer.Option("--contender", help="One to run beside endmark; repeat for more. [all]")
+]
 Recordings = Annotated[Path, typer.Option(help="Where recorded input is kept.")]
 
 
@@ -33,16 +36,14 @@ def lookup_join(
     ] = None,
     driver: Driver = "pymysql",
     repeats: Repeats = 3,
-    contender: Annotated[
-        list[str] | None, typer.Option(help="One to run beside endmark-auto; repeat for more. [all]")
-    ] = None,
+    contenders: Contenders = None,
     recordings: Recordings = Path("var/bench"),
     as_json: AsJson = False,
 ) -> None:
     """Look streams of uniform and of skewed keys up in a MariaDB, against Spark's own means."""
     from endmark.bench.lookup_join import CONTENDERS, Options, measure
 
-    names, delays = tuple(contender or CONTENDERS), tuple(delay or [0.0])
+    names, delays = tuple(contenders or CONTENDERS), tuple(delay or [0.0])
     options = Options(stream_rows, relation_rows, batch_rows, delays, driver, repeats, names, recordings)
     _show(measure(options, say), as_json=as_json)
 
@@ -85,13 +86,15 @@ def stream_join(
     rows: Annotated[int, typer.Option(min=1, help="Rows per file and stream.")] = 100_000,
     files_per_batch: Annotated[int, typer.Option(min=1, help="Files per stream and batch.")] = 1,
     repeats: Repeats = 3,
+    contenders: Contenders = None,
     recordings: Recordings = Path("var/bench"),
     as_json: AsJson = False,
 ) -> None:
-    """Join two streams within a window, beside Spark's own stream-stream join."""
-    from endmark.bench.stream_join import Options, measure
+    """Join two streams within a window, beside Spark's own join, Flink's, and DuckDB's of all at once."""
+    from endmark.bench.stream_join import CONTENDERS, Options, measure
 
-    _show(measure(Options(files, rows, files_per_batch, repeats, recordings), say), as_json=as_json)
+    names = tuple(contenders or CONTENDERS)
+    _show(measure(Options(files, rows, files_per_batch, repeats, names, recordings), say), as_json=as_json)
 
 
 @app.command()

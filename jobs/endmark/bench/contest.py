@@ -9,10 +9,13 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from endmark.errors import EndmarkError
+from endmark.errors import EndmarkError, MissingPartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    Say = Callable[[str], None]
 
 
 class DisagreementError(EndmarkError):
@@ -71,6 +74,22 @@ def in_process(module: str, task: dict[str, Any]) -> list[dict[str, Any]]:
     if done.returncode:
         raise EndmarkError(f"{module} failed for {task['contender']} (exit code {done.returncode})")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def with_jars(
+    names: Sequence[str], needing: Collection[str], fetch: Callable[[Say], list[Path]], say: Say
+) -> tuple[list[str], list[str]]:
+    """The contenders that can run, and the jars of those that need them, if any does.
+
+    Those that need jars which cannot be had are left out, and `say` hears of it.
+    """
+    if not (found := [name for name in names if name in needing]):
+        return list(names), []
+    try:
+        return list(names), [str(jar) for jar in fetch(say)]
+    except MissingPartError as error:
+        say(f"left out {', '.join(found)}: {error}")
+        return [name for name in names if name not in needing], []
 
 
 def compared(rates: dict[str, Rates], ours: str) -> dict[str, dict[str, Any]]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from endmark.bench.contest import Digest
+from endmark.bench.digest import code, figures
 from endmark.pipeline import Relation
 from endmark.relation.sql import SqlRelation
 from endmark_feed.zipf import zipf_keys
@@ -34,7 +35,13 @@ _MADE = """
 SELECT k, k * 0.5::DOUBLE AS price, 'name ' || k AS name, repeat('x', 70) AS pad
 FROM range(1, ?) AS of_keys(k) ORDER BY k
 """
-_ANSWERS = "SELECT key, id, name, price, pad FROM read_parquet(?) JOIN r ON key = k"
+FIGURES = figures(
+    code("id", "key"),
+    code("CAST(SUBSTR(name, 6) AS BIGINT)", "CAST(price * 2 AS BIGINT)", "CHAR_LENGTH(pad)"),
+)
+_DIGESTS = f"""
+SELECT {", ".join(FIGURES)} FROM (SELECT *, id // ? AS file FROM read_parquet(?) JOIN r ON key = k)
+GROUP BY file ORDER BY file"""  # noqa: S608  # of constants
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,6 @@ class Recorded:
     def stream(self, name: str) -> Path:
         return self.directory / name
 
-    def answers(self, name: str) -> Path:
-        return self.directory / f"{name}-answers.parquet"
-
     @property
     def relation(self) -> Path:
         return self.directory / "relation.arrow"
@@ -67,7 +71,7 @@ class Recorded:
         return self.directory / "mariadb"
 
     @property
-    def has_digests(self) -> bool:
+    def whole(self) -> bool:
         return self._digests.exists()
 
     def digest(self, name: str, files: int) -> Digest:
@@ -75,10 +79,8 @@ class Recorded:
         return Digest.total(json.loads(self._digests.read_text())[name][:files])
 
     def keep_digests(self, digests: dict[str, list[Digest]]) -> None:
-        """By stream and file; they stand for the answers from now on."""
+        """Of the answers, by stream and file."""
         self._digests.write_text(json.dumps(digests))
-        for name in STREAMS:
-            self.answers(name).unlink()
 
     @property
     def _digests(self) -> Path:
@@ -86,12 +88,13 @@ class Recorded:
 
 
 def record(recorded: Recorded, sizes: Sizes) -> None:
-    """Write R, the streams, and the answers to them."""
+    """Write R, the streams, and the digests of the answers to them."""
     shutil.rmtree(recorded.directory, ignore_errors=True)
     recorded.directory.mkdir(parents=True)
     whole = made(sizes.relation)
     with pa.OSFile(str(recorded.relation), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
         writer.write_table(whole)
+    digests: dict[str, list[Digest]] = {}
     hot = np.random.default_rng(1).permutation(sizes.relation) + 1
     for name, exponent in STREAMS.items():
         random = np.random.default_rng(7)
@@ -104,8 +107,10 @@ def record(recorded: Recorded, sizes: Sizes) -> None:
             os.utime(rows, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
         with in_memory() as connection:
             connection.register("r", whole)
-            answers = connection.execute(_ANSWERS, [str(recorded.stream(name) / "*.parquet")])
-            pq.write_table(answers.to_arrow_table(), recorded.answers(name))
+            files = str(recorded.stream(name) / "*.parquet")
+            found = connection.execute(_DIGESTS, [sizes.file, files])
+            digests[name] = [Digest(*each) for each in found.fetchall()]
+    recorded.keep_digests(digests)
 
 
 def in_memory() -> duckdb.DuckDBPyConnection:

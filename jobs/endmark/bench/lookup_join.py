@@ -1,7 +1,8 @@
-"""`endmark bench lookup-join`: ways to look a stream up in a relation of a MariaDB, inside Spark.
+"""`endmark bench lookup-join`: ways to look a stream up in a relation of a MariaDB, in Spark and in Flink.
 
-Every contender reads the same files, batch by batch, and hands every answer to the same sink, which counts
-and hashes them. Rates are those of whole batches, from trigger to commit, after a first one to warm up.
+Every contender reads the same files, and counts and hashes every answer by the same rule. Rates in Spark
+are those of whole batches, from trigger to commit, after a first one to warm up; in Flink those of the rows
+after as many.
 Contenders take turns, in processes of their own; answers are compared with DuckDB's.
 """
 
@@ -16,20 +17,28 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from endmark.bench import lookup_input
-from endmark.bench.contest import Digest, DisagreementError, Rates, compared, in_process, interleaved
+from endmark.bench.contest import (
+    Digest,
+    DisagreementError,
+    Rates,
+    compared,
+    in_process,
+    interleaved,
+    with_jars,
+)
 from endmark.bench.faraway import Faraway
 from endmark.bench.lookup_input import STREAMS, Recorded, Sizes
 from endmark.bench.report import origin
-from endmark.errors import ConfigError, MissingPartError
-from endmark.parts.jars import bench_jars, spark_jars
+from endmark.errors import ConfigError
+from endmark.parts.jars import bench_jars, flink_jars, spark_jars
 from endmark.parts.mariadb import MariaDb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 FILES_PER_BATCH = 10
 OURS = "endmark-auto"
-_RUN = "endmark.bench.lookup_run"
+_SPARK, _FLINK = "endmark.bench.lookup_run", "endmark.bench.lookup_flink"
 
 
 @dataclass(frozen=True)
@@ -40,13 +49,15 @@ class Contender:
         does: what it does with a batch.
         files_per_batch: less at once where a row's cost hardly hangs on it.
         batches: how many to run, the first ones, where each takes long; `None` is all.
-        jdbc: needs MariaDB's JDBC driver.
+        jdbc: needs MariaDB's JDBC driver in Spark.
+        module: that runs it.
     """
 
     does: str
     files_per_batch: int = FILES_PER_BATCH
     batches: int | None = None
     jdbc: bool = False
+    module: str = _SPARK
 
 
 CONTENDERS = {
@@ -61,6 +72,10 @@ CONTENDERS = {
     ),
     "spark-cached": Contender("`foreachBatch`: all of R in Spark's memory, read before", jdbc=True),
     "memory": Contender("all of R in the memory of Python processes, read before"),
+    "flink-lookup": Contender("Flink's lookup join by JDBC: a statement for each row", module=_FLINK),
+    "flink-lookup-cached": Contender(
+        "the same, with a cache of 100,000 rows in each of the two tasks", module=_FLINK
+    ),
 }
 
 
@@ -118,13 +133,16 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     report: dict[str, Any] = {"bench": "lookup-join", **origin(), "options": _said(options)}
     jars = [str(jar) for jar in spark_jars(say)]
-    contenders, more_jars = _present(options.contenders, say)
+    chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
+    by_jdbc = [name for name in chosen if CONTENDERS[name].jdbc]
+    of_flink = [name for name in chosen if CONTENDERS[name].module == _FLINK]
+    chosen, more_jars = with_jars(chosen, by_jdbc, bench_jars, say)
+    contenders, jars_of_flink = with_jars(chosen, of_flink, flink_jars, say)
     sizes = options.sizes
-    recorded = Recorded(options.directory / f"lookup-{sizes.stream}-{sizes.file}-{sizes.relation}")
-    if not recorded.has_digests:
+    recorded = Recorded(options.directory / f"lookups-{sizes.stream}-{sizes.file}-{sizes.relation}")
+    if not recorded.whole:
         say(f"recording {sizes.stream:,} rows of each stream in {recorded.directory}")
         lookup_input.record(recorded, sizes)
-        recorded.keep_digests(_digests(recorded, sizes, jars))
     rates: dict[_Cell, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with ExitStack() as parts:
         server = parts.enter_context(MariaDb(recorded.database, memory=lookup_input.SERVER_MEMORY))
@@ -138,11 +156,11 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         ]
         for repeat, name in interleaved(contenders, options.repeats):
             tasks = [_task(cell, CONTENDERS[name], recorded, sizes) for cell in cells]
-            runs = in_process(_RUN, {"contender": name, "cells": tasks, "jars": jars + more_jars})
-            for cell, task, run in zip(cells, tasks, runs, strict=True):
-                _require_same(
-                    name, cell, Digest.total(run["digests"]), recorded.digest(cell.keys, task["files"])
-                )
+            task = {"contender": name, "cells": tasks, "jars": jars + more_jars, "flink_jars": jars_of_flink}
+            runs = in_process(CONTENDERS[name].module, task)
+            for cell, done, run in zip(cells, tasks, runs, strict=True):
+                expected = recorded.digest(cell.keys, done["files"])
+                _require_same(name, cell, Digest.total(run["digests"]), expected)
                 rates[cell][name].append(run["rate"])
                 say(f"{repeat + 1}: {name}, {cell.keys}, +{cell.delay:g} ms: {run['rate']:,.0f} rows/s")
     report["cells"] = [
@@ -159,27 +177,6 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
 
 def _said(options: Options) -> dict[str, Any]:
     return {name: value for name, value in asdict(options).items() if name not in ("directory", "contenders")}
-
-
-def _present(names: Sequence[str], say: Callable[[str], None]) -> tuple[list[str], list[str]]:
-    """The contenders that can run, ours first, and the jars of theirs."""
-    chosen = [name for name in CONTENDERS if name in (OURS, *names)]
-    if not any(CONTENDERS[name].jdbc for name in chosen):
-        return chosen, []
-    try:
-        return chosen, [str(jar) for jar in bench_jars(say)]
-    except MissingPartError as error:
-        left_out = [name for name in chosen if CONTENDERS[name].jdbc]
-        say(f"left out {', '.join(left_out)}: {error}")
-        return [name for name in chosen if name not in left_out], []
-
-
-def _digests(recorded: Recorded, sizes: Sizes, jars: list[str]) -> dict[str, list[Digest]]:
-    """Digests of DuckDB's answers, by stream and file."""
-    files = [str(recorded.answers(name)) for name in STREAMS]
-    task = {"contender": "DuckDB's answers", "files": files, "each": sizes.file, "jars": jars}
-    runs = in_process("endmark.bench.lookup_answers", task)
-    return {name: run["digests"] for name, run in zip(STREAMS, runs, strict=True)}
 
 
 def _away(parts: ExitStack, url: str, delay: float) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.bench import lookup_ours, lookup_spark, query
-from endmark.bench.lookup_input import STREAM_DDL
+from endmark.bench.lookup_input import FIGURES, STREAM_DDL
 from endmark.joins.lookup.cache import CacheSpec
 from endmark.spark.cache import cache_directory, cache_name
 
@@ -103,7 +103,7 @@ def run(spark: SparkSession, name: str, cell: Cell) -> dict[str, Any]:
             (work / "stream" / file.name).symlink_to(file.absolute())
         way = WAYS[name](spark, cell, work)
         stream = way.stream(query.files(spark, work / "stream", STREAM_DDL, cell.files_per_batch))
-        batches = query.drained(stream, work / "checkpoint", way.batch)
+        batches = query.drained(stream, work / "checkpoint", FIGURES, way.batch)
         spark.catalog.clearCache()
         shutil.rmtree(cache_directory(cache_name(work.name)), ignore_errors=True)
     steady = batches[1:] or batches

@@ -12,9 +12,9 @@ from endmark.bench.contest import Digest
 from endmark.spark.session import start_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 CORES = 2
 
@@ -48,13 +48,17 @@ def files(spark: SparkSession, directory: Path, ddl: str, per_batch: int) -> Dat
 
 
 def drained(
-    stream: DataFrame, checkpoint: Path, of_batch: Callable[[DataFrame], DataFrame] = lambda batch: batch
+    stream: DataFrame,
+    checkpoint: Path,
+    figures: Sequence[str],
+    of_batch: Callable[[DataFrame], DataFrame] = lambda batch: batch,
 ) -> list[Batch]:
-    """All batches of a stream; what is digested of each is what `of_batch` makes of it."""
+    """All batches of a stream; `figures`, in SQL, digest what `of_batch` makes of each."""
     given: dict[int, Digest] = {}
 
     def sink(batch: DataFrame, number: int) -> None:
-        given[number] = digest(of_batch(batch))
+        [row] = of_batch(batch).agg(*map(F.expr, figures)).collect()
+        given[number] = Digest(*row)
 
     writer = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start()
@@ -65,23 +69,3 @@ def drained(
         for each in found
         if each["batchId"] in given
     ]
-
-
-def digest(rows: DataFrame) -> Digest:
-    """Of all columns of all rows."""
-    [row] = rows.agg(*_sums(rows)).collect()
-    return Digest(*row)
-
-
-def digests(spark: SparkSession, file: Path, each: int) -> list[Digest]:
-    """Of the rows of a Parquet file, so many each by their `id`, which counts from 0."""
-    rows = spark.read.parquet(str(file))
-    found = rows.groupBy(F.expr(f"id div {each}")).agg(*_sums(rows)).collect()
-    return [Digest(*sums) for _, *sums in sorted(found)]
-
-
-def _sums(rows: DataFrame) -> list[Column]:
-    code = F.xxhash64(*rows.columns)
-    # The sum of whole hashes would overflow.
-    halves = F.shiftright(code, 32), code.bitwiseAND((1 << 32) - 1)
-    return [F.count("*"), *(F.coalesce(F.sum(half), F.lit(0)) for half in halves)]

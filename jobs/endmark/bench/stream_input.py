@@ -10,17 +10,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from endmark.bench.digest import code, figures
+
 WINDOW_SECONDS = 10
 STREAM_DDL = "k bigint, ts timestamp, v bigint, p string"
+_HALVES = pa.schema({"k": pa.int64(), "us": pa.int64(), "v": pa.int64(), "p": pa.string()})
+
+
+def figures_of(left_micros: str, right_micros: str) -> list[str]:
+    """SQL of the digest of results with columns `left_…` and `right_…`, from both times in microseconds."""
+    return figures(side_code("left_", left_micros), side_code("right_", right_micros))
+
+
+def side_code(prefix: str, micros: str) -> str:
+    """SQL of the code of a row in a result, from its columns' prefix and its time in microseconds."""
+    return code(f"{prefix}v", micros, f"{prefix}k", f"CAST(SUBSTR({prefix}p, 9) AS BIGINT)")
 
 
 def record(directory: Path, files: int, rows: int) -> None:
-    """Streams a and b: `rows` rows a second, keys that drift by a fortieth of their range each second."""
+    """Streams a and b: `rows` rows a second, keys that drift by a fortieth of their range each second.
+
+    The same rows lie in `a-halves` and `b-halves` once more, every other row in a file, for those who read a
+    stream in two files at once and each from its start; times are microseconds there.
+    """
     part = directory.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     rng = np.random.default_rng(1)
     for stream in ("a", "b"):
         (part / stream).mkdir(parents=True)
+        halves = _half_files(part / f"{stream}-halves")
         for second in range(files):
             stamps = second * 1_000_000 + np.arange(rows) * (1_000_000 // rows)
             table = pa.table(
@@ -34,4 +52,14 @@ def record(directory: Path, files: int, rows: int) -> None:
             file = part / stream / f"{second:04d}.parquet"
             pq.write_table(table, file)
             os.utime(file, (1e9 + second, 1e9 + second))  # Spark reads files in the order of their age
+            for first, half in enumerate(halves):
+                times = table.set_column(1, "us", pa.array(stamps.astype("int64")))
+                half.write_table(times.take(np.arange(first, rows, 2)))
+        for half in halves:
+            half.close()
     part.rename(directory)  # all of it, or nothing
+
+
+def _half_files(directory: Path) -> list[pq.ParquetWriter]:
+    directory.mkdir()
+    return [pq.ParquetWriter(directory / f"{number}.parquet", _HALVES) for number in range(2)]

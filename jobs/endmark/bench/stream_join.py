@@ -1,7 +1,7 @@
-"""`endmark bench stream-join`: the stream join beside Spark's own, on one recorded input.
+"""`endmark bench stream-join`: the stream join beside Spark's own and Flink's, on one recorded input.
 
 Two streams with drifting keys, a window of ten seconds, all columns of both sides out. A rate is that of the
-batches after the first third, from trigger to commit.
+input after the first third: in Spark of whole batches, from trigger to commit.
 """
 
 from __future__ import annotations
@@ -12,16 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.bench import stream_input
-from endmark.bench.contest import DisagreementError, Rates, compared, in_process, interleaved
+from endmark.bench.contest import DisagreementError, Rates, compared, in_process, interleaved, with_jars
 from endmark.bench.report import origin
-from endmark.parts.jars import spark_jars
+from endmark.errors import ConfigError
+from endmark.parts.jars import flink_jars, spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CONTENDERS = ("endmark", "spark-rocksdb")
 OURS = "endmark"
-_RUN = "endmark.bench.stream_run"
+_SPARK, _FLINK = "endmark.bench.stream_run", "endmark.bench.stream_flink"
+# By name, the module that runs it.
+CONTENDERS = {
+    "endmark": _SPARK,
+    "spark-rocksdb": _SPARK,
+    "spark-heap": _SPARK,
+    "flink-heap": _FLINK,
+    "flink-rocksdb": _FLINK,
+    "duckdb": "endmark.bench.stream_duckdb",
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Options:
         files, rows: of each stream; a file has a second of event time, and so many rows.
         files_per_batch: of each stream.
         repeats: runs of each contender.
+        contenders: by name; `OURS` is always among them.
         directory: of recorded input, which is made when it is not there.
     """
 
@@ -39,7 +49,12 @@ class Options:
     rows: int
     files_per_batch: int
     repeats: int
+    contenders: tuple[str, ...]
     directory: Path
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.contenders if name not in CONTENDERS]:
+            raise ConfigError(f"--contender: {unknown[0]!r} is not one of {', '.join(CONTENDERS)}")
 
 
 def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
@@ -50,15 +65,25 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     report = {"bench": "stream-join", **origin()}
     jars = [str(jar) for jar in spark_jars(say)]
-    recorded = options.directory / f"stream-{options.files}x{options.rows}"
+    chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
+    of_flink = [name for name, module in CONTENDERS.items() if module == _FLINK]
+    contenders, more_jars = with_jars(chosen, of_flink, flink_jars, say)
+    recorded = options.directory / f"streams-{options.files}x{options.rows}"
     if not recorded.exists():
         say(f"recording {options.files} files of {options.rows:,} rows for each stream in {recorded}")
         stream_input.record(recorded, options.files, options.rows)
-    task = {"directory": str(recorded), "files_per_batch": options.files_per_batch, "jars": jars}
+    task = {
+        "directory": str(recorded),
+        "files": options.files,
+        "rows": options.rows,
+        "files_per_batch": options.files_per_batch,
+        "jars": jars,
+        "flink_jars": more_jars,
+    }
     rates: dict[str, list[float]] = defaultdict(list)
     given: dict[str, list[int]] = {}
-    for repeat, name in interleaved(CONTENDERS, options.repeats):
-        [run] = in_process(_RUN, {"contender": name, **task})
+    for repeat, name in interleaved(contenders, options.repeats):
+        [run] = in_process(CONTENDERS[name], {"contender": name, **task})
         given[name] = run["given"]
         _require_same(given)
         rates[name].append(run["rate"])

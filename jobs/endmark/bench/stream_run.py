@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.bench import query
 from endmark.bench.contest import Digest
-from endmark.bench.stream_input import STREAM_DDL, WINDOW_SECONDS
+from endmark.bench.stream_input import STREAM_DDL, WINDOW_SECONDS, figures_of
 from endmark.spark.cache import cache_directory, cache_name
 from endmark.spark.dataframe import stream_join
 
@@ -44,12 +44,16 @@ def native(a: DataFrame, b: DataFrame, _: str) -> DataFrame:
     return renamed(a, "left").join(renamed(b, "right"), F.expr(bounds))
 
 
-WAYS = {"endmark": ours, "spark-rocksdb": native}
+WAYS = {"endmark": ours, "spark-rocksdb": native, "spark-heap": native}
+_IN_HEAP = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+_FIGURES = figures_of("unix_micros(left_ts)", "unix_micros(right_ts)")
 
 
 def main() -> None:
     task: dict[str, Any] = json.load(sys.stdin)
     spark = query.session(task["contender"], task["jars"], driver_memory="6g")
+    if task["contender"] == "spark-heap":
+        spark.conf.set("spark.sql.streaming.stateStore.providerClass", _IN_HEAP)
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
         segments = cache_name(Path(work).name)
         a, b = (
@@ -58,7 +62,8 @@ def main() -> None:
         )
         try:
             joined = WAYS[task["contender"]](a, b, segments)
-            batches = [each for each in query.drained(joined, Path(work) / "checkpoint") if each.rows_read]
+            drained = query.drained(joined, Path(work) / "checkpoint", _FIGURES)
+            batches = [each for each in drained if each.rows_read]
         finally:
             spark.stop()
             shutil.rmtree(cache_directory(segments), ignore_errors=True)

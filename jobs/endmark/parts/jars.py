@@ -44,6 +44,11 @@ def bench_jars(say: Say) -> list[Path]:
     return _jars("bench", "MariaDB's JDBC driver", say)
 
 
+def flink_jars(say: Say) -> list[Path]:
+    """Paths of the class path of Apache Flink's SQL client, sorted by name. Else as `spark_jars`."""
+    return _jars("flink", "Apache Flink's jars", say)
+
+
 def cache_home() -> Path:
     """The directory for what endmark fetches: `ENDMARK_HOME`, or `endmark` in the user's cache."""
     if home := os.environ.get("ENDMARK_HOME"):
