@@ -22,7 +22,7 @@ _STREAM = "key BIGINT, id BIGINT, now AS PROCTIME()"
 _RELATION = "k BIGINT, price DOUBLE, name STRING, pad STRING, PRIMARY KEY (k) NOT ENFORCED"
 _LOOKED_UP = f"""
 SELECT CAST(0 AS BIGINT), {", ".join(FIGURES)}
-FROM stream JOIN relation FOR SYSTEM_TIME AS OF stream.now ON key = k"""  # noqa: S608  # of constants
+FROM asked JOIN relation FOR SYSTEM_TIME AS OF asked.now ON key = k"""  # noqa: S608  # of constants
 CACHES = {
     "flink-lookup": {"lookup.cache": "NONE"},
     "flink-lookup-cached": {"lookup.cache": "PARTIAL", "lookup.partial-cache.max-rows": "100000"},
@@ -57,7 +57,7 @@ def main() -> None:
     for each in task["cells"]:
         cell = Cell(**each)
         tables = [
-            flink.parquet("stream", _STREAM, Path(cell.stream)),
+            flink.parquet("asked", _STREAM, Path(cell.stream)),
             relation(cell.url, CACHES[task["contender"]]),
         ]
         said = flink.run(task["flink_jars"], {}, tables, _LOOKED_UP)
