@@ -40,7 +40,7 @@ def record(directory: Path, files: int, rows: int) -> None:
         (part / stream).mkdir(parents=True)
         halves = _half_files(part / f"{stream}-halves")
         for second in range(files):
-            # Not from 0 on: that is Spark's watermark before it has one, and a row of that time is late to it.
+            # Not from 0 on: that is Spark's watermark before it has one, and rows of that time are late.
             stamps = second * 1_000_000 + 1 + np.arange(rows) * (1_000_000 // rows)
             table = pa.table(
                 {
