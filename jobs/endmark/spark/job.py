@@ -165,11 +165,6 @@ def _run(
             cache,
             full_batch=None if options.available_now else full,
         )
-        trigger: dict[str, Any] = (
-            {"availableNow": True}
-            if options.available_now
-            else {"processingTime": f"{options.trigger_seconds} seconds"}
-        )
         sink = Sink(
             pipeline, run.tables, run.topic, run.app_id, run.ops, run.run_id, pulse, source.partitions
         )
@@ -177,7 +172,7 @@ def _run(
             frame.writeStream.queryName(pipeline.name)
             .foreachBatch(sink)
             .option("checkpointLocation", str(options.checkpoint.resolve() / "spark"))
-            .trigger(**trigger)
+            .trigger(**_trigger(options))
         )
         stop = _signalled()
         query = writer.start()
@@ -191,6 +186,12 @@ def _run(
         pulse.close()
         spark.stop()
         shutil.rmtree(cache_directory(cache), ignore_errors=True)
+
+
+def _trigger(options: JobOptions) -> dict[str, Any]:
+    if options.available_now:
+        return {"availableNow": True}
+    return {"processingTime": f"{options.trigger_seconds} seconds"}
 
 
 def _signalled() -> threading.Event:
