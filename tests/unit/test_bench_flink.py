@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from endmark.bench import flink, lookup_flink, stream_flink, stream_input
+from endmark.bench import flink, lookup_flink, stream_flink, stream_input, stream_join
 from endmark.bench.contest import Digest, in_process
 from endmark.bench.flink import Said
 from endmark.bench.stream_join import CONTENDERS, Options
@@ -118,4 +118,35 @@ def test_flink_finds_the_relation_where_endmark_does() -> None:
 
 def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'flnk' is not one of endmark, spark-rocksdb"):
-        Options(3, 10, 1, 1, ("endmark", "flnk"), tmp_path)
+        Options(3, 10, (1,), 1, ("endmark", "flnk"), tmp_path)
+
+
+def test_who_has_no_batches_runs_once_for_all_sizes_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    turns: list[tuple[str, int]] = []
+
+    def run(_: str, task: dict[str, Any]) -> list[dict[str, Any]]:
+        turns.append((task["contender"], task["files_per_batch"]))
+        return [{"given": [7, 1, 1], "rate": 100 * len(turns)}]
+
+    monkeypatch.setattr(stream_join, "in_process", run)
+    monkeypatch.setattr(stream_join, "spark_jars", lambda _: [])
+    monkeypatch.setattr(stream_join, "flink_jars", lambda _: [])
+    options = Options(3, 10, (1, 3), 1, ("spark-rocksdb", "flink-heap"), tmp_path)
+
+    small, large = stream_join.measure(options, print)["cells"]
+
+    assert turns == [
+        ("endmark", 1),
+        ("spark-rocksdb", 1),
+        ("flink-heap", 1),
+        ("endmark", 3),
+        ("spark-rocksdb", 3),
+    ]
+    assert (small["title"], large["title"]) == ("batches of 20 rows", "batches of 60 rows")
+    assert {name: each["runs"] for name, each in large["contenders"].items()} == {
+        "endmark": (400,),
+        "spark-rocksdb": (500,),
+        "flink-heap": (300,),
+    }

@@ -84,7 +84,9 @@ def lookup_map(
 def stream_join(
     files: Annotated[int, typer.Option(min=3, help="Seconds of event time per stream.")] = 30,
     rows: Annotated[int, typer.Option(min=1, help="Rows per file and stream.")] = 100_000,
-    files_per_batch: Annotated[int, typer.Option(min=1, help="Files per stream and batch.")] = 1,
+    files_per_batch: Annotated[
+        list[int] | None, typer.Option(min=1, help="Files per stream and batch; repeat for more. [1]")
+    ] = None,
     repeats: Repeats = 3,
     contenders: Contenders = None,
     recordings: Recordings = Path("var/bench"),
@@ -93,8 +95,8 @@ def stream_join(
     """Join two streams within a window, beside Spark's own join, Flink's, and DuckDB's of all at once."""
     from endmark.bench.stream_join import CONTENDERS, Options, measure
 
-    names = tuple(contenders or CONTENDERS)
-    _show(measure(Options(files, rows, files_per_batch, repeats, names, recordings), say), as_json=as_json)
+    names, sizes = tuple(contenders or CONTENDERS), tuple(files_per_batch or [1])
+    _show(measure(Options(files, rows, sizes, repeats, names, recordings), say), as_json=as_json)
 
 
 @app.command()

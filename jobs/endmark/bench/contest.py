@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from endmark.errors import EndmarkError, MissingPartError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Say = Callable[[str], None]
+    Turn = TypeVar("Turn")
 
 
 class DisagreementError(EndmarkError):
@@ -50,7 +51,7 @@ class Rates:
         return cls(found, statistics.median(found), min(found), max(found))
 
 
-def interleaved(contenders: Sequence[str], repeats: int) -> Iterator[tuple[int, str]]:
+def interleaved(contenders: Sequence[Turn], repeats: int) -> Iterator[tuple[int, Turn]]:
     """Every contender once, then all of them again, so that a busy minute of the machine hits all alike."""
     for repeat in range(repeats):
         for name in contenders:

@@ -39,7 +39,7 @@ class Options:
 
     Args:
         files, rows: of each stream; a file has a second of event time, and so many rows.
-        files_per_batch: of each stream.
+        files_per_batch: of each stream, in one or more sizes.
         repeats: runs of each contender.
         contenders: by name; `OURS` is always among them.
         directory: of recorded input, which is made when it is not there.
@@ -47,7 +47,7 @@ class Options:
 
     files: int
     rows: int
-    files_per_batch: int
+    files_per_batch: tuple[int, ...]
     repeats: int
     contenders: tuple[str, ...]
     directory: Path
@@ -76,29 +76,41 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         "directory": str(recorded),
         "files": options.files,
         "rows": options.rows,
-        "files_per_batch": options.files_per_batch,
         "jars": jars,
         "flink_jars": more_jars,
     }
-    rates: dict[str, list[float]] = defaultdict(list)
+    sizes = options.files_per_batch
+    turns = [(name, size) for size in sizes for name in contenders if _differs(name, size, options)]
+    rates: dict[tuple[str, int], list[float]] = defaultdict(list)
     given: dict[str, list[int]] = {}
-    for repeat, name in interleaved(contenders, options.repeats):
-        [run] = in_process(CONTENDERS[name], {"contender": name, **task})
+    for repeat, (name, size) in interleaved(turns, options.repeats):
+        [run] = in_process(CONTENDERS[name], {"contender": name, "files_per_batch": size, **task})
         given[name] = run["given"]
         _require_same(given)
-        rates[name].append(run["rate"])
-        say(f"{repeat + 1}: {name}: {run['rate']:,.0f} rows/s, {run['given'][0]:,} results")
-    batch_rows = 2 * options.rows * options.files_per_batch
+        rates[name, size].append(run["rate"])
+        say(f"{repeat + 1}: {name}, {size} files: {run['rate']:,.0f} rows/s, {run['given'][0]:,} results")
     report["options"] = {
         "files": options.files,
         "rows_per_file": options.rows,
-        "batch_rows": batch_rows,
         "repeats": options.repeats,
         "results": given[OURS][0],
     }
-    compare = compared({name: Rates.of(each) for name, each in rates.items()}, OURS)
-    report["cells"] = [{"title": f"batches of {batch_rows:,} rows", "contenders": compare}]
+    report["cells"] = [_cell(size, contenders, rates, options) for size in sizes]
     return report
+
+
+def _differs(name: str, size: int, options: Options) -> bool:
+    """Whether the contender has batches, so that each size of them is a run of its own."""
+    return CONTENDERS[name] == _SPARK or size == options.files_per_batch[0]
+
+
+def _cell(
+    size: int, contenders: list[str], rates: dict[tuple[str, int], list[float]], options: Options
+) -> dict[str, Any]:
+    first = options.files_per_batch[0]
+    found = {name: rates[name, size if _differs(name, size, options) else first] for name in contenders}
+    compare = compared({name: Rates.of(each) for name, each in found.items()}, OURS)
+    return {"title": f"batches of {2 * options.rows * size:,} rows", "contenders": compare}
 
 
 def _require_same(given: dict[str, list[int]]) -> None:
