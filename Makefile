@@ -45,6 +45,10 @@ test-spark: $(READY) ## CASES random pipelines of each preset (20) through Spark
 test-system: ## Debian packages the tests use: MariaDB, Chromium, Prometheus, docker-compose
 	infra/install-test-system.sh
 
+.PHONY: test-bench
+test-bench: $(READY) test-system ## The benches that start Spark, small
+	$(BIN)/pytest $(ARGS) tests/bench
+
 .PHONY: test-compose
 test-compose: $(READY) ## docker-compose.yml in real containers, every part killed (ARGS=--quick: none), as root
 	infra/install-test-system.sh containers

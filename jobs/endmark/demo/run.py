@@ -186,7 +186,8 @@ class _Demo:
 def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
     """Whether the job has finished a batch that reaches the end of every partition."""
     batch = ops.latest_batch(pipeline)
-    if batch is None:
+    # Spark tells no offsets of a batch that found the topics empty.
+    if batch is None or not batch.offsets:
         return False
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:

@@ -1,0 +1,116 @@
+"""The benches that start Spark, small: what they report, and that wrong answers end them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def lookup_join(recordings: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    small = ["--stream-rows=2000", "--relation-rows=5000", "--batch-rows=500", "--repeats=1", "--json"]
+    return subprocess.run(
+        [sys.executable, "-m", "endmark.cli", "bench", "lookup-join", *small, *arguments],
+        cwd=recordings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bench")
+
+
+@pytest.fixture(scope="module")
+def reported(recordings: Path) -> dict[str, Any]:
+    ended = lookup_join(recordings, "--contender=spark-in-list", "--delay=1")
+    assert ended.returncode == 0, ended.stderr
+    return dict(json.loads(ended.stdout))
+
+
+def test_contenders_are_compared_in_every_cell(reported: dict[str, Any]) -> None:
+    """Both gave DuckDB's answers, or there would be no report."""
+    assert [cell["keys"] for cell in reported["cells"]] == ["uniform", "zipf"]
+    assert "MariaDB" in reported["versions"]["mariadb"]
+    for cell in reported["cells"]:
+        found = cell["contenders"]
+        assert list(found) == ["endmark-auto", "spark-in-list"]
+        assert all(len(each["runs"]) == 1 and each["median"] > 0 for each in found.values())
+        assert found["spark-in-list"]["ratio"] == pytest.approx(
+            found["endmark-auto"]["median"] / found["spark-in-list"]["median"], abs=0.01
+        )
+
+
+def test_other_answers_than_duckdbs_end_it(reported: dict[str, Any], recordings: Path) -> None:
+    """As of input that was recorded before, one digest of which is changed."""
+    [digests] = recordings.glob("var/bench/*/digests.json")
+    recorded = json.loads(digests.read_text())
+    recorded["uniform"][0][1] += 1
+    digests.write_text(json.dumps(recorded))
+
+    ended = lookup_join(recordings, "--contender=endmark-auto")
+
+    assert ended.returncode == 1
+    error = json.loads(ended.stdout)["error"]
+    assert error.startswith("endmark-auto gave 2,000 answers to uniform keys")
+    assert error.endswith("there is nothing to compare")
+
+
+@pytest.fixture(scope="module")
+def auction(recordings: Path) -> Callable[..., dict[str, Any]]:
+    """Runs a bench on whole jobs; the recording is shared."""
+
+    def run(bench: str, *arguments: str) -> dict[str, Any]:
+        ended = subprocess.run(
+            [sys.executable, "-m", "endmark.cli", "bench", bench, *arguments, "--json"],
+            cwd=recordings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return dict(json.loads(ended.stdout))
+
+    return run
+
+
+RECORDED = ("--records=3000", "--sellers=500", "--rate=500", "--repeats=1")
+
+
+def test_the_whole_pipeline_is_compared_with_sparks_own(auction: Callable[..., dict[str, Any]]) -> None:
+    """Both gave the same results and groups, or there would be no report."""
+    report = auction("pipeline", "--batch-records=1000", *RECORDED)
+
+    assert report["options"]["results"] > 1_000
+    [cell] = report["cells"]
+    assert list(cell["contenders"]) == ["endmark", "spark"]
+    assert all(each["median"] > 0 for each in cell["contenders"].values())
+    for shares in report["shares"].values():
+        assert sum(shares.values()) == pytest.approx(100, abs=1)
+    assert {"parse", "pack", "lookup", "probe"} <= set(report["shares"]["python"])
+
+
+def test_a_job_is_timed_from_its_start_and_from_its_kill(auction: Callable[..., dict[str, Any]]) -> None:
+    report = auction("recovery", "--batch-records=500", "--batches=1", *RECORDED)
+
+    for [run] in report["runs"].values():
+        assert [stage for stage, seconds in run.items() if seconds < 0] == []
+        assert 1 < sum(run.values()) < 300
+
+
+def test_latency_is_that_of_what_came_after_the_warm_up(auction: Callable[..., dict[str, Any]]) -> None:
+    fed = ("--highest=1000", "--share=50", "--warm-seconds=4", "--seconds=4", "--sellers=500")
+    report = auction("latency", *fed)
+
+    [load] = report["loads"]
+    assert load["rate"] == 500
+    assert 500 < load["results"] < 4_000
+    seconds = load["seconds"]
+    assert 0 < seconds["p50"] <= seconds["p95"] <= seconds["p99"]
