@@ -11,6 +11,7 @@ from typing import Any
 
 from endmark.bench.lookup_join import CONTENDERS
 from endmark.bench.rates import rate_bars, rate_table
+from endmark.bench.targets import targets_table
 from endmark.bench.whole_job import WHOLE_JOB, whole_job_pictures, whole_job_tables
 from endmark.reproduce.report import Table
 
@@ -53,12 +54,21 @@ def pictures(report: Report) -> dict[str, str]:
 
 def render(page: str, reports: dict[str, Report]) -> str:
     """The page with everything between its marks written anew, from reports by the name of their bench."""
-    parts = {"contenders": _contenders()} | {name: _section(report) for name, report in reports.items()}
+    parts = (
+        {"contenders": _contenders()}
+        | _targets(reports)
+        | {name: _section(report) for name, report in reports.items()}
+    )
     return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
 
 
 def _contenders() -> str:
     return "\n".join(f"- `{name}`: {contender.does}" for name, contender in CONTENDERS.items())
+
+
+def _targets(reports: dict[str, Report]) -> dict[str, str]:
+    table = targets_table(reports)
+    return {"targets": table.markdown()} if table.rows else {}
 
 
 def _section(report: Report) -> str:

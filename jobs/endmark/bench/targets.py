@@ -1,0 +1,118 @@
+"""What endmark sets out to reach, beside what the kept results say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from endmark.reproduce.report import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+Report = dict[str, Any]
+_HEADINGS = ("target", "bar", "measured", "met", "by")
+_STREAM = (
+    ("Spark, state in RocksDB", "spark-rocksdb", 15.0),
+    ("Spark, state on the heap", "spark-heap", 8.0),
+    ("Flink, state on the heap", "flink-heap", 5.0),
+    ("Flink, state in RocksDB", "flink-rocksdb", 20.0),
+    ("DuckDB, all at once", "duckdb", 0.2),
+)
+_LOOKUP = (
+    ("Flink without a cache", "flink-lookup", {"uniform": 6.0, "zipf": 6.0}),
+    ("Flink with a cache", "flink-lookup-cached", {"uniform": 6.0, "zipf": 4.0}),
+    ("Spark reading all of R", "spark-full-read", {"uniform": 15.0, "zipf": 15.0}),
+    ("Spark's lists of keys", "spark-in-list", {"uniform": 4.0, "zipf": 4.0}),
+    ("all of R in memory", "memory", {"uniform": 0.25, "zipf": 0.25}),
+)
+_FAR = 10.0  # times as fast as Flink without a cache, milliseconds away
+
+
+@dataclass(frozen=True)
+class Target:
+    """One line.
+
+    Args:
+        what: is measured.
+        bar: what is enough.
+        measured: in the unit of the bar.
+        unit: behind both.
+        most: whether the bar is the most that is allowed, and not the least.
+        command: that measures it.
+    """
+
+    what: str
+    bar: float
+    measured: float
+    unit: str
+    most: bool
+    command: str
+
+    @property
+    def met(self) -> bool:
+        return self.measured <= self.bar if self.most else self.measured >= self.bar
+
+    def row(self) -> list[str]:
+        bound = "at most" if self.most else "at least"
+        figures = (f"{bound} {self.bar:,g} {self.unit}", f"{self.measured:,.2f} {self.unit}")
+        return [self.what, *figures, "yes" if self.met else "**no**", f"`make {self.command}`"]
+
+
+def targets_table(reports: Mapping[str, Report]) -> Table:
+    """Of all reports that are kept, by the name of their bench."""
+    found = [target for name, of in _ALL.items() if name in reports for target in of(reports[name])]
+    return Table("Targets", _HEADINGS, [target.row() for target in found])
+
+
+def _stream(report: Report) -> Iterator[Target]:
+    for cell in report["cells"]:
+        for name, contender, bar in _STREAM:
+            if contender in cell["contenders"]:
+                ratio = cell["contenders"][contender]["ratio"]
+                yield Target(f"stream join over {name}, {cell['title']}", bar, ratio, "times", False, "bench")
+
+
+def _lookup(report: Report) -> Iterator[Target]:
+    for cell in report["cells"]:
+        for name, contender, bars in _LOOKUP:
+            far = cell["delay_ms"] > 0
+            if contender not in cell["contenders"] or (far and contender != "flink-lookup"):
+                continue
+            bar = _FAR if far else bars[cell["keys"]]
+            ratio = cell["contenders"][contender]["ratio"]
+            yield Target(f"lookup over {name}, {cell['title']}", bar, ratio, "times", False, "bench-lookup")
+
+
+def _pipeline(report: Report) -> Iterator[Target]:
+    [cell] = report["cells"]
+    ours, theirs = cell["contenders"]["endmark"], cell["contenders"]["spark"]
+    yield Target("whole pipeline", 100.0, ours["median"] / 1e3, "thousand records/s", False, "bench-pipeline")
+    yield Target(
+        "whole pipeline over Spark's own operators", 5.0, theirs["ratio"], "times", False, "bench-pipeline"
+    )
+
+
+def _latency(report: Report) -> Iterator[Target]:
+    for load in report["loads"]:
+        if load["share"] == 50.0:
+            for name, bar in (("p50", 1.5), ("p99", 4.0)):
+                what = f"latency at half of the highest rate, {name}"
+                yield Target(what, bar, load["seconds"][name], "s", True, "bench-latency")
+
+
+def _recovery(report: Report) -> Iterator[Target]:
+    bars = {"start": ("from a job's start to its first output", 8.0), "kill -9": ("from kill -9 to it", 20.0)}
+    for name, (what, bar) in bars.items():
+        seconds = median(sum(run.values()) for run in report["runs"][name])
+        yield Target(what, bar, seconds, "s", True, "bench-recovery")
+
+
+_ALL: dict[str, Callable[[Report], Iterator[Target]]] = {
+    "stream-join": _stream,
+    "lookup-join": _lookup,
+    "pipeline": _pipeline,
+    "latency": _latency,
+    "recovery": _recovery,
+}

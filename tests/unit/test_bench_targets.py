@@ -1,0 +1,71 @@
+"""Which targets a result meets, and how the page says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endmark.bench.page import render
+from endmark.bench.targets import targets_table
+
+
+def cell(title: str, ratios: dict[str, float], **where: Any) -> dict[str, Any]:
+    contenders = {name: {"median": 50_000.0, "ratio": ratio} for name, ratio in ratios.items()}
+    return {"title": title, **where, "contenders": contenders}
+
+
+def said(bench: str, report: dict[str, Any]) -> list[list[str]]:
+    return [row[1:4] for row in targets_table({bench: report}).rows]
+
+
+def test_more_is_met_where_the_bar_is_the_least() -> None:
+    cells = [cell("batches", {"endmark": 1, "spark-rocksdb": 15.0, "spark-heap": 7.99})]
+    assert said("stream-join", {"cells": cells}) == [
+        ["at least 15 times", "15.00 times", "yes"],
+        ["at least 8 times", "7.99 times", "**no**"],
+    ]
+
+
+def test_less_is_met_where_the_bar_is_the_most() -> None:
+    loads = [{"share": 50.0, "seconds": {"p50": 1.5, "p99": 4.1}}, {"share": 80.0, "seconds": {}}]
+    assert said("latency", {"loads": loads}) == [
+        ["at most 1.5 s", "1.50 s", "yes"],
+        ["at most 4 s", "4.10 s", "**no**"],
+    ]
+
+
+def test_the_bar_hangs_on_the_keys_and_on_the_distance() -> None:
+    ratios = {"flink-lookup": 7.0, "flink-lookup-cached": 5.0, "memory": 0.3}
+    cells = [
+        cell("near", ratios, keys=keys, delay_ms=delay)
+        for keys, delay in (("uniform", 0.0), ("zipf", 0.0), ("zipf", 2.0))
+    ]
+    assert [(bar, met) for bar, _, met in said("lookup-join", {"cells": cells})] == [
+        ("at least 6 times", "yes"),
+        ("at least 6 times", "**no**"),
+        ("at least 0.25 times", "yes"),
+        ("at least 6 times", "yes"),
+        ("at least 4 times", "yes"),
+        ("at least 0.25 times", "yes"),
+        ("at least 10 times", "**no**"),
+    ]
+
+
+def test_whole_jobs_have_targets() -> None:
+    pipeline = {"cells": [cell("records", {"endmark": 1, "spark": 5.5})]}
+    runs = {"start": [{"a": 1, "b": 5}, {"a": 2, "b": 7}], "kill -9": [{"a": 10, "b": 11}]}
+
+    assert said("pipeline", pipeline) == [
+        ["at least 100 thousand records/s", "50.00 thousand records/s", "**no**"],
+        ["at least 5 times", "5.50 times", "yes"],
+    ]
+    assert said("recovery", {"runs": runs}) == [
+        ["at most 8 s", "7.50 s", "yes"],
+        ["at most 20 s", "21.00 s", "**no**"],
+    ]
+
+
+def test_the_page_has_them_only_of_results_that_are_kept() -> None:
+    page = "<!-- begin targets -->\nold\n<!-- end -->\n"
+    kept = {"latency": {"bench": "latency", "loads": []}}
+    assert render(page, {}) == "<!-- begin targets -->\nNo result is kept.\n<!-- end -->\n"
+    assert targets_table(kept).rows == []
