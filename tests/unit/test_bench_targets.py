@@ -14,7 +14,7 @@ def cell(title: str, ratios: dict[str, float], **where: Any) -> dict[str, Any]:
 
 
 def said(bench: str, report: dict[str, Any]) -> list[list[str]]:
-    return [row[1:4] for row in targets_table({bench: report}).rows]
+    return [list(row[1:4]) for row in targets_table({bench: report}).rows]
 
 
 def test_more_is_met_where_the_bar_is_the_least() -> None:

@@ -3,7 +3,7 @@
 A worker took 1.5 s of a core for its imports, and the first batch of a job starts four.
 """
 
-import pandas  # noqa: F401, ICN001
+import pandas  # noqa: F401
 import pyspark.sql.pandas.serializers
 import pyspark.sql.streaming.stateful_processor_util
 import pyspark.worker  # noqa: F401

@@ -25,8 +25,8 @@ SETTINGS = {
     # Sockets that are files carry rows and state to Python and back with a tenth less time a batch.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "endmark.spark.daemon",
-    # Checkpoints are in file systems that are mounted. By Hadoop's other interface, the default, Spark starts a
-    # process for every link that might be there, ten a batch, a fifth of the time of a small one.
+    # Checkpoints are in file systems that are mounted. By Hadoop's other interface, the default, Spark starts
+    # a process for every link that might be there, ten a batch, a fifth of the time of a small one.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
