@@ -65,13 +65,11 @@ def verified(stack: Stack) -> None:
 
 def test_down_and_up(stack: Stack) -> None:
     """What came while the job was away is read from the checkpoint on when the stack is up again."""
-    with up(stack, minutes=1):
+    with up(stack, minutes=6):
         with step("down and up"):
             stack.compose("stop", "job")
-            stack.wait("the feed's end", lambda: stack.exit_code("feed") is not None, _DONE_SECONDS)
-            assert stack.exit_code("feed") == 0
             before, read = stack.batch(), stack.total("records_total")
-            assert read < stack.records()
+            stack.wait("records that are left", lambda: stack.records() > read, _BATCH_SECONDS)
             stack.compose("down")
             stack.compose("up", "--detach")
             all_done(stack)
