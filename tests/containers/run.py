@@ -8,7 +8,6 @@ stack down and up again: the job must go on from its checkpoint, and all tables 
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -33,9 +32,8 @@ def step(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def up(stack: Stack, minutes: float) -> Iterator[None]:
-    """A stack with new volumes and a feed of that length; all of it is removed afterwards."""
-    os.environ["FEED_MINUTES"] = str(minutes)
+def up(stack: Stack) -> Iterator[None]:
+    """A stack with new volumes; all of it is removed afterwards."""
     try:
         with step("up"):
             stack.compose("up", "--detach")
@@ -52,7 +50,7 @@ def moves_on(stack: Stack) -> None:
 
 
 def all_done(stack: Stack) -> None:
-    stack.wait("the feed's end", lambda: stack.exit_code("feed") is not None, _DONE_SECONDS)
+    stack.compose("stop", "feed")
     stack.wait("all records read", lambda: stack.total("records_total") == stack.records() > 0, _DONE_SECONDS)
     assert stack.total("groups_closed_total") > 0
 
@@ -65,7 +63,7 @@ def verified(stack: Stack) -> None:
 
 def test_down_and_up(stack: Stack) -> None:
     """What came while the job was away is read from the checkpoint on when the stack is up again."""
-    with up(stack, minutes=6):
+    with up(stack):
         with step("down and up"):
             stack.compose("stop", "job")
             before, read = stack.batch(), stack.total("records_total")
@@ -83,7 +81,7 @@ def test_down_and_up(stack: Stack) -> None:
 def test_every_part_killed(stack: Stack) -> None:
     """The engine restarts what dies, and no record is lost or doubled. The broker is last: the feed may not
     outlast it."""
-    with up(stack, minutes=6):
+    with up(stack):
         for service in ("job", "spark-worker", "mysql"):
             with step(f"kill {service}"):
                 stack.crash(service)

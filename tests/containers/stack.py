@@ -54,12 +54,6 @@ class Stack:
         """Kill a container's first process, as the kernel would, without a word to the engine."""
         os.kill(self.containers(service)[0]["State"]["Pid"], signal.SIGKILL)
 
-    def exit_code(self, service: str) -> int | None:
-        """The code a service ended with, or None while it runs."""
-        [container] = self.containers(service)
-        state = container["State"]
-        return None if state["Running"] else int(state["ExitCode"])
-
     def status(self) -> dict[str, Any]:
         """What the sidecar answers; empty while it does not."""
         try:
