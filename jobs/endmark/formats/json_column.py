@@ -23,8 +23,9 @@ from endmark.types import ColumnType, Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from endmark.punctuation.pattern import Pattern
     from endmark.punctuation.punctuation import Punctuation
-    from endmark.state.search import Bools
+    from endmark.state.search import Bools, Ints
 
 
 @dataclass(frozen=True)
@@ -42,41 +43,58 @@ class Punctuated:
     rejected: list[tuple[str, str]]
 
 
-class TextPunctuations:
-    """Reads punctuations of some columns.
+class TextReader:
+    """Reads punctuations of some columns one by one.
 
     Args:
         columns: that a punctuation may restrict, of types that `kind_of` knows.
-        key: those by whose values it names a key.
         stream: whose columns they are, for errors.
+        example: a punctuation of them, likewise.
     """
 
-    def __init__(self, columns: pa.Schema, key: Sequence[str], stream: str) -> None:
+    def __init__(self, columns: pa.Schema, stream: str, example: str) -> None:
         self._stream = stream
         self._types = {field.name: field.type for field in columns}
-        self._domains = {name: domain_of_type(kind) for name, kind in self._types.items()}
-        self._key = pa.schema([columns.field(name) for name in key])
-        named = {field.name: kind_of(field.type) for field in self._key}
-        self._naming = naming(named)
-        self._named = JsonReader(named, {name: (name, "equals") for name in named})
-        equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in named.items())
-        self._example = f"{{{equals}}}"
+        self.domains = {name: domain_of_type(kind) for name, kind in self._types.items()}
+        self._example = example
 
-    def read(self, texts: pa.Array) -> Punctuated:
-        """What the texts say, which are not null; no text raises."""
-        values = texts.cast(pa.binary())
-        found, at = self._named.read(values, np.flatnonzero(matching(values, self._naming)))
-        fit = self._fit(found)
-        closed = found.filter(pa.array(fit)).cast(self._key)
-        others = np.ones(len(texts), bool)
-        others[at[fit]] = False
-        promises, rejected = [], []
-        for text in texts.filter(pa.array(others)).to_pylist():
+    def read(self, text: str) -> Punctuation:
+        """The punctuation a text is; `PunctuationError`, with an example, for any other text."""
+        try:
+            promise = decode_patterns(text.encode(), self._stream, self.domains)
+            for name, pattern in promise.patterns:
+                self._require_fit(name, pattern)
+        except PunctuationError as why:
+            raise PunctuationError(f"{why}; a punctuation is such as {self._example}") from None
+        return promise
+
+    def _require_fit(self, name: str, pattern: Pattern) -> None:
+        for value in values_of(pattern):
             try:
-                promises.append(self._read(text))
-            except PunctuationError as why:
-                rejected.append((text, f"{why}; a punctuation is such as {self._example}"))
-        return Punctuated(closed, promises, rejected)
+                pa.scalar(value, self._types[name])
+            except pa.ArrowInvalid:
+                raise PunctuationError(f"attribute {name!r}: {value} is no {self._types[name]}") from None
+
+
+class NamedReader:
+    """Reads those punctuations that name a key, for whole columns of text.
+
+    Args:
+        key: the columns by whose values they name it, of types that `kind_of` knows.
+    """
+
+    def __init__(self, key: pa.Schema) -> None:
+        self._key = key
+        named = {field.name: kind_of(field.type) for field in key}
+        self._naming = naming(named)
+        self._reader = JsonReader(named, {name: (name, "equals") for name in named})
+
+    def read(self, texts: pa.Array) -> tuple[pa.RecordBatch, Ints]:
+        """The keys, in the columns' own types, and where the texts stand that name them; no text raises."""
+        values = texts.cast(pa.binary())
+        found, at = self._reader.read(values, np.flatnonzero(matching(values, self._naming)))
+        fit = self._fit(found)
+        return found.filter(pa.array(fit)).cast(self._key), at[fit]
 
     def _fit(self, named: pa.RecordBatch) -> Bools:
         """Which keys are of the columns' own types, of which some are narrower than what is read."""
@@ -87,15 +105,39 @@ class TextPunctuations:
                 fit &= mask(pc.equal(column.cast(kind, safe=False).cast(pa.int64()), column))
         return fit
 
-    def _read(self, text: str) -> Punctuation:
-        promise = decode_patterns(text.encode(), self._stream, self._domains)
-        for name, pattern in promise.patterns:
-            for value in values_of(pattern):
-                try:
-                    pa.scalar(value, self._types[name])
-                except pa.ArrowInvalid:
-                    raise PunctuationError(f"attribute {name!r}: {value} is no {self._types[name]}") from None
-        return promise
+
+class TextPunctuations:
+    """Reads punctuations of some columns.
+
+    Args:
+        columns: that a punctuation may restrict, of types that `kind_of` knows.
+        key: those by whose values it names a key.
+        stream: whose columns they are, for errors.
+    """
+
+    def __init__(self, columns: pa.Schema, key: Sequence[str], stream: str) -> None:
+        named = pa.schema([columns.field(name) for name in key])
+        self._named = NamedReader(named)
+        self._one = TextReader(columns, stream, example_of(named))
+
+    def read(self, texts: pa.Array) -> Punctuated:
+        """What the texts say, which are not null; no text raises."""
+        closed, at = self._named.read(texts)
+        others = np.ones(len(texts), bool)
+        others[at] = False
+        promises, rejected = [], []
+        for text in texts.filter(pa.array(others)).to_pylist():
+            try:
+                promises.append(self._one.read(text))
+            except PunctuationError as why:
+                rejected.append((text, str(why)))
+        return Punctuated(closed, promises, rejected)
+
+
+def example_of(key: pa.Schema) -> str:
+    """A punctuation that names a key."""
+    equals = ", ".join(f'"{field.name}": {{"equals": {example(kind_of(field.type))}}}' for field in key)
+    return f"{{{equals}}}"
 
 
 def kind_of(arrow: pa.DataType) -> ColumnType:
@@ -104,3 +146,12 @@ def kind_of(arrow: pa.DataType) -> ColumnType:
     if pa.types.is_decimal128(arrow):
         return ColumnType.decimal(arrow.precision, arrow.scale)
     return ColumnType(Kind(domain_of_type(arrow).value))
+
+
+def is_spoken_of(arrow: pa.DataType) -> bool:
+    """Whether patterns can speak of columns of this type."""
+    try:
+        kind_of(arrow)
+    except PunctuationError:
+        return False
+    return True

@@ -37,9 +37,17 @@ _PATTERN: TypeAdapter[PatternShape] = TypeAdapter(PatternShape)
 
 def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
     """A record for the topic of the punctuation's stream."""
+    return json.dumps({MEMBER: _written(punctuation, domains)}, ensure_ascii=False, allow_nan=False).encode()
+
+
+def encode_patterns(punctuation: Punctuation, domains: Mapping[str, Domain]) -> str:
+    """What stands behind the mark of its record."""
+    return json.dumps(_written(punctuation, domains), ensure_ascii=False, allow_nan=False)
+
+
+def _written(punctuation: Punctuation, domains: Mapping[str, Domain]) -> dict[str, PatternJson]:
     patterns = dict(punctuation.patterns) or {min(domains): Anything()}
-    written = {name: pattern_to_json(pattern, domains[name]) for name, pattern in patterns.items()}
-    return json.dumps({MEMBER: written}, ensure_ascii=False, allow_nan=False).encode()
+    return {name: pattern_to_json(pattern, domains[name]) for name, pattern in patterns.items()}
 
 
 def decode(
