@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from endmark.formats.renamed import Renaming
 from endmark.joins.presets import DEFAULT, Policy
 from endmark.spark import channels
 from endmark.spark.bucket_plan import BucketPlan
@@ -34,6 +35,7 @@ class Frame:
     time: str
     window: timedelta | None = None
     punctuated: bool = True
+    renaming: Renaming | None = None
 
 
 def said(text: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class FrameTasks:
         frame = self._frames[side]
         schema = pa.schema([*frame.schema, (COLUMN, pa.string())]) if frame.punctuated else frame.schema
         place = len(frame.schema) if frame.punctuated else None
-        pack = PackFrame(self._streams[side], self._buckets, place)
+        pack = PackFrame(self._streams[side], self._buckets, place, frame.renaming)
         tasks = [rows[::2], rows[1::2]]
         batches = [pa.RecordBatch.from_pylist(share, schema) for share in tasks]
         return [row for each in batches for packed in pack(iter([each])) for row in packed.to_pylist()]

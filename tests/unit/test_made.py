@@ -1,4 +1,4 @@
-"""State of a join is not gone on with by another one."""
+"""State of an operator on frames is not gone on with by another one."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_all_that_differs_is_said() -> None:
         require_same(WAS, now)
 
     assert str(refused.value) == (
-        "the checkpoint is of a join made with other arguments: on was shop string, day date32[day], is shop "
-        "int64, day date32[day], preset was auto, is pjoin; go back to them, or start with a new checkpoint"
+        "the checkpoint was made with other arguments: on was shop string, day date32[day], is shop int64, "
+        "day date32[day], preset was auto, is pjoin; go back to them, or start with a new checkpoint"
     )

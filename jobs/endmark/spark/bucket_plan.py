@@ -30,6 +30,7 @@ class BucketPlan:
         lookups: of the streams, before the join; those of a stream in their order.
         made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
         in_band: violations leave as text, for a frame that has a column of punctuations.
+        shows_results: whether results leave, beside the groups they make.
     """
 
     left: StreamPlan
@@ -42,6 +43,7 @@ class BucketPlan:
     lookups: tuple[LookupPlan, ...] = ()
     made_with: Mapping[str, str] = field(default_factory=dict)
     in_band: bool = False
+    shows_results: bool = True
 
     @classmethod
     def of(

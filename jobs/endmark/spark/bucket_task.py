@@ -150,9 +150,10 @@ class BucketTask:
         """One batch of the join, and the groups it makes final."""
         measured = []
         for result in _gather(self._results(inputs, catch_up=catch_up)):
-            with self._profile.phase("emit"):
-                encoded = codec.encode(result)
-            yield channels.RESULTS, encoded
+            if self._plan.shows_results:
+                with self._profile.phase("emit"):
+                    encoded = codec.encode(result)
+                yield channels.RESULTS, encoded
             if self._groups is not None:
                 with self._profile.phase("aggregate"):
                     measured.append(self._groups.inputs(result))

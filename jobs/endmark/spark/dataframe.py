@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from endmark.condition import Condition
+    from endmark.formats.renamed import Renaming
     from endmark.spark.channels import Buckets
 
 _Name = TypeVar("_Name", bound=StrEnum)
@@ -43,6 +44,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     window: timedelta | None,
     lateness: timedelta = timedelta(0),
     punctuations: str | None = None,
+    renamings: tuple[Renaming | None, Renaming | None] = (None, None),
     preset: str = "auto",
     purge_every: int = 1,
     memory: int | None = None,
@@ -68,6 +70,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         window: how long a row of either side stays joinable; `None` is for ever.
         lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: name of a string column of one frame or both.
+        renamings: of each frame whose texts speak of columns that it has renamed or dropped since.
         preset, purge_every: what frees state, as in `joins/presets.py`.
         memory: bytes of rows that all buckets keep in memory; rows beyond are spilled.
         cache_name: directory, below the machine's temporary one, for local copies of segments.
@@ -75,8 +78,8 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     Raises:
         ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
     """
-    inputs = frame_inputs(left, right, on, time, window, lateness, punctuations)
-    buckets = bucket_labels(left.sparkSession, _partitions(left.sparkSession))
+    inputs = frame_inputs(left, right, on, time, window, lateness, punctuations, renamings)
+    buckets = state_buckets(left.sparkSession)
     kind, chosen = _one_of(JoinType, how, "how"), _one_of(Preset, preset, "preset")
     share = None if memory is None else memory // len(buckets)
     rules = policy(chosen, windowed=window is not None, purge_every=purge_every, memory=share)
@@ -101,17 +104,18 @@ def _shown(
         raise ConfigError(f"punctuations: the result has a column {punctuations!r} already; name another")
     fields = fields.add(punctuations, StringType())
     unpack = UnpackFrame(to_arrow_schema(fields, timezone="UTC"))
-    return _gathered(joined, buckets).mapInArrow(unpack.__call__, fields)
+    return gathered(joined, buckets).mapInArrow(unpack.__call__, fields)
 
 
-def _partitions(spark: SparkSession) -> int:
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+def state_buckets(spark: SparkSession) -> Buckets:
+    """The buckets of an operator: as many as Spark has shuffle partitions."""
+    return bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
 
 
 def _joined(inputs: tuple[FrameInput, FrameInput], buckets: Buckets, processor: BucketProcessor) -> DataFrame:
     left, right = (
         each.frame.mapInArrow(
-            PackFrame(each.stream, buckets, each.punctuations).__call__, channels.PACKED_DDL
+            PackFrame(each.stream, buckets, each.punctuations, each.renaming).__call__, channels.PACKED_DDL
         )
         for each in inputs
     )
@@ -119,16 +123,16 @@ def _joined(inputs: tuple[FrameInput, FrameInput], buckets: Buckets, processor: 
     return grouped.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 
-def _gathered(joined: DataFrame, buckets: Buckets) -> DataFrame:
-    """What makes a frame of the join, with all that buckets say of patterns in one task.
+def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) -> DataFrame:
+    """What makes a frame of an operator's output, with all that buckets say of patterns in one task.
 
-    Reading the join twice would run it twice, so results take part in this shuffle, as blobs, and those of
-    each bucket stay together.
+    Reading the output twice would make it twice, so rows, which are in the channel of that name, take part in
+    this shuffle, as blobs, and those of each bucket stay together.
     """
     labels = F.array(*map(F.lit, buckets.labels))
     home: Column = F.element_at(labels, F.spark_partition_id() % len(buckets) + 1)
     together = F.col("channel") == channels.PATTERNS
-    wanted = [channels.RESULTS, channels.ANNOUNCED, channels.PATTERNS, channels.REFUSED]
+    wanted = [rows, channels.ANNOUNCED, channels.PATTERNS, channels.REFUSED]
     kept = joined.where(F.col("channel").isin(wanted))
     moved = kept.withColumn("bucket", F.when(together, buckets.labels[0]).otherwise(home))
     return moved.repartition(len(buckets), "bucket").drop("bucket")

@@ -11,9 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from endmark.errors import ConfigError
-from endmark.formats.json_column import kind_of
+from endmark.formats.json_column import is_spoken_of
 from endmark.joins.side import SideSpec
-from endmark.punctuation.domain import PunctuationError
 from endmark.spark.streams import StreamPlan, microseconds
 from endmark.state.keys import KeySpec
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
+
+    from endmark.formats.renamed import Renaming
 
 _SIDES = ("left", "right")
 _ONE_VALUE_ONE_KEY = (
@@ -42,6 +43,7 @@ class FrameInput:
         shown: its columns by their names in results, without that of punctuations.
         time: the column of its event time.
         punctuations: the place of its column of punctuations; `None` without one.
+        renaming: of the columns that its punctuations speak of; `None` if they have their names.
     """
 
     frame: DataFrame
@@ -49,6 +51,7 @@ class FrameInput:
     time: str
     stream: StreamPlan
     punctuations: int | None
+    renaming: Renaming | None
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,6 +67,7 @@ def frame_inputs(
     window: timedelta | None,
     lateness: timedelta,
     punctuations: str | None,
+    renamings: tuple[Renaming | None, Renaming | None],
 ) -> tuple[FrameInput, FrameInput]:
     """The frames of a join, whose arguments these are.
 
@@ -92,7 +96,9 @@ def frame_inputs(
         frame_stream(side, schema, key, at, window, lateness, punctuated=place is not None)
         for side, schema, key, at, place in zip(_SIDES, schemas, keys, times, places, strict=True)
     ]
-    first, second = (FrameInput(*each) for each in zip(frames, shown, times, streams, places, strict=True))
+    first, second = (
+        FrameInput(*each) for each in zip(frames, shown, times, streams, places, renamings, strict=True)
+    )
     return first, second
 
 
@@ -134,20 +140,17 @@ def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated:
     name = repr(pair[0]) if pair[0] == pair[1] else repr(pair)
     if left != right:
         raise ConfigError(f"on: column {name} is {left} on the left, {right} on the right; cast one")
-    if not any(fits(left) for fits in _ONE_VALUE_ONE_KEY):
+    if not is_key(left):
         raise ConfigError(f"on: column {name} is {left}, which is no key; cast it to string")
-    if punctuated and not _spoken_of(left):
+    if punctuated and not is_spoken_of(left):
         raise ConfigError(
             f"on: column {name} is {left}, of which no punctuation can speak; cast it to timestamp"
         )
 
 
-def _spoken_of(kind: pa.DataType) -> bool:
-    try:
-        kind_of(kind)
-    except PunctuationError:
-        return False
-    return True
+def is_key(kind: pa.DataType) -> bool:
+    """Whether columns of this type can be a key."""
+    return any(fits(kind) for fits in _ONE_VALUE_ONE_KEY)
 
 
 def frame_stream(
@@ -167,7 +170,7 @@ def frame_stream(
         on, time: by the frame's own names.
     """
     columns = [f"{name}_{column}" for column in on]
-    restricted = [field.name for field in schema if punctuated and _spoken_of(field.type)]
+    restricted = [field.name for field in schema if punctuated and is_spoken_of(field.type)]
     side = SideSpec(
         name=name,
         key=KeySpec.of(columns, [schema.field(column).type for column in columns]),

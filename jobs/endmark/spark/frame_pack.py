@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from endmark.errors import ConfigError
 from endmark.formats.json_column import TextPunctuations
+from endmark.formats.renamed import Renamer
 from endmark.joins.announce import aligned
 from endmark.spark import channels, refused
 from endmark.spark.channels import Packer, stream_channel
@@ -25,6 +26,7 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from endmark.formats.renamed import Renaming
     from endmark.spark.channels import Buckets
     from endmark.spark.streams import StreamPlan
 
@@ -36,17 +38,26 @@ class PackFrame:
         stream: the frame as an input of the join; it is one partition, and its punctuations follow its rows.
         buckets: of the join.
         punctuations: the place of the column of punctuations, if there is one.
+        renaming: of the columns that they speak of.
     """
 
-    def __init__(self, stream: StreamPlan, buckets: Buckets, punctuations: int | None) -> None:
+    def __init__(
+        self,
+        stream: StreamPlan,
+        buckets: Buckets,
+        punctuations: int | None,
+        renaming: Renaming | None = None,
+    ) -> None:
         self._stream = stream
         self._buckets = buckets
         self._punctuations = punctuations
+        self._renaming = renaming if renaming is not None and renaming.needed else None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packer = Packer()
         newest: int | None = None
         reader: TextPunctuations | None = None
+        renamer = None if self._renaming is None else Renamer(self._renaming, self._stream.name)
         seen = False
         for batch in batches:
             if batch.num_rows == 0:
@@ -58,7 +69,7 @@ class PackFrame:
                 newest = last if newest is None else max(newest, last)
             if texts is not None:
                 reader = reader or self._reader()
-                self._pack_texts(packer, texts, reader)
+                self._pack_texts(packer, texts, reader, renamer)
             yield from packer.flush()
         if seen:
             # Every bucket runs in every batch, however little is in it for each.
@@ -94,16 +105,24 @@ class PackFrame:
         columns = pa.schema([field.with_name(field.name.removeprefix(prefix)) for field in fields])
         return TextPunctuations(columns, stream.on, stream.name)
 
-    def _pack_texts(self, packer: Packer, texts: pa.Array, reader: TextPunctuations) -> None:
+    def _pack_texts(
+        self, packer: Packer, texts: pa.Array, reader: TextPunctuations, renamer: Renamer | None
+    ) -> None:
         stream, first = self._stream, self._buckets.labels[0]
         passed_on = pc.match_substring_regex(texts, refused.MARKED)
         if pc.any(passed_on).as_py():
             passing = pa.record_batch({"text": texts.filter(passed_on)})
             packer.add(first, channels.REFUSED, passing)
             texts = texts.filter(pc.invert(passed_on))
+        rejected = []
+        if renamer is not None:
+            renamed = renamer(texts)
+            rejected = [(texts[at].as_py(), why) for at, why in renamed.rejected]
+            texts = renamed.texts.drop_null()
         said = reader.read(texts)
-        if said.rejected:
-            packer.add(first, channels.REFUSED, refused.dead_letters(stream.name, said.rejected))
+        rejected += said.rejected
+        if rejected:
+            packer.add(first, channels.REFUSED, refused.dead_letters(stream.name, rejected))
         # All stand behind the rows of their batch, so one offset is as good as another.
         promises = PromisePacker(packer, self._buckets, stream)
         promises.named(0, said.closed, np.zeros(said.closed.num_rows, np.int64))
@@ -112,14 +131,16 @@ class PackFrame:
 
 
 class UnpackFrame:
-    """For `mapInArrow` over channels and blobs: results, and control rows behind them.
+    """For `mapInArrow` over channels and blobs: rows, and control rows behind them.
 
     Args:
-        schema: the columns of results, then that of punctuations.
+        schema: the columns of rows, then that of punctuations.
+        rows: the channel that rows are from.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, rows: str = channels.RESULTS) -> None:
         self._schema = schema
+        self._rows = rows
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reports, texts = [], []
@@ -129,7 +150,7 @@ class UnpackFrame:
                     reports.append(json.loads(blob.as_py()))
                     continue
                 rows = codec.decode(blob.as_buffer())
-                if channel == channels.RESULTS:
+                if channel == self._rows:
                     nothing = pa.nulls(rows.num_rows, pa.string())
                     yield pa.record_batch([*rows.columns, nothing], names=self._schema.names)
                 else:

@@ -1,4 +1,4 @@
-"""What a join on streaming frames was made with, kept in its state, for want of a pipeline file to pin."""
+"""What an operator on frames was made with, kept in its state, for want of a pipeline file to pin."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def require_same(was: Mapping[str, str], now: Mapping[str, str]) -> None:
     ]
     if changes:
         raise ConfigError(
-            f"the checkpoint is of a join made with other arguments: {', '.join(changes)}; "
+            f"the checkpoint was made with other arguments: {', '.join(changes)}; "
             "go back to them, or start with a new checkpoint"
         )

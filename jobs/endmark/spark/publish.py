@@ -9,7 +9,7 @@ least once. Headers say which batch a record is of.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -43,23 +43,40 @@ _PRODUCER = {
 
 
 class OutputTopic:
-    """The topic that a pipeline publishes to.
+    """A topic that rows and punctuations are published to.
 
     Args:
+        columns: of the rows.
+        key: for each member of a record's key the columns that have it, of which the first that is not null
+            counts; without members no record has a key.
         topic: its name; it exists.
         partitions: how many it has, each of which gets every pattern.
         bootstrap: the broker's host:port.
         app_id: of the checkpoint, since each counts its own batches.
     """
 
-    def __init__(self, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> None:
-        self._columns = pipeline.result_columns()
-        streams = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
-        self._key = {name: [f"{stream}_{name}" for stream in streams] for name in pipeline.join.on}
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnType],
+        key: Mapping[str, Sequence[str]],
+        topic: str,
+        partitions: int,
+        bootstrap: str,
+        app_id: str,
+    ) -> None:
+        self._columns = columns
+        self._key = key
         self._kinds = {name: self._columns[sides[0]] for name, sides in self._key.items()}
         self._partitions = partitions
         self._app_id = app_id
         self._options = {"topic": topic, "kafka.bootstrap.servers": bootstrap} | _PRODUCER
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> Self:
+        """The topic of a pipeline, which is keyed by the join key."""
+        streams = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
+        key = {name: [f"{stream}_{name}" for stream in streams] for name in pipeline.join.on}
+        return cls(pipeline.result_columns(), key, topic, partitions, bootstrap, app_id)
 
     def publish(
         self, results: DataFrame | None, keys: DataFrame | None, patterns: Sequence[str], batch_id: int
@@ -67,9 +84,9 @@ class OutputTopic:
         """Send what there is of a batch; returns the seconds it took.
 
         Args:
-            results: with the columns of the results table.
+            results: the rows.
             keys: with a `punctuation` for each key that is named; there if there are patterns.
-            patterns: the punctuations that all buckets announce together.
+            patterns: any other punctuations.
         """
         started = perf_counter()
         if results is not None:
@@ -115,7 +132,7 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
     if pipeline.publish is None:
         return None
     topic = pipeline.publish.topic
-    return OutputTopic(pipeline, topic, partition_counts(bootstrap, [topic])[topic], bootstrap, app_id)
+    return OutputTopic.of(pipeline, topic, partition_counts(bootstrap, [topic])[topic], bootstrap, app_id)
 
 
 def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
@@ -124,7 +141,9 @@ def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
 
 
 def _object(members: Mapping[str, Column], kinds: Mapping[str, ColumnType]) -> Column:
-    """A JSON object of these members, in the wire format."""
+    """A JSON object of these members, in the wire format; null without any."""
+    if not members:
+        return F.lit(None).cast("string")
     spelled = [
         (value.cast("string") if kinds[name].kind is Kind.DECIMAL else value).alias(name)
         for name, value in members.items()

@@ -9,6 +9,7 @@ Rare, so a row at a time will do.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -17,32 +18,42 @@ import pyarrow as pa
 from endmark.spark.violations import named_promise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from endmark.joins.admit import Violation
     from endmark.spark.streams import StreamPlan
 
-_DEAD_LETTER = "$dead_letter"
-_VIOLATION = "$violation"
+DEAD_LETTER = "$dead_letter"
+VIOLATION = "$violation"
 # How such a text begins.
-MARKED = rf'^\{{"\$(?:{_DEAD_LETTER[1:]}|{_VIOLATION[1:]})": '
+MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
 
 
 def dead_letters(frame: str, rejected: Iterable[tuple[str, str]]) -> pa.RecordBatch:
     """Of texts that are no punctuation, each with what is wrong."""
     return _batch(
-        {_DEAD_LETTER: {"frame": frame, "reason": "bad_punctuation", "error": error, "value": text}}
+        {DEAD_LETTER: {"frame": frame, "reason": "bad_punctuation", "error": error, "value": text}}
         for text, error in rejected
     )
+
+
+def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | None) -> str:
+    """Of a record; `at` are its coordinates, and bytes that are no text stand there as `base64`."""
+    try:
+        kept = {"value": None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        kept = {"base64": b64encode(value or b"").decode()}
+    return json.dumps({DEAD_LETTER: {**at, "reason": reason, "error": error, **kept}}, ensure_ascii=False)
 
 
 def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
     """Of rows that were not joined: `late`, or `closed` with the promise they break if that is on the key."""
     promises = violation.promises or [None] * violation.rows.num_rows
-    rows = violation.rows.select(frame.side.schema.names).to_pylist()
+    shown = [name for name in frame.side.schema.names if not name.startswith(f"{frame.name}_$")]
+    rows = violation.rows.select(shown).to_pylist()  # less what an operator has added for itself
     return _batch(
         {
-            _VIOLATION: {
+            VIOLATION: {
                 "frame": frame.name,
                 "reason": violation.reason,
                 "record": {name.removeprefix(f"{frame.name}_"): value for name, value in row.items()},

@@ -25,6 +25,7 @@ from endmark.joins.announce import aligned
 from endmark.knobs import filed, steps_of
 from endmark.metrics import Samples, add, parse, sample
 from endmark.spark import channels
+from endmark.spark.tables import append
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,8 +133,7 @@ class Sink:
         started = perf_counter()
         if table.channel == channels.ANNOUNCED and patterns:
             rows = rows.union(rows.sparkSession.createDataFrame(list(patterns.items()), table.ddl))
-        writer = rows.write.format("delta").mode("append")
-        writer.option("txnAppId", self._app_id).option("txnVersion", batch_id).save(str(table.path))
+        append(rows, table.path, self._app_id, batch_id)
         return perf_counter() - started
 
 

@@ -1,0 +1,5 @@
+"""Streaming frames whose punctuations pass every step by Tucker's rules."""
+
+from endmark.frame.punctuated import PunctuatedFrame
+
+__all__ = ["PunctuatedFrame"]

@@ -1,0 +1,202 @@
+"""The closing group-by on a frame.
+
+It is the stream join's own, of the frame with a stream that never has a row and says so at once: each row of
+the frame is a result beside nulls, and a group is final once the frame has closed its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+from pydantic import ValidationError
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from endmark.aggregate.closing import KeyColumn
+from endmark.aggregate.measures import MeasureSpec
+from endmark.errors import ConfigError
+from endmark.formats.json_column import is_spoken_of, kind_of
+from endmark.formats.renamed import Renaming
+from endmark.frame.texts import FRAME
+from endmark.joins.presets import Preset, policy
+from endmark.pipeline.steps import Aggregate
+from endmark.punctuation.pattern import Between
+from endmark.punctuation.punctuation import Punctuation
+from endmark.spark import channels
+from endmark.spark.bucket_plan import BucketPlan
+from endmark.spark.channels import Packer
+from endmark.spark.dataframe import gathered, state_buckets
+from endmark.spark.frame_inputs import frame_stream, is_key
+from endmark.spark.frame_pack import PackFrame, UnpackFrame
+from endmark.spark.pack_promises import PromisePacker
+from endmark.spark.processor import BucketProcessor
+from endmark.spark.streams import GroupPlan
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from endmark.pipeline.steps import Measure
+    from endmark.spark.channels import Buckets
+    from endmark.spark.streams import StreamPlan
+
+_AT = ("$at", pa.timestamp("us", "UTC"))  # no row is late, so all are of one time
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What becomes of a frame.
+
+    Args:
+        plan: the join and its group-by.
+        schema: of groups: the columns that they are by, then measures.
+    """
+
+    plan: BucketPlan
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, rows: pa.Schema, declared: Aggregate, buckets: int) -> Self:
+        """The group-by of rows that have the columns it needs, and no others, in so many buckets."""
+        # A column that Spark knows to have no nulls has them in control rows.
+        keys = [rows.field(name).with_nullable(True) for name in declared.by]
+        frame = _stream(FRAME, [*rows, pa.field(*_AT)], declared.by)
+        nobody = _stream("nobody", [*keys, pa.field(*_AT)], declared.by)
+        measures = [_measure(name, measure, rows) for name, measure in declared.measures.items()]
+        columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
+        schema = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
+        plan = BucketPlan(
+            frame,
+            nobody,
+            JoinType.LEFT,
+            residual=None,
+            policy=policy(Preset.AUTO, windowed=False),
+            group=GroupPlan(columns, measures, schema.names),
+            made_with=_made_with(declared, rows, buckets),
+            in_band=True,
+            shows_results=False,
+        )
+        return cls(plan, schema)
+
+    @property
+    def renaming(self) -> Renaming:
+        """From the names of the join's results to those of groups, of which the key alone is spoken of."""
+        said = [*self.plan.left.side.schema, *self.plan.right.side.schema]
+        origins = {name: _seen(name) if name in self.plan.left.on else None for name in self.schema.names}
+        return Renaming(pa.schema(said), origins)
+
+
+class PackGroups:
+    """For `mapInArrow`: packs what a frame has in a batch, and that the other stream has nothing.
+
+    Args:
+        plan: of the grouping.
+        buckets: of the operator.
+        punctuations: the place of the frame's column of punctuations.
+        renaming: of the columns that they speak of.
+    """
+
+    def __init__(self, plan: BucketPlan, buckets: Buckets, punctuations: int, renaming: Renaming) -> None:
+        self._pack = PackFrame(plan.left, buckets, punctuations, renaming)
+        self._nobody = plan.right
+        self._buckets = buckets
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen = False
+        for packed in self._pack(self._timed(batches)):
+            seen = True
+            yield packed
+        if seen:
+            # In every batch, since a bucket's first may be any; the join takes it once.
+            packer = Packer()
+            never = Punctuation.of(self._nobody.name, dict.fromkeys(self._nobody.on, Between()))
+            PromisePacker(packer, self._buckets, self._nobody).promise(0, 0, never)
+            yield from packer.flush()
+
+    def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        name, kind = _AT
+        for batch in batches:
+            yield batch.append_column(name, pa.repeat(pa.scalar(0, kind), batch.num_rows))
+
+
+def declared_groups(by: Sequence[str], measures: Mapping[str, Any], rows: pa.Schema) -> Aggregate:
+    """A group-by as a pipeline file says it, but by columns of a frame.
+
+    Raises:
+        ConfigError: it is none, or not of these columns.
+    """
+    try:
+        declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures)})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ConfigError(f"aggregate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    if placed := [name for name, each in declared.measures.items() if each.function in ("first", "last")]:
+        raise ConfigError(
+            f"aggregate: {placed[0]}: first and last go by coordinates, which rows of a frame do not have; "
+            "use min or max"
+        )
+    named = [*declared.by, *(each.column for each in declared.measures.values() if each.column is not None)]
+    if missing := [name for name in named if name not in rows.names]:
+        raise ConfigError(f"aggregate: the frame has no column {', '.join(missing)}; name others")
+    if twice := declared.measures.keys() & set(declared.by):
+        raise ConfigError(f"aggregate: {', '.join(sorted(twice))} is of the key; name the measure otherwise")
+    if odd := [name for name in named if not is_spoken_of(rows.field(name).type)]:
+        raise ConfigError(f"aggregate: column {odd[0]} is {rows.field(odd[0]).type}; cast it")
+    if odd := [name for name in declared.by if not is_key(rows.field(name).type)]:
+        raise ConfigError(f"aggregate: column {odd[0]} is double, which is no key; cast it to string")
+    return declared
+
+
+def grouped(
+    frame: DataFrame, declared: Aggregate, punctuations: str, renaming: Renaming, cache_name: str
+) -> tuple[DataFrame, Renaming]:
+    """The groups of a frame, which has the columns they need and that of punctuations, and the names by which
+    their punctuations go."""
+    buckets = state_buckets(frame.sparkSession)
+    rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
+    grouping = Grouping.of(rows, declared, len(buckets))
+    pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
+    packed = frame.mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
+    processor = BucketProcessor(grouping.plan, cache_name)
+    out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
+    schema = grouping.schema.append(pa.field(punctuations, pa.string()))
+    unpack = UnpackFrame(schema, channels.GROUPS)
+    groups = gathered(out, buckets, channels.GROUPS).mapInArrow(unpack.__call__, from_arrow_schema(schema))
+    return groups, grouping.renaming
+
+
+def _made_with(declared: Aggregate, rows: pa.Schema, buckets: int) -> dict[str, str]:
+    """What may not change while there is state, as text."""
+    measures = [f"{name}: {each.function} {each.column or ''}" for name, each in declared.measures.items()]
+    return {
+        "spark.sql.shuffle.partitions": str(buckets),
+        "by": ", ".join(declared.by),
+        "measures": ", ".join(measures),
+        "columns": ", ".join(f"{field.name} {field.type}" for field in rows),
+    }
+
+
+def _stream(name: str, fields: Sequence[pa.Field], by: tuple[str, ...]) -> StreamPlan:
+    schema = pa.schema([field.with_name(f"{name}_{field.name}") for field in fields])
+    return frame_stream(name, schema, by, _AT[0], None, timedelta(0), punctuated=True)
+
+
+def _measure(name: str, measure: Measure, rows: pa.Schema) -> MeasureSpec:
+    if measure.column is None:
+        return MeasureSpec(name, measure.function, None, pa.int64())
+    of = rows.field(measure.column).type
+    try:
+        kind = of if measure.function in ("min", "max") else measure.kind(kind_of(of)).arrow
+    except ValueError as error:
+        raise ConfigError(f"aggregate: {name}: {error}") from error
+    return MeasureSpec(name, measure.function, _seen(measure.column), kind, of)
+
+
+def _seen(column: str) -> str:
+    """What a column of the frame is called in the join's results."""
+    return f"{FRAME}_{column}"

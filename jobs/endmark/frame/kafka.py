@@ -1,0 +1,146 @@
+"""A Kafka topic as a frame: records in a pipeline's JSON, what is wrong with one as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from endmark.errors import ConfigError, PartitionError
+from endmark.formats.json_records import JsonParser
+from endmark.punctuation import spelled
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.pattern import Equals, OneOf
+from endmark.punctuation.wire_json import encode_patterns
+from endmark.spark.kafka import partition_counts
+from endmark.spark.plan import Source, kafka_records
+from endmark.spark.refused import dead_letter
+from endmark.spark.streams import ddl
+from endmark.state.segment import int64
+from endmark.types import ColumnType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from endmark.formats.json_records import Parsed
+    from endmark.punctuation.punctuation import Punctuation
+
+
+@dataclass(frozen=True)
+class ParseStage:
+    """For `mapInArrow` over Kafka's columns: the declared ones, then that of punctuations.
+
+    A punctuation speaks for its own partition, so of several partitions those alone pass that name values of
+    all columns which the topic is partitioned by.
+
+    Args:
+        columns: every column a record must have, and no others.
+        punctuations: the name of the column of these.
+        partitioned_by: may be empty if there is one partition.
+        partitions: how many the topic had when the query was made.
+    """
+
+    columns: dict[str, ColumnType]
+    punctuations: str
+    partitioned_by: tuple[str, ...]
+    partitions: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = [(name, kind.arrow) for name, kind in self.columns.items()]
+        return pa.schema([*fields, (self.punctuations, pa.string())])
+
+    def check(self, topic: str) -> None:
+        """Refuse a topic whose punctuations could not be understood.
+
+        Raises:
+            ConfigError: a column is not declared, or nothing says what is in which of several partitions.
+        """
+        if unknown := [name for name in self.partitioned_by if name not in self.columns]:
+            raise ConfigError(f"partitioned_by: no column {', '.join(unknown)} is declared; name others")
+        if self.partitions > 1 and not self.partitioned_by:
+            raise ConfigError(
+                f"topic {topic} has {self.partitions} partitions, and a punctuation speaks for its own; say "
+                "by which columns rows are shared out among them: partitioned_by"
+            )
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parser: JsonParser | None = None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            self._require_counted(batch)
+            parser = parser or JsonParser(
+                self.columns, list(self.columns), batch.column("topic")[0].as_py(), key=self._key
+            )
+            parsed = parser.parse(batch.column("value"))
+            rows = parsed.rows
+            yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))
+            texts = pa.concat_arrays(
+                [
+                    spelled.named(dict(zip(parsed.closed.schema.names, parsed.closed.columns, strict=True))),
+                    pa.array(
+                        [self._written(each) for _, each in parsed.promises if self._passes(each)],
+                        pa.string(),
+                    ),
+                    pa.array(list(_letters(batch, parsed)), pa.string()),
+                ]
+            )
+            nothing = [pa.nulls(len(texts), field.type) for field in rows.schema]
+            yield pa.record_batch([*nothing, texts], schema=self.schema)
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        return self.partitioned_by or tuple(self.columns)[:1]
+
+    def _passes(self, promise: Punctuation) -> bool:
+        if self.partitions == 1:
+            return True
+        patterns = dict(promise.patterns)
+        one = len(self.partitioned_by) == 1
+        return all(
+            isinstance(patterns.get(name), Equals) or (one and isinstance(patterns.get(name), OneOf))
+            for name in self.partitioned_by
+        )
+
+    def _written(self, promise: Punctuation) -> str:
+        domains = {name: domain_of_type(kind.arrow) for name, kind in self.columns.items()}
+        return encode_patterns(promise, domains)
+
+    def _require_counted(self, batch: pa.RecordBatch) -> None:
+        newest = int(int64(batch.column("partition").cast(pa.int64())).max())
+        if newest >= self.partitions:
+            raise PartitionError(
+                f"topic {batch.column('topic')[0]} has got partition {newest} since the query was made, "
+                "so what its punctuations say is not known; start it again from its checkpoint"
+            )
+
+
+def parsed_topic(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    columns: Mapping[str, str],
+    partitioned_by: Sequence[str],
+    punctuations: str,
+    max_records_per_batch: int,
+) -> DataFrame:
+    """The frame of a topic, by the arguments of `PunctuatedFrame.read_kafka`."""
+    try:
+        kinds = {name: ColumnType.parse(text) for name, text in columns.items()}
+    except ValueError as error:
+        raise ConfigError(f"columns: {error}") from error
+    partitions = partition_counts(bootstrap, [topic])
+    stage = ParseStage(kinds, punctuations, tuple(partitioned_by), partitions[topic])
+    stage.check(topic)
+    records = kafka_records(spark, Source(bootstrap, partitions, max_records_per_batch))
+    return records.mapInArrow(stage.__call__, ddl(stage.schema))
+
+
+def _letters(batch: pa.RecordBatch, parsed: Parsed) -> Iterator[str]:
+    for rejection in parsed.rejections:
+        at = {name: batch.column(name)[rejection.at].as_py() for name in ("topic", "partition", "offset")}
+        yield dead_letter(at, rejection.reason, rejection.error, rejection.value)

@@ -1,0 +1,148 @@
+"""The lookup join on a frame: each batch's rows meet their match in a relation, and nothing waits."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType
+
+from endmark.errors import ConfigError
+from endmark.joins.lookup.costs import measure
+from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
+from endmark.joins.lookup.strategies import Name
+from endmark.joins.results import Results
+from endmark.relation.sql import SqlRelation
+from endmark.state.keys import KeySpec
+from endmark.state.store import MemoryBlobs, SegmentStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from endmark.pipeline import Relation
+    from endmark.relation.contract import RelationReader
+
+_PAGE_ROWS = 500  # as a pipeline's lookup has it unless told
+_FATES = {"inner": "drop", "left": "nulls"}
+
+
+@dataclass(frozen=True)
+class LookupStage:
+    """For `mapInArrow` over a frame: its rows with the columns of their match, its control rows as they are.
+
+    Args:
+        spec: what is looked up; its schema is that of the frame's rows.
+        source: the relation.
+        reading: entered around the reads of a batch.
+        punctuations: the name of the column of these, which is the last one behind this stage.
+    """
+
+    spec: LookupSpec
+    source: Source
+    reading: Callable[[], AbstractContextManager[None]]
+    punctuations: str
+
+    @classmethod
+    def of(
+        cls,
+        rows: pa.Schema,
+        punctuations: str,
+        relation: Relation,
+        on: Sequence[str],
+        how: str,
+        prefix: str,
+        strategy: str,
+    ) -> Self:
+        """Plan of a lookup; measures what reads of the relation cost.
+
+        Args:
+            rows: the frame's columns without that of `punctuations`.
+            on: a column for each of the relation's key columns, in their order.
+
+        Raises:
+            ConfigError: a column or another argument is not what it must be, or the table is not as declared.
+        """
+        for name, value, known in (("how", how, list(_FATES)), ("strategy", strategy, list(get_args(Name)))):
+            if value not in known:
+                raise ConfigError(f"{name}: {value!r} is not one of {', '.join(known)}")
+        reader = SqlRelation(relation)
+        reader.check()
+        spec = cls.spec_of(rows, reader, on, how, prefix)
+        directory = reader.directory(_PAGE_ROWS)
+        source = Source(reader, directory, strategy, measure(reader, directory), unique=True)  # type: ignore[arg-type]
+        return cls(spec, source, reader.batch, punctuations)
+
+    @classmethod
+    def spec_of(
+        cls, rows: pa.Schema, reader: RelationReader, on: Sequence[str], how: str, prefix: str
+    ) -> LookupSpec:
+        """What is looked up, checked."""
+        if len(on) != len(reader.key):
+            raise ConfigError(
+                f"on: it names {len(on)} columns, but the relation's key has {', '.join(reader.key)}; name "
+                "one of the frame for each, in this order"
+            )
+        for mine, theirs in zip(on, reader.key, strict=True):
+            _require_equal_types(rows, mine, reader.schema, theirs)
+        renamed = {name: f"{prefix}_{name}" for name in reader.schema.names if name not in reader.key}
+        key = KeySpec.of(list(on), [rows.field(name).type for name in on])
+        return LookupSpec(rows, key, renamed, Misses(_FATES[how]))  # type: ignore[arg-type]
+
+    @property
+    def added(self) -> pa.Schema:
+        """The columns of a match."""
+        relation = self.source.reader.schema
+        return pa.schema([relation.field(name).with_name(to) for name, to in self.spec.renamed.items()])
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # All rows of a batch are answered before it ends, so nothing is ever stored.
+        store = SegmentStore(MemoryBlobs(), Path(tempfile.gettempdir()))
+        join = LookupJoin(self.spec, self.source, store)
+        beside_nulls = Results(self.spec.schema, self.added)
+        with self.reading():
+            for batch in batches:
+                texts = batch.column(self.punctuations)
+                rows = batch.select(self.spec.schema.names)
+                if texts.null_count < len(texts):
+                    control = beside_nulls.left_alone(rows.filter(texts.is_valid()))
+                    yield control.append_column(self.punctuations, texts.drop_null())
+                    rows = rows.filter(texts.is_null())
+                for found in self._found(join, rows, beside_nulls):
+                    yield found.append_column(self.punctuations, pa.nulls(found.num_rows, pa.string()))
+
+    def _found(
+        self, join: LookupJoin, rows: pa.RecordBatch, beside_nulls: Results
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows with a match, and under a left join the others beside nulls."""
+        keyed = pa.repeat(pa.scalar(True), rows.num_rows)
+        for name in self.spec.key.columns:
+            keyed = pc.and_(keyed, rows.column(name).is_valid())
+        if not pc.all(keyed).as_py() and self.spec.misses.fate == "nulls":
+            yield beside_nulls.left_alone(rows.filter(pc.invert(keyed)))
+        yield from join.process(rows.filter(keyed), time.time_ns() // 1_000, drain=True).joined
+
+
+def looked_up(frame: DataFrame, stage: LookupStage) -> DataFrame:
+    """The frame behind the stage."""
+    fields = frame.drop(stage.punctuations).schema
+    for field in from_arrow_schema(stage.added):
+        fields = fields.add(field)
+    return frame.mapInArrow(stage.__call__, fields.add(stage.punctuations, StringType()))
+
+
+def _require_equal_types(rows: pa.Schema, name: str, relation: pa.Schema, key: str) -> None:
+    if name not in rows.names:
+        raise ConfigError(f"on: the frame has no column {name!r}; it has {', '.join(rows.names)}")
+    mine, theirs = rows.field(name).type, relation.field(key).type
+    if mine != theirs:
+        raise ConfigError(f"on: column {name!r} is {mine}, the relation's {key!r} is {theirs}; cast it")

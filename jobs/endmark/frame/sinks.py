@@ -1,0 +1,73 @@
+"""What the sinks of frames have in common: how a query starts, and how a batch is taken apart."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.frame.projection import column
+from endmark.frame.texts import rewritten
+from endmark.spark import refused
+from endmark.spark.checkpoint import claimed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from endmark.formats.renamed import Renaming
+
+TEXT, OF = "text", "of"
+PUNCTUATIONS, DEAD_LETTERS, VIOLATIONS = "punctuations", "dead_letters", "violations"
+
+
+def start(
+    frame: DataFrame,
+    sink: Callable[[str], Callable[[DataFrame, int], None]],
+    checkpoint: Path,
+    trigger_seconds: float,
+    *,
+    available_now: bool,
+) -> StreamingQuery:
+    """Start the query of a frame.
+
+    Args:
+        sink: gives what takes its batches, for the app id of the checkpoint.
+    """
+    with claimed(checkpoint) as app_id:  # so that two that start it together get one id
+        writer = frame.writeStream.foreachBatch(sink(app_id))
+        writer = writer.option("checkpointLocation", str(checkpoint.resolve() / "spark"))
+        if available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{trigger_seconds} seconds").start()
+
+
+@contextmanager
+def apart(batch: DataFrame, punctuations: str, renaming: Renaming) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """Rows of a batch, and its control rows in the names of now: their text, and of which kind it is.
+
+    No step is computed twice, however often these are read.
+    """
+    text = column(punctuations)
+    batch.persist(StorageLevel.MEMORY_AND_DISK)
+    control = batch.where(text.isNotNull()).select(punctuations)
+    said = rewritten(control, punctuations, renaming).toDF(TEXT).withColumn(OF, _kind(column(TEXT)))
+    said.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield batch.where(text.isNull()).drop(punctuations), said
+    finally:
+        said.unpersist()
+        batch.unpersist()
+
+
+def _kind(text: Column) -> Column:
+    def begins(mark: str) -> Column:
+        return text.startswith(f'{{"{mark}": ')
+
+    marked = F.when(begins(refused.DEAD_LETTER), DEAD_LETTERS).when(begins(refused.VIOLATION), VIOLATIONS)
+    return marked.otherwise(PUNCTUATIONS)

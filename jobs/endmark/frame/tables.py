@@ -1,0 +1,112 @@
+"""A frame as Delta tables, exactly once: its rows, and what its column of punctuations says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.frame.projection import column
+from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart
+from endmark.spark import refused
+from endmark.spark.streams import spark_type
+from endmark.spark.tables import append, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from endmark.formats.renamed import Renaming
+
+SCHEMAS = {
+    PUNCTUATIONS: pa.schema([("punctuation", pa.string())]),
+    DEAD_LETTERS: pa.schema(
+        [
+            ("frame", pa.string()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("reason", pa.string()),
+            ("error", pa.string()),
+            ("value", pa.binary()),
+        ]
+    ),
+    VIOLATIONS: pa.schema(
+        [
+            ("frame", pa.string()),
+            ("reason", pa.string()),
+            ("record", pa.string()),
+            ("promise", pa.string()),
+        ]
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Table:
+    path: Path
+    schema: pa.Schema
+
+
+class FrameTables:
+    """For `foreachBatch`: rows first, so that a table never says that something is over before its rows.
+
+    Args:
+        punctuations, renaming: of the frame.
+        path, schema: of the table of rows.
+        told: paths of the tables of `SCHEMAS`, by name, that are to be written.
+        app_id: of the checkpoint.
+    """
+
+    def __init__(
+        self,
+        punctuations: str,
+        renaming: Renaming,
+        path: Path,
+        schema: pa.Schema,
+        told: Mapping[str, Path],
+        app_id: str,
+    ) -> None:
+        self._punctuations = punctuations
+        self._renaming = renaming
+        self._rows = _Table(path, schema)
+        self._told = {name: _Table(where, SCHEMAS[name]) for name, where in told.items()}
+        self._app_id = app_id
+        prepare([self._rows, *self._told.values()], app_id)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        with apart(batch, self._punctuations, self._renaming) as (rows, said):
+            if not rows.isEmpty():
+                append(rows, self._rows.path, self._app_id, batch_id)
+            found = {row[OF] for row in said.select(OF).distinct().collect()} if self._told else set()
+            for name in self._told.keys() & found:
+                told = _READ[name](said.where(column(OF) == name).select(TEXT))
+                append(told, self._told[name].path, self._app_id, batch_id)
+
+
+def _punctuations(said: DataFrame) -> DataFrame:
+    return said.toDF("punctuation")
+
+
+def _dead_letters(said: DataFrame) -> DataFrame:
+    found = _members(said, refused.DEAD_LETTER, DEAD_LETTERS, value="string", base64="string")
+    original = F.coalesce(F.unbase64("base64"), F.encode("value", "UTF-8"))
+    return found.withColumn("value", original).drop("base64")
+
+
+def _violations(said: DataFrame) -> DataFrame:
+    return _members(said, refused.VIOLATION, VIOLATIONS)
+
+
+def _members(said: DataFrame, mark: str, table: str, **kinds: str) -> DataFrame:
+    """The columns of a table out of the member that marks its texts; inner objects stay text."""
+    known = {field.name: spark_type(field.type) for field in SCHEMAS[table]} | kinds
+    inner = ", ".join(f"`{name}` {kind}" for name, kind in known.items())
+    return said.select(F.from_json(TEXT, f"`{mark}` struct<{inner}>").alias("all")).select(f"all.`{mark}`.*")
+
+
+_READ = {PUNCTUATIONS: _punctuations, DEAD_LETTERS: _dead_letters, VIOLATIONS: _violations}

@@ -1,0 +1,70 @@
+"""The column of punctuations in the names of now, without a touch on rows of data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.functions import arrow_udf
+
+from endmark.formats.renamed import Renamer
+from endmark.frame.projection import column
+from endmark.spark import refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from endmark.formats.renamed import Renaming
+
+FRAME = "frame"  # what dead letters call a frame that is no input of a join
+_WRITTEN = "$written"
+
+
+def rewritten(frame: DataFrame, punctuations: str, renaming: Renaming) -> DataFrame:
+    """The frame with its control rows in the names of now, less those that say nothing of its columns.
+
+    Args:
+        punctuations: the column of text.
+    """
+    texts = column(punctuations)
+    written = frame.withColumn(_WRITTEN, _written(renaming, texts))
+    kept = written.where(texts.isNull() | column(_WRITTEN).isNotNull())
+    return kept.withColumn(punctuations, column(_WRITTEN)).drop(_WRITTEN)
+
+
+def _written(renaming: Renaming, texts: Column) -> Column:
+    def write(columns: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        writer = Writer(renaming)
+        return map(writer, columns)
+
+    # Of a function that always gives the same Spark would call it for the filter and again for the column.
+    function = arrow_udf(write, "string")  # type: ignore[call-overload]  # its hints say which kind it is
+    written: Column = function.asNondeterministic()(texts)
+    return written
+
+
+class Writer:
+    """Writes a column of text in the names of now; null stays null."""
+
+    def __init__(self, renaming: Renaming) -> None:
+        self._renamer = Renamer(renaming, FRAME)
+
+    def __call__(self, texts: pa.Array) -> pa.Array:
+        if texts.null_count == len(texts):
+            return texts
+        # What a step before has refused is passed on as it is.
+        mine = pc.and_not(
+            texts.is_valid(), pc.fill_null(pc.match_substring_regex(texts, refused.MARKED), False)
+        )
+        said = texts.filter(mine)
+        renamed = self._renamer(said)
+        written = renamed.texts
+        if renamed.rejected:
+            letters = refused.dead_letters(FRAME, [(said[at].as_py(), why) for at, why in renamed.rejected])
+            bad = np.zeros(len(said), bool)
+            bad[[at for at, _ in renamed.rejected]] = True
+            written = pc.replace_with_mask(written, pa.array(bad), letters.column(0))
+        return pc.replace_with_mask(texts, mine, written)

@@ -1,0 +1,73 @@
+"""A frame as a Kafka topic, at least once: its rows, and punctuations to the partitions they concern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.errors import ConfigError
+from endmark.formats.json_column import is_spoken_of, kind_of
+from endmark.frame.projection import column
+from endmark.frame.sinks import OF, PUNCTUATIONS, TEXT, apart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from endmark.formats.renamed import Renaming
+    from endmark.spark.publish import OutputTopic
+    from endmark.types import ColumnType
+
+
+class FrameTopic:
+    """For `foreachBatch`: what there is of a batch; all rows are acknowledged before a punctuation is sent.
+
+    Args:
+        punctuations, renaming: of the frame.
+        key: the columns by which its records are keyed.
+        topic: made for the frame's columns and this key.
+    """
+
+    def __init__(self, punctuations: str, renaming: Renaming, key: Sequence[str], topic: OutputTopic) -> None:
+        self._punctuations = punctuations
+        self._renaming = renaming
+        self._key = key
+        self._topic = topic
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        with apart(batch, self._punctuations, self._renaming) as (rows, said):
+            texts = said.where(column(OF) == PUNCTUATIONS).select(column(TEXT).alias("punctuation"))
+            named = F.coalesce(_names(self._key, column("punctuation")), F.lit(False))
+            patterns = [row["punctuation"] for row in texts.where(~named).collect()]
+            some = None if rows.isEmpty() else rows
+            self._topic.publish(some, texts.where(named), patterns, batch_id)
+
+
+def wire_columns(rows: pa.Schema, key: Sequence[str]) -> dict[str, ColumnType]:
+    """The columns of a frame as the wire format spells them.
+
+    Raises:
+        ConfigError: it has no spelling for one, or the frame has no such key.
+    """
+    columns = {field.name: field.type for field in rows}
+    if missing := [name for name in key if name not in columns]:
+        raise ConfigError(f"key: the frame has no column {', '.join(missing)}; name others")
+    if odd := [name for name, kind in columns.items() if not is_spoken_of(kind)]:
+        raise ConfigError(
+            f"column {odd[0]} is {columns[odd[0]]}, which a record has no spelling for; cast it, or leave it "
+            "out"
+        )
+    return {name: kind_of(kind) for name, kind in columns.items()}
+
+
+def _names(key: Sequence[str], text: Column) -> Column:
+    """Whether a punctuation says one value of each key column, and nothing else."""
+    if not key:
+        return F.lit(False)
+    named = F.array_sort(F.json_object_keys(text)) == F.array(*map(F.lit, sorted(key)))
+    for name in key:
+        named &= F.get_json_object(text, f"$.{name}.equals").isNotNull()
+    return named

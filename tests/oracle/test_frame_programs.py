@@ -1,0 +1,236 @@
+"""Random programs of frame steps without Spark: the rows are DuckDB's, and what is said of them is Tucker's.
+
+Rows take the steps in DuckDB, a batch at a time; what becomes of punctuations, and the join, is the engine's.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.formats.renamed import Renaming
+from endmark.frame.texts import Writer
+from endmark.types import JoinType
+from support.cases import cases
+from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
+from support.group_tasks import GroupTasks
+from support.programs import DOMAIN, Batch, Program, Row, Step, matches, meaning, possible, programs, streams
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+BATCHES = 3
+Told = tuple[list[Row], list[str]]
+
+
+def renaming(columns: list[str], steps: list[Step]) -> Renaming:
+    found = Renaming.none(pa.schema([(name, pa.int64()) for name in columns]))
+    for step in steps:
+        if step.looks_up is not None:
+            found = found.then({name: name for name in found.origins} | {"r_v": None})
+        elif step.condition is None:
+            found = found.then({each.name: each.plain for each in step.shown})
+    return found
+
+
+class Run:
+    """A program batch by batch."""
+
+    def __init__(self, program: Program, directory: Path) -> None:
+        self._program = program
+        self._grouped: GroupTasks | None = None
+        self._renamings = {side: renaming(list(DOMAIN), program.steps[side]) for side in program.sides}
+        if program.kind is None:
+            self._after = self._renamings["left"]
+        else:
+            self._after = self._joined(program.kind, directory)
+        if program.by:
+            needed = dict.fromkeys([*program.by, program.measured])
+            rows = pa.schema([(name, pa.int64()) for name in needed])
+            after = self._after.then({name: name for name in needed})
+            self._grouped = GroupTasks(rows, after, directory, program.by, program.measures)
+
+    def _joined(self, kind: JoinType, directory: Path) -> Renaming:
+        program = self._program
+        frames = {
+            side: Frame(
+                pa.schema(
+                    [(name, pa.int64()) for name in program.shown[side]] + [("at", pa.timestamp("us", "UTC"))]
+                ),
+                (on,),
+                "at",
+                renaming=self._renamings[side],
+            )
+            for side, on in zip(program.sides, program.on, strict=True)
+        }
+        self._join = FrameTasks(frames, directory, kind=kind)
+        self._columns = [name for name in self._join.schema.names if not name.endswith(("_at", COLUMN))]
+        return renaming(self._columns, program.steps["after"])
+
+    def batch(self, came: dict[str, Batch]) -> Told:
+        """Rows and texts of the result."""
+        inputs = {
+            side: self._program.steps_on(side, batch.rows, list(DOMAIN)) for side, batch in came.items()
+        }
+        if self._program.kind is None:
+            rows, texts = inputs["left"], came["left"].texts
+        else:
+            joined = self._join.batch(*(self._control(side, inputs[side], came) for side in came))
+            found = [tuple(row[name] for name in self._columns) for row in joined if row[COLUMN] is None]
+            rows = self._program.steps_on("after", found, self._columns)
+            texts = [row[COLUMN] for row in joined if row[COLUMN] is not None]
+        renamed = self._after
+        if self._grouped is not None:
+            rows, texts = self._groups(self._grouped, rows, texts)
+            renamed = self._grouped.grouping.renaming
+        if renamed.needed:
+            texts = Writer(renamed)(pa.array(texts, pa.string())).to_pylist()
+        return rows, [text for text in texts if text is not None]
+
+    def _groups(self, grouped: GroupTasks, rows: list[Row], texts: list[str]) -> Told:
+        columns = self._program.shown["after"]
+        named = [dict(zip(columns, row, strict=True)) for row in rows]
+        out = grouped.batch([*map(said, texts), *named])
+        groups = [tuple(row[name] for name in self._program.columns) for row in out if row[COLUMN] is None]
+        return groups, [row[COLUMN] for row in out if row[COLUMN] is not None]
+
+    def _control(self, side: str, rows: list[Row], came: dict[str, Batch]) -> Rows:
+        named = [dict(zip(self._program.shown[side], row, strict=True)) | {"at": AT} for row in rows]
+        return [*map(said, came[side].texts), *named]
+
+
+@cases(150)
+@given(data=st.data())
+def test_programs_equal_duckdb_and_keep_to_their_punctuations(data: st.DataObject) -> None:
+    """All rows are there in the end, but those that wait for a partner; no row matches what an earlier batch
+    said, nor could any that the promises so far allow; and each text that was none is a dead letter, once."""
+    program = data.draw(programs())
+    came = {side: data.draw(streams(BATCHES)) for side in program.sides}
+    past: dict[str, list[Row]] = {side: [] for side in came}
+    promised: dict[str, list[dict[str, frozenset[int]]]] = {side: [] for side in came}
+    out: Counter[Row] = Counter()
+    announced: list[dict[str, frozenset[int]]] = []
+    columns = program.columns
+    letters = 0
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(program, Path(directory))
+        for number in range(BATCHES):
+            batch = {side: batches[number] for side, batches in came.items()}
+            rows, texts = run.batch(batch)
+            assert not [row for row in rows for each in announced if _matches(each, columns, row)]
+            out.update(rows)
+            for side, each in batch.items():
+                past[side] += each.rows
+                promised[side] += [told for text in each.texts if (told := meaning(text)) is not None]
+            marked, good = _sorted(texts, columns)
+            letters += marked
+            announced += good
+            for row in _still(program, past, promised, out):
+                assert not [each for each in announced if _matches(each, columns, row)], row
+    assert out <= program.answer(past)
+    if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):
+        assert out == program.answer(past)
+    wrong = [text for batches in came.values() for each in batches for text in each.texts]
+    assert letters == sum(meaning(text) is None for text in wrong)
+
+
+def _sorted(texts: list[str], columns: list[str]) -> tuple[int, list[dict[str, frozenset[int]]]]:
+    """How many texts without a join say nothing, and what the others say."""
+    letters = [text for text in texts if text.startswith('{"$dead_letter": ')]
+    found = [(text, meaning(text, columns)) for text in texts if text not in letters]
+    unread = [text for text, each in found if each is None]
+    return len(letters) + len(unread), [each for _, each in found if each is not None]
+
+
+def _still(
+    program: Program,
+    past: dict[str, list[Row]],
+    promised: dict[str, list[dict[str, frozenset[int]]]],
+    out: Counter[Row],
+) -> Iterator[Row]:
+    """Rows that may still come out: of all that either stream may still have, or both, or neither."""
+    coming = {side: possible(promised[side]) for side in past}
+    for sides in product((False, True), repeat=len(past)):
+        rows = {side: past[side] + coming[side] * more for side, more in zip(past, sides, strict=True)}
+        found = program.answer(rows) - out
+        # Of a group that is out there is no other row, whatever comes.
+        done = {row[: len(program.by)] for row in out} if program.by else set()
+        assert not [row for row in found if row[: len(program.by)] in done]
+        yield from found
+
+
+def _matches(promise: dict[str, frozenset[int]], columns: list[str], row: Row) -> bool:
+    return matches(promise, dict(zip(columns, row, strict=True)))
+
+
+@cases(150)
+@given(data=st.data())
+def test_what_speaks_of_columns_that_are_there_passes(data: st.DataObject) -> None:
+    """A punctuation whose columns all survive comes out once, with its own batch; it says the same of them by
+    their names now. All others end."""
+    program = data.draw(programs(joined=False, grouped=False))
+    names = _survivors(program)
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(program, Path(directory))
+        for batch in data.draw(streams(BATCHES)):
+            said = [each for text in batch.texts if (each := meaning(text)) is not None]
+            expected = Counter(
+                frozenset((names[name], numbers) for name, numbers in each.items())
+                for each in said
+                if names.keys() >= each.keys() and names
+            )
+            _, good = _sorted(run.batch({"left": batch})[1], program.shown["after"])
+            assert Counter(frozenset(each.items()) for each in good) == expected
+
+
+def _survivors(program: Program) -> dict[str, str]:
+    """The name now of each column that is still there, found by values that nothing else has."""
+    marks = {name: 1000 * 7**place for place, name in enumerate(DOMAIN)}
+    steps = [
+        step if step.looks_up is None else replace(step, looks_up=(step.looks_up[0], "left"))
+        for step in program.steps["left"]
+        if step.condition is None
+    ]
+    unfiltered = replace(program, steps={"left": steps, "after": []})
+    (row,) = unfiltered.answer({"left": [tuple(marks.values())]})
+    found: dict[str, str] = {}
+    for now, value in zip(program.shown["after"], row, strict=True):
+        for name, mark in marks.items():
+            if mark == value:
+                found.setdefault(name, now)
+    return found
+
+
+@cases(100)
+@given(data=st.data())
+def test_groups_come_out_once_their_key_is_closed(data: st.DataObject) -> None:
+    """All of those that a punctuation on columns of the key closes, in the batch that brings it; the end of
+    the stream closes the others."""
+    program = data.draw(programs(joined=False).filter(lambda each: each.by != ()))
+    needed = {"after": [*program.by, program.measured]}
+    there = _survivors(replace(program, by=(), shown=program.shown | needed))
+    names = {name: now for name, now in there.items() if now in program.by}
+    past: list[Row] = []
+    closed: list[dict[str, frozenset[int]]] = []
+    out: Counter[Row] = Counter()
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(program, Path(directory))
+        for batch in [*data.draw(streams(BATCHES)), Batch([], ['{"a": {"anything": true}}'])]:
+            rows, texts = run.batch({"left": batch})
+            out.update(rows)
+            past += batch.rows
+            said = [each for text in batch.texts if (each := meaning(text)) is not None]
+            speak = [each for each in said if names.keys() >= each.keys() and (each or there)]
+            closed += [{names[name]: numbers for name, numbers in each.items()} for each in speak]
+            answer = program.answer({"left": past})
+            assert out == Counter(
+                row for row in answer if any(_matches(each, program.columns, row) for each in closed)
+            )
+            assert not [text for text in texts if "$violation" in text]

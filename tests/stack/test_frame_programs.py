@@ -1,0 +1,190 @@
+"""Random programs of frame steps in Spark itself, against DuckDB."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.errors import ConfigError
+from endmark.frame import PunctuatedFrame
+from endmark.pipeline import Relation
+from endmark.spark.session import start_session
+from endmark.types import JoinType
+from support.cases import drawn, spark_cases
+from support.delta_batches import rows_by_batch
+from support.programs import DOMAIN, RELATION, Batch, Program, Row, Step, matches, meaning, programs, streams
+from support.relations import Database
+
+BATCHES = 3
+SCHEMA = "a bigint, b bigint, c bigint, at timestamp, over string"
+
+
+@pytest.fixture(scope="module")
+def spark(jars: list[Path]) -> Iterator[SparkSession]:
+    session = start_session("programs", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
+    yield session
+    session.stop()
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, joined: bool) -> tuple[Program, dict[str, list[Batch]]]:
+    """A program with a join, or one with a lookup and groups."""
+    program = draw(programs(joined=joined).filter(_is_joined if joined else _is_grouped))
+    return program, {side: draw(streams(BATCHES)) for side in program.sides}
+
+
+def _is_joined(program: Program) -> bool:
+    return program.kind is not None
+
+
+def _is_grouped(program: Program) -> bool:
+    return program.by != () and any(step.looks_up for step in program.steps["left"])
+
+
+def write(directory: Path, batches: list[Batch]) -> None:
+    """A file for each batch, with control rows in which other columns hold something, too."""
+    directory.mkdir(parents=True)
+    for number, batch in enumerate(batches):
+        rows: list[dict[str, Any]] = [
+            dict(zip(DOMAIN, row, strict=True)) | {"at": "2026-01-01T00:00:00Z"} for row in batch.rows
+        ]
+        rows += [{"a": at % 2, "b": None, "over": text} for at, text in enumerate(batch.texts)]
+        file = directory / f"{number}.json"
+        file.write_text("\n".join(map(json.dumps, rows)) or "\n")
+        os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
+
+
+def taken(frame: PunctuatedFrame, steps: list[Step], relation: Relation, *beside: str) -> PunctuatedFrame:
+    """A frame after steps, of which each `select` keeps the columns `beside`, too."""
+    for step in steps:
+        if step.condition is not None:
+            frame = frame.where(step.condition)
+            continue
+        if step.looks_up is not None:
+            column, how = step.looks_up
+            frame = frame.lookup_join(relation, on=column, how=how, prefix="r")
+            continue
+        columns = {
+            each.name: F.expr(each.sql) if each.plain is None else F.col(each.plain) for each in step.shown
+        }
+        if step.adds is not None:
+            frame = frame.with_column(step.adds, columns[step.adds])
+        else:
+            frame = frame.select(*(each.alias(name) for name, each in columns.items()), *beside)
+    return frame
+
+
+def run(spark: SparkSession, program: Program, relation: Relation, base: Path) -> None:
+    """The program as a query, to the end of what is there."""
+
+    def side(name: str) -> PunctuatedFrame:
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return taken(
+            PunctuatedFrame(reader.json(str(base / name)), "over"), program.steps[name], relation, "at"
+        )
+
+    frame = side("left")
+    if program.kind is not None:
+        frame = frame.stream_join(
+            side("right"),
+            on=[program.on],
+            how=program.kind,
+            time="at",
+            window=None,
+            cache_name=f"endmark-segments-test-{base.name}",
+        )
+        frame = taken(frame, program.steps["after"], relation)
+    frame = frame.select(*program.shown["after"])
+    if program.by:
+        name = f"endmark-segments-test-groups-{base.name}"
+        frame = frame.aggregate(program.by, cache_name=name, **program.measures)
+    query = frame.write_delta(
+        base / "rows",
+        base / "checkpoint",
+        punctuations=base / "said",
+        dead_letters=base / "letters",
+        available_now=True,
+    )
+    query.awaitTermination()
+
+
+def test_programs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Some with a join and some with groups: the rows are DuckDB's, exactly once though a batch is repeated;
+    none follows a punctuation that matches it; each text that is none is a dead letter, once."""
+    database = Database(f"sqlite:///{tmp_path / 'relation.db'}")
+    database.create("relation", "k BIGINT PRIMARY KEY, v BIGINT NOT NULL", RELATION)
+    declared = {"url": database.url, "table": "relation", "key": "k", "columns": {"k": "long", "v": "long"}}
+    relation = Relation.model_validate(declared)
+    count = spark_cases(1)
+    found = [drawn(worlds(joined=joined), count) for joined in (False, True)]
+    for number, (program, came) in enumerate([world for each, _ in found for world in each]):
+        base = tmp_path / str(number)
+        for side, batches in came.items():
+            write(base / side, batches)
+        run(spark, program, relation, base)
+        last = max((base / "checkpoint/spark/commits").glob("[0-9]*"), key=lambda file: int(file.name))
+        for file in (last, last.with_name(f".{last.name}.crc")):
+            file.unlink(missing_ok=True)
+        run(spark, program, relation, base)
+        _check(program, came, base, f"{program}\n{came}\nseeds {[seed for _, seed in found]}")
+
+
+def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: str) -> None:
+    columns = program.columns
+    rows, said, letters = (rows_by_batch(base / table) for table in ("rows", "said", "letters"))
+    out: Counter[Row] = Counter(tuple(row.values()) for each in rows.values() for row in each)
+    answer = program.answer({side: [row for each in came[side] for row in each.rows] for side in came})
+    assert out <= answer, about
+    if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):
+        assert out == answer, about
+    for batch, texts in said.items():
+        later = [row for number, each in rows.items() if number > batch for row in each]
+        for text in texts:
+            promise = meaning(text["punctuation"], columns)
+            assert promise is not None, about
+            assert not [row for row in later if matches(promise, row)], about
+    sent = [text for batches in came.values() for each in batches for text in each.texts]
+    wrong = Counter(text for text in sent if meaning(text) is None)
+    assert Counter(row["value"].decode() for each in letters.values() for row in each) == wrong, about
+
+
+def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_path: Path) -> None:
+    """Before a query starts, with the step that is wrong. Rows stay with Spark: conditions become one filter
+    below the one place where texts are read, and there is none where names have not changed."""
+    (tmp_path / "in").mkdir()
+    source = spark.read.schema("A bigint, b string, over string").json(str(tmp_path / "in"))
+    frame = PunctuatedFrame(source, "over")
+    refused: dict[str, Callable[[], object]] = {
+        "comes along by itself": lambda: frame.select("*"),
+        "one name": lambda: frame.select("a", F.col("b").alias("A")),
+        "makes other rows of a row": lambda: frame.select(F.explode(F.array("a"))),
+        "of a column that this step makes": lambda: frame.select(F.col("a").alias("x"), F.expr("x + 1")),
+        "is the column of punctuations": lambda: frame.with_column("OVER", F.lit("")),
+        "column 'A' is bigint; cast it": lambda: PunctuatedFrame(source, "A"),
+        "no column 'said'": lambda: PunctuatedFrame(source, "said"),
+    }
+    for complaint, step in refused.items():
+        with pytest.raises(ConfigError, match=complaint):
+            step()
+    assert frame.where("a > 0").df.columns == ["A", "b", "over"]
+    renamed = frame.where("a > 0").select(F.col("a").alias("x"), "b").where(F.col("b") == "k")
+    assert (renamed.columns, renamed.punctuations) == (["x", "b"], "over")
+    assert _operators(frame.where("a > 0")) == ["Filter", "Relation"]
+    assert _operators(renamed)[-3:] == ["ArrowEvalPython", "Filter", "Relation"]
+
+
+def _operators(frame: PunctuatedFrame) -> list[str]:
+    """What Spark does for a frame, from its end to its source, projections aside."""
+    plan: Any = frame.df
+    lines = plan._jdf.queryExecution().optimizedPlan().toString().splitlines()
+    names = [line.lstrip(" +-:").split(" ")[0] for line in lines]
+    return [name for name in names if name != "Project"]

@@ -1,0 +1,60 @@
+"""A group-by of frames without Spark: batches of rows in, batches of groups out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from endmark.formats.renamed import Renaming
+from endmark.frame.grouping import Grouping, PackGroups, declared_groups
+from endmark.spark import channels
+from endmark.spark.bucket_task import BucketTask
+from endmark.spark.channels import Buckets
+from endmark.spark.frame_pack import UnpackFrame
+from endmark.state.store import MemoryBlobs, SegmentStore
+from support.frame_tasks import COLUMN, Rows
+
+
+class GroupTasks:
+    """One task for each bucket, restored from its snapshot before every batch; two tasks pack the frame."""
+
+    def __init__(
+        self,
+        rows: pa.Schema,
+        renaming: Renaming,
+        directory: Path,
+        by: tuple[str, ...],
+        measures: dict[str, Any],
+        buckets: int = 2,
+    ) -> None:
+        self._buckets = Buckets(tuple(range(3, 3 + buckets)))
+        self.grouping = Grouping.of(rows, declared_groups(by, measures, rows), buckets)
+        self._input = pa.schema([*rows, (COLUMN, pa.string())])
+        self._pack = PackGroups(self.grouping.plan, self._buckets, len(rows), renaming)
+        self._unpack = UnpackFrame(
+            self.grouping.schema.append(pa.field(COLUMN, pa.string())), channels.GROUPS
+        )
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._tasks = {label: self._task(None) for label in self._buckets.labels}
+
+    def _task(self, restored: Any) -> BucketTask:
+        return BucketTask(self.grouping.plan, self._store, restored)
+
+    def batch(self, rows: Rows) -> Rows:
+        """What one batch adds to the result, in which texts go by the names of the join's results."""
+        shares = [pa.RecordBatch.from_pylist(share, self._input) for share in (rows[::2], rows[1::2])]
+        packed = [row for share in shares for each in self._pack(iter([share])) for row in each.to_pylist()]
+        moved = []
+        for label, task in self._tasks.items():
+            mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
+            if mine:
+                self._tasks[label] = self._task(task.snapshot())
+                out = self._tasks[label].run(mine)
+                moved += [
+                    {"channel": channel, "blob": blob} for channel, blob in out if channel != channels.METRICS
+                ]
+        schema = pa.schema([("channel", pa.string()), ("blob", pa.binary())])
+        arrived = pa.RecordBatch.from_pylist(moved, schema)
+        return [row for each in self._unpack(iter([arrived])) for row in each.to_pylist()]

@@ -1,0 +1,129 @@
+"""Groups of a frame without Spark: of every type, over any number of buckets, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from endmark.errors import ConfigError
+from endmark.formats.renamed import Renaming
+from endmark.frame.grouping import Grouping, declared_groups
+from endmark.frame.texts import Writer
+from support.frame_tasks import COLUMN, Rows, said
+from support.group_tasks import GroupTasks
+
+SALES = pa.schema(
+    [
+        ("shop", pa.string()),
+        ("day", pa.date32()),
+        ("pieces", pa.int32()),
+        ("price", pa.decimal128(6, 2)),
+        ("weight", pa.float64()),
+        ("photo", pa.binary()),
+    ]
+)
+MEASURES = {
+    "sales": "count",
+    "pieces": {"sum": "pieces"},
+    "cheapest": {"min": "price"},
+    "total": {"sum": "price"},
+    "mean": {"avg": "weight"},
+    "days": {"count_distinct": "day"},
+}
+
+
+def sale(shop: str | None, day: int, pieces: int = 1, price: str | None = "2.50") -> dict[str, Any]:
+    some = None if price is None else Decimal(price)
+    return {"shop": shop, "day": date(2026, 1, day), "pieces": pieces, "price": some, "weight": pieces / 4}
+
+
+def groups(directory: Path, by: tuple[str, ...] = ("shop",), buckets: int = 2) -> GroupTasks:
+    rows = pa.schema(list(SALES)[:-1])
+    return GroupTasks(rows, Renaming.none(rows), directory, by, MEASURES, buckets)
+
+
+def told(tasks: GroupTasks, rows: Rows) -> tuple[list[tuple[Any, ...]], list[Any]]:
+    """Groups of a batch, and texts by the names of their columns."""
+    out = tasks.batch(rows)
+    found = [tuple(row.values())[:-1] for row in out if row[COLUMN] is None]
+    texts = pa.array([row[COLUMN] for row in out if row[COLUMN] is not None], pa.string())
+    written = Writer(tasks.grouping.renaming)(texts).to_pylist()
+    return sorted(found), sorted((json.loads(text) for text in written if text is not None), key=repr)
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7])
+def test_a_group_comes_out_with_its_punctuation(tmp_path: Path, buckets: int) -> None:
+    """Once, with the measures of rows of all batches; what comes later is a violation, and in no group."""
+    tasks = groups(tmp_path, buckets=buckets)
+    north, east = {"shop": {"equals": "north"}}, {"shop": {"equals": "east"}}
+
+    assert told(tasks, [sale("north", 1, 2), sale("south", 1), said(east)]) == ([], [east])
+    rows = [sale("north", 2, 3, None), sale("north", 1, 1, "1.00"), said(north)]
+    assert told(tasks, rows) == ([("north", 3, 6, Decimal("1.00"), Decimal("3.50"), 0.5, 2)], [north])
+    found, texts = told(tasks, [sale("north", 3)])
+
+    assert found == []
+    (broken,) = (text["$violation"] for text in texts)
+    assert (broken["frame"], broken["reason"], broken["promise"]) == ("frame", "closed", north)
+    assert broken["record"] == {
+        "shop": "north", "day": "2026-01-03", "pieces": 1, "price": "2.50", "weight": 0.25
+    }  # fmt: skip
+    assert told(tasks, [said({"shop": {"anything": True}})])[0] == [
+        ("south", 1, 1, Decimal("2.50"), Decimal("2.50"), 0.25, 1)
+    ]
+
+
+def test_part_of_a_key_closes_groups(tmp_path: Path) -> None:
+    """A punctuation on one of its columns; one that restricts others closes nothing, and ends here."""
+    tasks = groups(tmp_path, ("shop", "day"))
+    over = {"day": {"between": {"to": "2026-01-02"}}}
+
+    rows = [sale("north", 1), sale("south", 2), sale("north", 3)]
+    assert told(tasks, [*rows, said({"shop": {"equals": "north"}, "pieces": {"equals": 1}})]) == ([], [])
+    found, texts = told(tasks, [said(over)])
+
+    assert [group[:2] for group in found] == [("north", date(2026, 1, 1)), ("south", date(2026, 1, 2))]
+    assert texts == [over]
+
+
+def test_bad_text_and_nulls(tmp_path: Path) -> None:
+    """A dead letter; a null is no key."""
+    tasks = groups(tmp_path)
+
+    (letter,) = told(tasks, [said("{"), sale("north", 1)])[1]
+    assert (letter["$dead_letter"]["frame"], letter["$dead_letter"]["value"]) == ("frame", "{")
+    with pytest.raises(ConfigError, match="column frame_shop has nulls"):
+        tasks.batch([sale(None, 1)])
+
+
+def test_a_key_that_is_never_null_is_so_in_control_rows() -> None:
+    """Spark takes a schema at its word."""
+    rows = pa.schema([pa.field("shop", pa.string(), nullable=False)])
+
+    grouping = Grouping.of(rows, declared_groups(["shop"], {"n": "count"}, rows), 2)
+
+    assert all(field.nullable for field in grouping.schema)
+
+
+@pytest.mark.parametrize(
+    ("by", "measures", "complaint"),
+    [
+        (["house"], MEASURES, "aggregate: the frame has no column house"),
+        (["shop"], {"n": {"sum": "rooms"}}, "aggregate: the frame has no column rooms"),
+        (["shop"], {"n": "most"}, "aggregate: measures.n: .*write `count`, or {f: "),
+        (["shop"], {"n": {"first": "price"}}, "n: first and last go by coordinates"),
+        (["shop"], {}, "aggregate: measures: "),
+        (["shop"], {"shop": "count"}, "aggregate: shop is of the key"),
+        (["weight"], MEASURES, "aggregate: column weight is double, which is no key"),
+        (["shop"], {"n": {"count_distinct": "photo"}}, "aggregate: column photo is binary; cast it"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(by: list[str], measures: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        declared_groups(by, measures, SALES)
