@@ -191,13 +191,10 @@ def test_what_speaks_of_columns_that_are_there_passes(data: st.DataObject) -> No
 
 
 def _survivors(program: Program) -> dict[str, str]:
-    """The name now of each column that is still there, found by values that nothing else has."""
+    """The name now of each column that is still there, found by values that nothing else has: what is
+    computed has none, since `1 - (1 - a)` would have that of `a`."""
     marks = {name: 1000 * 7**place for place, name in enumerate(DOMAIN)}
-    steps = [
-        step if step.looks_up is None else replace(step, looks_up=(step.looks_up[0], "left"))
-        for step in program.steps["left"]
-        if step.condition is None
-    ]
+    steps = [_uncomputed(step) for step in program.steps["left"] if step.condition is None]
     unfiltered = replace(program, steps={"left": steps, "after": []})
     (row,) = unfiltered.answer({"left": [tuple(marks.values())]})
     found: dict[str, str] = {}
@@ -206,6 +203,14 @@ def _survivors(program: Program) -> dict[str, str]:
             if mark == value:
                 found.setdefault(name, now)
     return found
+
+
+def _uncomputed(step: Step) -> Step:
+    """The step with nulls for what it computes; no row goes without a match."""
+    if step.looks_up is not None:
+        return replace(step, looks_up=(step.looks_up[0], "left"))
+    null = "CAST(NULL AS BIGINT)"
+    return replace(step, shown=tuple(each if each.plain else each._replace(sql=null) for each in step.shown))
 
 
 @cases(100)
