@@ -22,14 +22,6 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # No bound in bytes: Spark adds up all columns for every row to keep one, 28 % of its tasks' time.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    # Sockets that are files carry rows and state to Python and back with a tenth less time a batch.
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "endmark.spark.daemon",
-    # Checkpoints are in file systems that are mounted. By Hadoop's other interface, the default, Spark starts
-    # a process for every link that might be there, ten a batch, a fifth of the time of a small one.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     # A stop that never returns would hang a deployment; the default is to wait for ever.
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.session.timeZone": "UTC",
