@@ -52,10 +52,11 @@ class Run:
         else:
             self._after = self._joined(program.kind, directory)
         if program.by:
-            needed = dict.fromkeys([*program.by, program.measured])
-            rows = pa.schema([(name, pa.int64()) for name in needed])
-            after = self._after.then({name: name for name in needed})
-            self._grouped = GroupTasks(rows, after, directory, program.by, program.measures)
+            rows = pa.schema([(name, pa.int64()) for name in program.needed])
+            after = self._after.then({name: name for name in program.needed})
+            self._grouped = GroupTasks(
+                rows, after, directory, program.by, program.measures, program.ordered_by
+            )
 
     def _joined(self, kind: JoinType, directory: Path) -> Renaming:
         program = self._program
@@ -219,8 +220,7 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject) -> None:
     """All of those that a punctuation on columns of the key closes, in the batch that brings it; the end of
     the stream closes the others."""
     program = data.draw(programs(joined=False).filter(lambda each: each.by != ()))
-    needed = {"after": [*program.by, program.measured]}
-    there = _survivors(replace(program, by=(), shown=program.shown | needed))
+    there = _survivors(replace(program, by=(), shown=program.shown | {"after": program.needed}))
     names = {name: now for name, now in there.items() if now in program.by}
     past: list[Row] = []
     closed: list[dict[str, frozenset[int]]] = []

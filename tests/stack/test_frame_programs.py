@@ -106,7 +106,9 @@ def run(spark: SparkSession, program: Program, relation: Relation, base: Path) -
     frame = frame.select(*program.shown["after"])
     if program.by:
         name = f"endmark-segments-test-groups-{base.name}"
-        frame = frame.aggregate(program.by, cache_name=name, **program.measures)
+        frame = frame.aggregate(
+            program.by, ordered_by=program.ordered_by, cache_name=name, **program.measures
+        )
     query = frame.write_delta(
         base / "rows",
         base / "checkpoint",

@@ -27,10 +27,12 @@ class GroupTasks:
         directory: Path,
         by: tuple[str, ...],
         measures: dict[str, Any],
+        ordered_by: tuple[str, ...] = (),
         buckets: int = 2,
     ) -> None:
         self._buckets = Buckets(tuple(range(3, 3 + buckets)))
-        self.grouping = Grouping.of(rows, declared_groups(by, measures, rows), buckets)
+        declared = declared_groups(by, measures, ordered_by, rows)
+        self.grouping = Grouping.of(rows, declared, ordered_by, buckets)
         self._input = pa.schema([*rows, (COLUMN, pa.string())])
         self._pack = PackGroups(self.grouping.plan, self._buckets, len(rows), renaming)
         self._unpack = UnpackFrame(

@@ -22,7 +22,7 @@ from endmark.types import JoinType
 
 DOMAIN: dict[str, tuple[int | None, ...]] = {"a": (0, 1, 2), "b": (0, 1), "c": (None, 0, 1)}
 NAMES = ("a", "b", "c", "d", "e")
-MEASURES = ("n", "total", "least", "kinds")
+MEASURES = ("n", "total", "least", "kinds", "opened", "ended")
 NUMBERS = range(-2, 5)  # what patterns are told apart by
 Row = tuple[int | None, ...]
 Nullable = dict[str, bool]
@@ -68,7 +68,8 @@ class Batch:
 @dataclass(frozen=True)
 class Program:
     """Steps by place: `left`, `right` and `after`; `on` has a column of each side, or nothing is joined;
-    groups go `by` some columns and measure one, or there are none."""
+    groups go `by` some columns and measure one, its first and last value as `ordered_by` some, or there are
+    none."""
 
     steps: dict[str, list[Step]]
     kind: JoinType | None = None
@@ -76,6 +77,7 @@ class Program:
     shown: dict[str, list[str]] = field(default_factory=dict)  # columns by place
     by: tuple[str, ...] = ()
     measured: str = ""
+    ordered_by: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -87,9 +89,15 @@ class Program:
         return ["left", "right"] if self.kind else ["left"]
 
     @property
+    def needed(self) -> list[str]:
+        """The columns that groups are made of."""
+        return list(dict.fromkeys([*self.by, self.measured, *self.ordered_by]))
+
+    @property
     def measures(self) -> dict[str, Any]:
         """As a group-by takes them."""
         functions = {"total": "sum", "least": "min", "kinds": "count_distinct"}
+        functions |= {"opened": "first", "ended": "last"}
         return {"n": "count"} | {name: {each: self.measured} for name, each in functions.items()}
 
     def answer(self, rows: Mapping[str, Sequence[Row]]) -> Counter[Row]:
@@ -100,7 +108,12 @@ class Program:
         if self.by:
             x, key = self.measured, ", ".join(self.by)
             measures = f"count(*) AS n, sum({x}) AS total, min({x}) AS least, count(DISTINCT {x}) AS kinds"
-            query = f"FROM ({query}) SELECT {key}, {measures} GROUP BY {key}"
+            order = ", ".join(f"{name} NULLS FIRST" for name in (*self.ordered_by, x))
+            ends = ", ".join(
+                f"{function}({x} ORDER BY {order}) FILTER ({x} IS NOT NULL) AS {name}"
+                for function, name in (("first", "opened"), ("last", "ended"))
+            )
+            query = f"FROM ({query}) SELECT {key}, {measures}, {ends} GROUP BY {key}"
         found = _DATABASE.execute(f"FROM ({query}) SELECT {', '.join(self.columns)}")
         return Counter(found.fetchall())
 
@@ -157,7 +170,10 @@ def programs(draw: st.DrawFn, *, joined: bool = True, grouped: bool = True) -> P
     if not grouped or not _solid(columns) or draw(st.booleans()):
         return program
     by = draw(st.lists(st.sampled_from(_solid(columns)), min_size=1, max_size=2, unique=True))
-    return replace(program, by=tuple(by), measured=draw(st.sampled_from(list(columns))))
+    order = draw(st.lists(st.sampled_from(list(columns)), min_size=1, max_size=2, unique=True))
+    return replace(
+        program, by=tuple(by), measured=draw(st.sampled_from(list(columns))), ordered_by=tuple(order)
+    )
 
 
 def _solid(columns: Nullable) -> list[str]:

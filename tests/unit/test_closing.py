@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.aggregate.closing import ClosingAggregate, KeyColumn
-from endmark.aggregate.measures import MeasureSpec
+from endmark.aggregate.measures import MeasureSpec, coordinates
 from endmark.state import keys
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT
@@ -98,7 +98,7 @@ def test_groups_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     assert groups.groups.rows == 1
 
 
-PLACED = ("time", "partition", "offset")
+PLACED = coordinates("time", "partition", "offset")
 DOUBLE, LONG, DECIMAL = pa.float64(), pa.int64(), pa.decimal128(28, 2)
 ITEM = [KeyColumn("item", LONG, ("l_item",))]
 FUNCTIONS: dict[str, tuple[MeasureFunction, str, pa.DataType, pa.DataType]] = {

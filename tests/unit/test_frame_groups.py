@@ -45,7 +45,7 @@ def sale(shop: str | None, day: int, pieces: int = 1, price: str | None = "2.50"
 
 def groups(directory: Path, by: tuple[str, ...] = ("shop",), buckets: int = 2) -> GroupTasks:
     rows = pa.schema(list(SALES)[:-1])
-    return GroupTasks(rows, Renaming.none(rows), directory, by, MEASURES, buckets)
+    return GroupTasks(rows, Renaming.none(rows), directory, by, MEASURES, buckets=buckets)
 
 
 def told(tasks: GroupTasks, rows: Rows) -> tuple[list[tuple[Any, ...]], list[Any]]:
@@ -92,6 +92,44 @@ def test_part_of_a_key_closes_groups(tmp_path: Path) -> None:
     assert texts == [over]
 
 
+ORDERS: list[tuple[tuple[str, ...], int, int]] = [
+    (("day", "price"), 2, 4),
+    (("price",), 3, 4),
+    (("shop",), 2, 7),  # all alike, so the values decide
+    (("price", "size"), 3, 2),
+]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("ordered_by", "first", "last"), ORDERS)
+def test_first_and_last_go_by_the_columns_that_are_named(
+    tmp_path: Path, ordered_by: tuple[str, ...], first: int, last: int, reverse: bool
+) -> None:
+    """Of any type of a key, nulls first, then by value, in whatever batches and order rows come; a null is no
+    value."""
+    rows = pa.schema([*(SALES.field(name) for name in SALES.names[:4]), ("size", pa.string())])
+    measures = {"opened": {"first": "pieces"}, "ended": {"last": "pieces"}}
+    tasks = GroupTasks(rows, Renaming.none(rows), tmp_path, ("shop",), measures, ordered_by)
+    sold = [
+        (1, 2, "9.00", "é"),
+        (2, 3, None, "c"),
+        (1, None, None, "a"),
+        (2, 7, "8.00", "a"),
+        (2, 4, "9.00", "b"),
+    ]
+    sales = [
+        {"shop": "north", "day": date(2026, 1, day), "pieces": pieces, "size": text}
+        | {"price": None if price is None else Decimal(price)}
+        for day, pieces, price, text in sold
+    ]
+    for row in reversed(sales) if reverse else sales:
+        assert told(tasks, [row]) == ([], [])
+
+    found, _ = told(tasks, [said({"shop": {"equals": "north"}})])
+
+    assert found == [("north", first, last)]
+
+
 def test_bad_text_and_nulls(tmp_path: Path) -> None:
     """A dead letter; a null is no key."""
     tasks = groups(tmp_path)
@@ -106,24 +144,29 @@ def test_a_key_that_is_never_null_is_so_in_control_rows() -> None:
     """Spark takes a schema at its word."""
     rows = pa.schema([pa.field("shop", pa.string(), nullable=False)])
 
-    grouping = Grouping.of(rows, declared_groups(["shop"], {"n": "count"}, rows), 2)
+    grouping = Grouping.of(rows, declared_groups(["shop"], {"n": "count"}, [], rows), [], 2)
 
     assert all(field.nullable for field in grouping.schema)
 
 
 @pytest.mark.parametrize(
-    ("by", "measures", "complaint"),
+    ("by", "measures", "ordered_by", "complaint"),
     [
-        (["house"], MEASURES, "aggregate: the frame has no column house"),
-        (["shop"], {"n": {"sum": "rooms"}}, "aggregate: the frame has no column rooms"),
-        (["shop"], {"n": "most"}, "aggregate: measures.n: .*write `count`, or {f: "),
-        (["shop"], {"n": {"first": "price"}}, "n: first and last go by coordinates"),
-        (["shop"], {}, "aggregate: measures: "),
-        (["shop"], {"shop": "count"}, "aggregate: shop is of the key"),
-        (["weight"], MEASURES, "aggregate: column weight is double, which is no key"),
-        (["shop"], {"n": {"count_distinct": "photo"}}, "aggregate: column photo is binary; cast it"),
+        (["house"], MEASURES, [], "aggregate: the frame has no column house"),
+        (["shop"], {"n": {"sum": "rooms"}}, [], "aggregate: the frame has no column rooms"),
+        (["shop"], {"n": "most"}, [], "aggregate: measures.n: .*write `count`, or {f: "),
+        (["shop"], {"n": {"first": "price"}}, [], "n: rows of a frame have no order; .*ordered_by='at'"),
+        (["shop"], {"n": {"min": "price"}}, ["day"], "ordered_by: no measure is first or last"),
+        (["shop"], {"n": {"last": "price"}}, ["at"], "aggregate: the frame has no column at"),
+        (["shop"], {"n": {"last": "price"}}, ["day", "weight"], "ordered_by: column weight is double; cast"),
+        (["shop"], {}, [], "aggregate: measures: "),
+        (["shop"], {"shop": "count"}, [], "aggregate: shop is of the key"),
+        (["weight"], MEASURES, [], "aggregate: column weight is double, which is no key"),
+        (["shop"], {"n": {"count_distinct": "photo"}}, [], "aggregate: column photo is binary; cast it"),
     ],
 )
-def test_groups_that_cannot_be_are_refused(by: list[str], measures: dict[str, Any], complaint: str) -> None:
+def test_groups_that_cannot_be_are_refused(
+    by: list[str], measures: dict[str, Any], ordered_by: list[str], complaint: str
+) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        declared_groups(by, measures, SALES)
+        declared_groups(by, measures, ordered_by, SALES)

@@ -1,8 +1,8 @@
 """What a measure keeps of a group in the group's own row, how such rows combine, and what it ends as.
 
 No measure hangs on the order of rows: sums are exact while they are kept, and `first` and `last` go by the
-event time and the coordinates of the row that a value is of, then by value, since a row may have met several
-of R's. Nulls have no part in any but `count`.
+place of the row that a value is of, then by value, since a row may have met several of R's. Nulls have no
+part in any but `count`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,25 @@ if TYPE_CHECKING:
     from endmark.types import MeasureFunction
 
 _LONGS = (-(2**63), 2**63 - 1)
-_PLACE = {"time": pa.timestamp("us", "UTC"), "partition": pa.int64(), "offset": pa.int64()}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of the columns that `first` and `last` go by, nulls before all values: what is kept of it is named
+    by `part`, which state has; `source` is the input column, `kind` its type."""
+
+    part: str
+    source: str
+    kind: pa.DataType
+
+
+def coordinates(time: str, partition: str, offset: str) -> tuple[Place, ...]:
+    """What rows of a Kafka topic go by, of these input columns."""
+    return (
+        Place("time", time, pa.timestamp("us", "UTC")),
+        Place("partition", partition, pa.int64()),
+        Place("offset", offset, pa.int64()),
+    )
 
 
 @dataclass(frozen=True)
@@ -37,7 +55,7 @@ class MeasureSpec:
         column: the input column it speaks of; `None` for `count`.
         kind: its Arrow type.
         of: that of the input column.
-        place: for `first` and `last`, the input columns that rows go by: event time, partition, offset.
+        place: for `first` and `last`, what rows go by, one after the other.
     """
 
     name: str
@@ -45,7 +63,7 @@ class MeasureSpec:
     column: str | None
     kind: pa.DataType
     of: pa.DataType | None = None
-    place: tuple[str, ...] = ()
+    place: tuple[Place, ...] = ()
 
     @property
     def adds_doubles(self) -> bool:
@@ -62,7 +80,7 @@ class MeasureSpec:
 
     @property
     def inputs(self) -> list[str]:
-        return [*([] if self.column is None else [self.column]), *self.place]
+        return [*([] if self.column is None else [self.column]), *(each.source for each in self.place)]
 
     @property
     def values(self) -> str:
@@ -72,13 +90,13 @@ class MeasureSpec:
     @property
     def where(self) -> list[str]:
         """Of `first` and `last`, the columns that say which row a value is of."""
-        return [f"{self.name}${part}" for part in _PLACE]
+        return [f"{self.name}${each.part}" for each in self.place]
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
         """The columns of a group's row, each with its type and what combines it in Arrow's words."""
         if self.picks:
-            places = zip(self.where, _PLACE.values(), strict=True)
-            return {name: (kind, "pick") for name, kind in [(self.name, self.kind), *places]}
+            places = {name: each.kind for name, each in zip(self.where, self.place, strict=True)}
+            return {name: (kind, "pick") for name, kind in ({self.name: self.kind} | places).items()}
         if self.function in ("min", "max"):
             return {self.name: (self.kind, self.function)}
         kept: dict[str, tuple[pa.DataType, str]] = {}
@@ -97,7 +115,8 @@ class MeasureSpec:
         value = rows.column(input_name(self.column))
         if self.picks:
             present = pc.is_valid(value)
-            return [value, *(pc.if_else(present, rows.column(input_name(name)), None) for name in self.place)]
+            places = (rows.column(input_name(each.source)) for each in self.place)
+            return [value, *(pc.if_else(present, place, None) for place in places)]
         return [
             pc.cast(pc.is_valid(value) if name == self.values else value, kind)
             for name, (kind, _) in self.kept().items()
@@ -131,7 +150,7 @@ def combined(
     for measure in measures:
         if measure.picks:
             rank = f"{measure.name}$rank"
-            table = table.append_column(rank, _ranks(orders[measure.name], partials.column(measure.where[0])))
+            table = table.append_column(rank, _ranks(orders[measure.name], partials.column(measure.name)))
             aggregations.append((rank, "min" if measure.function == "first" else "max"))
         else:
             aggregations += [(name, how) for name, (_, how) in measure.kept().items()]
@@ -154,19 +173,19 @@ def kept_fields(measures: Iterable[MeasureSpec]) -> list[tuple[str, pa.DataType]
 
 def _order(measure: MeasureSpec, partials: pa.RecordBatch) -> Ints:
     """Positions of partial rows by what `first` and `last` go by."""
-    time, partition, offset = (_filled(partials.column(name)) for name in measure.where)
-    value = pc.rank(partials.column(measure.name), tiebreaker="dense").to_numpy()
-    return np.lexsort((value, offset, partition, time))
+    columns: list[pa.Array] = []
+    for name in [*measure.where, measure.name]:
+        column = partials.column(name)
+        columns += [column.is_valid(), column] if column.null_count else [column]
+    keys = {str(number): column for number, column in enumerate(columns)}
+    order = pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
+    return np.asarray(order.to_numpy(), np.int64)
 
 
-def _ranks(order: Ints, times: pa.Array) -> pa.Array:
+def _ranks(order: Ints, values: pa.Array) -> pa.Array:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
-    return pa.array(ranks, mask=times.is_null().to_numpy(zero_copy_only=False))
-
-
-def _filled(column: pa.Array) -> Ints:
-    return np.asarray(pc.fill_null(column.view(pa.int64()), 0).to_numpy(zero_copy_only=False))
+    return pa.array(ranks, mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def _scale(kind: pa.DataType) -> int:

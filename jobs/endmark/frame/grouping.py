@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from endmark.aggregate.closing import KeyColumn
-from endmark.aggregate.measures import MeasureSpec
+from endmark.aggregate.measures import MeasureSpec, Place
 from endmark.errors import ConfigError
 from endmark.formats.json_column import is_spoken_of, kind_of
 from endmark.formats.renamed import Renaming
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from endmark.spark.channels import Buckets
     from endmark.spark.streams import StreamPlan
 
+_AS_ITS_COLUMN = ("min", "max", "first", "last")  # in type, of which Spark has more than a pipeline
 _AT = ("$at", pa.timestamp("us", "UTC"))  # no row is late, so all are of one time
 
 
@@ -61,13 +62,16 @@ class Grouping:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, rows: pa.Schema, declared: Aggregate, buckets: int) -> Self:
+    def of(cls, rows: pa.Schema, declared: Aggregate, ordered_by: Sequence[str], buckets: int) -> Self:
         """The group-by of rows that have the columns it needs, and no others, in so many buckets."""
+        places = [
+            Place(str(number), _seen(name), rows.field(name).type) for number, name in enumerate(ordered_by)
+        ]
         # A column that Spark knows to have no nulls has them in control rows.
         keys = [rows.field(name).with_nullable(True) for name in declared.by]
         frame = _stream(FRAME, [*rows, pa.field(*_AT)], declared.by)
         nobody = _stream("nobody", [*keys, pa.field(*_AT)], declared.by)
-        measures = [_measure(name, measure, rows) for name, measure in declared.measures.items()]
+        measures = [_measure(name, measure, rows, places) for name, measure in declared.measures.items()]
         columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
         schema = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
         plan = BucketPlan(
@@ -77,7 +81,7 @@ class Grouping:
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
             group=GroupPlan(columns, measures, schema.names),
-            made_with=_made_with(declared, rows, buckets),
+            made_with=_made_with(declared, ordered_by, rows, buckets),
             in_band=True,
             shows_results=False,
         )
@@ -124,8 +128,15 @@ class PackGroups:
             yield batch.append_column(name, pa.repeat(pa.scalar(0, kind), batch.num_rows))
 
 
-def declared_groups(by: Sequence[str], measures: Mapping[str, Any], rows: pa.Schema) -> Aggregate:
+def declared_groups(
+    by: Sequence[str], measures: Mapping[str, Any], ordered_by: Sequence[str], rows: pa.Schema
+) -> Aggregate:
     """A group-by as a pipeline file says it, but by columns of a frame.
+
+    Args:
+        by, measures: of the group-by.
+        ordered_by: the columns that `first` and `last` go by.
+        rows: the columns of the frame.
 
     Raises:
         ConfigError: it is none, or not of these columns.
@@ -135,12 +146,16 @@ def declared_groups(by: Sequence[str], measures: Mapping[str, Any], rows: pa.Sch
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigError(f"aggregate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    if placed := [name for name, each in declared.measures.items() if each.function in ("first", "last")]:
+    placed = [name for name, each in declared.measures.items() if each.function in ("first", "last")]
+    if placed and not ordered_by:
         raise ConfigError(
-            f"aggregate: {placed[0]}: first and last go by coordinates, which rows of a frame do not have; "
-            "use min or max"
+            f"aggregate: {placed[0]}: rows of a frame have no order; say what first and last go by in "
+            "ordered_by, as in ordered_by='at'"
         )
-    named = [*declared.by, *(each.column for each in declared.measures.values() if each.column is not None)]
+    if ordered_by and not placed:
+        raise ConfigError("aggregate: ordered_by: no measure is first or last; leave it out")
+    measured = [each.column for each in declared.measures.values() if each.column is not None]
+    named = [*declared.by, *measured, *ordered_by]
     if missing := [name for name in named if name not in rows.names]:
         raise ConfigError(f"aggregate: the frame has no column {', '.join(missing)}; name others")
     if twice := declared.measures.keys() & set(declared.by):
@@ -149,17 +164,24 @@ def declared_groups(by: Sequence[str], measures: Mapping[str, Any], rows: pa.Sch
         raise ConfigError(f"aggregate: column {odd[0]} is {rows.field(odd[0]).type}; cast it")
     if odd := [name for name in declared.by if not is_key(rows.field(name).type)]:
         raise ConfigError(f"aggregate: column {odd[0]} is double, which is no key; cast it to string")
+    if odd := [name for name in ordered_by if not is_key(rows.field(name).type)]:
+        raise ConfigError(f"aggregate: ordered_by: column {odd[0]} is double; cast it to decimal")
     return declared
 
 
 def grouped(
-    frame: DataFrame, declared: Aggregate, punctuations: str, renaming: Renaming, cache_name: str
+    frame: DataFrame,
+    declared: Aggregate,
+    ordered_by: Sequence[str],
+    punctuations: str,
+    renaming: Renaming,
+    cache_name: str,
 ) -> tuple[DataFrame, Renaming]:
     """The groups of a frame, which has the columns they need and that of punctuations, and the names by which
     their punctuations go."""
     buckets = state_buckets(frame.sparkSession)
     rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
-    grouping = Grouping.of(rows, declared, len(buckets))
+    grouping = Grouping.of(rows, declared, ordered_by, len(buckets))
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
     packed = frame.mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
     processor = BucketProcessor(grouping.plan, cache_name)
@@ -170,13 +192,16 @@ def grouped(
     return groups, grouping.renaming
 
 
-def _made_with(declared: Aggregate, rows: pa.Schema, buckets: int) -> dict[str, str]:
+def _made_with(
+    declared: Aggregate, ordered_by: Sequence[str], rows: pa.Schema, buckets: int
+) -> dict[str, str]:
     """What may not change while there is state, as text."""
     measures = [f"{name}: {each.function} {each.column or ''}" for name, each in declared.measures.items()]
     return {
         "spark.sql.shuffle.partitions": str(buckets),
         "by": ", ".join(declared.by),
         "measures": ", ".join(measures),
+        "ordered_by": ", ".join(ordered_by),
         "columns": ", ".join(f"{field.name} {field.type}" for field in rows),
     }
 
@@ -186,15 +211,16 @@ def _stream(name: str, fields: Sequence[pa.Field], by: tuple[str, ...]) -> Strea
     return frame_stream(name, schema, by, _AT[0], None, timedelta(0), punctuated=True)
 
 
-def _measure(name: str, measure: Measure, rows: pa.Schema) -> MeasureSpec:
+def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Place]) -> MeasureSpec:
     if measure.column is None:
         return MeasureSpec(name, measure.function, None, pa.int64())
     of = rows.field(measure.column).type
     try:
-        kind = of if measure.function in ("min", "max") else measure.kind(kind_of(of)).arrow
+        kind = of if measure.function in _AS_ITS_COLUMN else measure.kind(kind_of(of)).arrow
     except ValueError as error:
         raise ConfigError(f"aggregate: {name}: {error}") from error
-    return MeasureSpec(name, measure.function, _seen(measure.column), kind, of)
+    place = tuple(places) if measure.function in ("first", "last") else ()
+    return MeasureSpec(name, measure.function, _seen(measure.column), kind, of, place)
 
 
 def _seen(column: str) -> str:

@@ -171,7 +171,12 @@ class FrameSteps:
         return type(self)(joined, self._punctuations)
 
     def aggregate(
-        self, by: str | Sequence[str], *, cache_name: str, **measures: str | Mapping[str, str]
+        self,
+        by: str | Sequence[str],
+        *,
+        ordered_by: str | Sequence[str] = (),
+        cache_name: str,
+        **measures: str | Mapping[str, str],
     ) -> Self:
         """Groups, each of which comes out once, as one row, when its key is closed.
 
@@ -180,18 +185,22 @@ class FrameSteps:
 
         Args:
             by: columns of the key: integers, booleans, dates, timestamps, strings or decimals. No nulls.
+            ordered_by: what `first` and `last` go by: columns of any type of a key, one after the other,
+                nulls first; rows that are equal in all of them go by the measured value.
             cache_name: directory, below the machine's temporary one, for local copies of segments.
-            measures: by their names, as in a pipeline file: `"count"`, or such as `{"sum": "price"}`, of
-                `sum`, `min`, `max`, `avg` and `count_distinct`.
+            measures: by their names, as in a pipeline file: `"count"`, or such as `{"sum": "price"}`.
 
         Raises:
             ConfigError: a column or a measure is not what it must be.
         """
         keys = [by] if isinstance(by, str) else list(by)
-        declared = declared_groups(keys, measures, self._rows)
-        needed = dict.fromkeys([*keys, *(each.column for each in declared.measures.values() if each.column)])
-        frame = self.select(*map(column, needed))
-        groups, renaming = grouped(frame._frame, declared, self._punctuations, frame._renaming, cache_name)
+        places = [ordered_by] if isinstance(ordered_by, str) else list(ordered_by)
+        declared = declared_groups(keys, measures, places, self._rows)
+        measured = [each.column for each in declared.measures.values() if each.column]
+        frame = self.select(*map(column, dict.fromkeys([*keys, *measured, *places])))
+        groups, renaming = grouped(
+            frame._frame, declared, places, self._punctuations, frame._renaming, cache_name
+        )
         return self._with(groups, renaming)
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.aggregate.closing import KeyColumn
-from endmark.aggregate.measures import MeasureSpec
+from endmark.aggregate.measures import MeasureSpec, coordinates
 from endmark.joins.side import SideSpec
 from endmark.pipeline import COORDINATES
 from endmark.state.keys import KeySpec
@@ -128,11 +128,11 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     if measure.column is None:
         return {"column": None}
     stream = pipeline.stream_of(measure.column.partition(".")[0])
-    place = (pipeline.streams[stream].event_time.column, *COORDINATES)
+    place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
         "column": _result_column(pipeline, measure.column),
         "of": pipeline.type_of(measure.column).arrow,
-        "place": tuple(f"{stream}_{name}" for name in place) if measure.function in ("first", "last") else (),
+        "place": coordinates(*place) if measure.function in ("first", "last") else (),
     }
 
 
