@@ -23,7 +23,8 @@ from endmark.types import JoinType
 from support.cases import cases
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
 from support.group_tasks import GroupTasks
-from support.programs import DOMAIN, Batch, Program, Row, Step, matches, meaning, possible, programs, streams
+from support.program_streams import DOMAIN, Batch, Row, matches, meaning, possible, streams
+from support.programs import Program, Step, programs
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 BATCHES = 3

@@ -21,7 +21,8 @@ from endmark.spark.session import start_session
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.delta_batches import rows_by_batch
-from support.programs import DOMAIN, RELATION, Batch, Program, Row, Step, matches, meaning, programs, streams
+from support.program_streams import DOMAIN, Batch, Row, matches, meaning, streams
+from support.programs import RELATION, Program, Step, programs
 from support.relations import Database
 
 BATCHES = 3
