@@ -150,12 +150,7 @@ class OpsDatabase:
     ) -> None:
         """Store a batch and its running totals, replacing what an earlier attempt stored."""
         with self.engine.begin() as connection:
-            before = connection.execute(
-                sa.select(batches.c.totals)
-                .where(batches.c.pipeline == pipeline, batches.c.batch_id < batch_id)
-                .order_by(batches.c.batch_id.desc())
-                .limit(1)
-            ).scalar()
+            before = connection.execute(_before(batches.c.totals, pipeline, batch_id)).scalar()
             connection.execute(
                 batches.delete().where(
                     batches.c.pipeline == pipeline,
@@ -228,6 +223,16 @@ class OpsDatabase:
         found = self.batches_after(pipeline, -1, limit=1)
         return found[0] if found else None
 
+    def offsets_before(self, pipeline: str, batch_id: int) -> dict[str, dict[str, int]]:
+        """The first offsets not read when a batch began, by topic and partition.
+
+        Batches of that id or a higher one do not count: this one repeats them, or they are of an earlier
+        checkpoint, whose topics may have been others.
+        """
+        with self.engine.connect() as connection:
+            found = connection.execute(_before(batches.c.offsets, pipeline, batch_id)).scalar()
+        return found or {}
+
     def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[Batch]:
         """The newest `limit` batches with an id above `batch_id`, oldest first."""
         query = (
@@ -238,6 +243,12 @@ class OpsDatabase:
         )
         with self.engine.connect() as connection:
             return [Batch(**row._mapping) for row in reversed(connection.execute(query).all())]
+
+
+def _before(column: sa.Column[Any], pipeline: str, batch_id: int) -> sa.Select[Any]:
+    """What the batch before one has in a column."""
+    earlier = sa.select(column).where(batches.c.pipeline == pipeline, batches.c.batch_id < batch_id)
+    return earlier.order_by(batches.c.batch_id.desc()).limit(1)
 
 
 def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:

@@ -98,7 +98,7 @@ def test_partition_added(warehouse: Warehouse) -> None:
 
     with pytest.raises(Exception, match="failed with code 1"):
         job.wait_done(180)
-    assert f"topic bids has got partition {partitions} since the job started" in errors(job)[0]
+    assert f"topic bids has got partition {partitions} since the query started" in errors(job)[0]
     assert bad_partitions(warehouse) == set()
     job = warehouse.start_job()
     wait_for(lambda: bad_partitions(warehouse) == {partitions}, job)

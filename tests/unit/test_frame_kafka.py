@@ -90,5 +90,5 @@ def test_partitions_must_be_known() -> None:
         ParseStage(COLUMNS, "said", (), 2).check("bids")
     with pytest.raises(ConfigError, match="no column house is declared"):
         ParseStage(COLUMNS, "said", ("house",), 2).check("bids")
-    with pytest.raises(PartitionError, match="bids has got partition 2 since the query was made"):
+    with pytest.raises(PartitionError, match="bids has got partition 2 since the query started"):
         parsed(ParseStage(COLUMNS, "said", ("item",), 2), said(item={"equals": 1}), partition=2)

@@ -56,6 +56,16 @@ def test_new_checkpoint_begins_anew(ops: OpsDatabase) -> None:
     assert totals(ops)["records_total{stream=bids}"] == 1
 
 
+def test_a_batch_goes_on_where_the_one_before_it_ended(ops: OpsDatabase) -> None:
+    """One that is repeated, or that a new checkpoint begins with, knows nothing of batches beyond it."""
+    for batch_id in range(3):
+        record(ops, batch_id, 10)
+
+    ends = [ops.offsets_before("auction", batch_id) for batch_id in range(4)]
+    assert ends == [{}, {"bids": {"0": 0}}, {"bids": {"0": 1}}, {"bids": {"0": 2}}]
+    assert ops.offsets_before("orders", 3) == {}
+
+
 def test_duration_is_added_after_the_commit(ops: OpsDatabase) -> None:
     """What is known only later joins its batch, and a batch that is gone is no error."""
     record(ops, 0, 10)

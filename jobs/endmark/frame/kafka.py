@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from endmark.errors import ConfigError, PartitionError
+from endmark.errors import ConfigError
 from endmark.formats.json_records import JsonParser
 from endmark.punctuation import spelled
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.spark.kafka import partition_counts
+from endmark.spark.kafka import partition_counts, require_counted
 from endmark.spark.plan import Source, kafka_records
 from endmark.spark.refused import dead_letter
 from endmark.spark.streams import ddl
-from endmark.state.segment import int64
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
@@ -72,10 +72,9 @@ class ParseStage:
         for batch in batches:
             if not batch.num_rows:
                 continue
-            self._require_counted(batch)
-            parser = parser or JsonParser(
-                self.columns, list(self.columns), batch.column("topic")[0].as_py(), key=self._key
-            )
+            topic = batch.column("topic")[0].as_py()
+            require_counted(topic, pc.unique(batch.column("partition")).to_pylist(), self.partitions)
+            parser = parser or JsonParser(self.columns, list(self.columns), topic, key=self._key)
             parsed = parser.parse(batch.column("value"))
             rows = parsed.rows
             yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))
@@ -109,14 +108,6 @@ class ParseStage:
     def _written(self, promise: Punctuation) -> str:
         domains = {name: domain_of_type(kind.arrow) for name, kind in self.columns.items()}
         return encode_patterns(promise, domains)
-
-    def _require_counted(self, batch: pa.RecordBatch) -> None:
-        newest = int(int64(batch.column("partition").cast(pa.int64())).max())
-        if newest >= self.partitions:
-            raise PartitionError(
-                f"topic {batch.column('topic')[0]} has got partition {newest} since the query was made, "
-                "so what its punctuations say is not known; start it again from its checkpoint"
-            )
 
 
 def parsed_topic(

@@ -1,6 +1,8 @@
-"""What the driver asks Kafka before the query starts."""
+"""What is asked of Kafka before a query starts, and must hold while it runs."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError, TopicAlreadyExistsError
@@ -13,7 +15,10 @@ from tenacity import (
     wait_fixed,
 )
 
-from endmark.errors import MissingPartError
+from endmark.errors import MissingPartError, PartitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def make_topic(bootstrap: str, topic: str) -> None:
@@ -72,3 +77,22 @@ def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float 
         raise MissingPartError(
             f"no Kafka broker answers at {bootstrap}; start it, or correct --bootstrap"
         ) from error
+
+
+def require_counted(topic: str, partitions: Iterable[int], counted: int) -> None:
+    """Refuse records of a partition that a topic has got since the query started, which Spark reads at once.
+
+    No key is closed, and no window is over, before all partitions say so, and this one was not waited for.
+
+    Args:
+        partitions: that records were read from, by number.
+        counted: how many the topic had.
+
+    Raises:
+        PartitionError: there is such a record; its batch is not written, and may be repeated.
+    """
+    if late := sorted(number for number in partitions if number >= counted):
+        raise PartitionError(
+            f"topic {topic} has got partition {', '.join(map(str, late))} since the query started, so keys "
+            "could be closed without it; start it again, and it goes on from its checkpoint"
+        )

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
-from endmark.errors import PartitionError
 from endmark.joins.announce import aligned
 from endmark.knobs import filed, steps_of
 from endmark.metrics import Samples, add, parse, sample
 from endmark.spark import channels
+from endmark.spark.kafka import require_counted
 from endmark.spark.tables import append
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ class Sink:
         try:
             started = perf_counter()
             reports, patterns = self._reports(packed)
-            samples, offsets = self._told(reports, patterns)
-            require_counted(self._partitions, offsets)
+            samples, offsets = self._told(reports, patterns, batch_id)
+            for topic, ends in offsets.items():
+                require_counted(topic, map(int, ends), self._partitions.get(topic, 0))
             samples[sample("compute_seconds")] = perf_counter() - started
             wanted = [table for table in self._tables if _has_rows(samples, table.counter)]
             rows = {table.channel: _rows(packed, table) for table in wanted}
@@ -108,11 +109,10 @@ class Sink:
         return told[channels.METRICS], aligned(told[channels.PATTERNS])
 
     def _told(
-        self, reports: list[dict[str, Any]], patterns: dict[str, str]
+        self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
     ) -> tuple[Samples, dict[str, dict[str, int]]]:
         """Samples, and offsets by topic and partition."""
-        latest = self._ops.latest_batch(self._pipeline.name)
-        offsets = {topic: dict(ends) for topic, ends in latest.offsets.items()} if latest else {}
+        offsets = self._ops.offsets_before(self._pipeline.name, batch_id)
         for report in reports:
             for topic, ends in report.get("offsets", {}).items():
                 offsets.setdefault(topic, {}).update(ends)
@@ -135,27 +135,6 @@ class Sink:
             rows = rows.union(rows.sparkSession.createDataFrame(list(patterns.items()), table.ddl))
         append(rows, table.path, self._app_id, batch_id)
         return perf_counter() - started
-
-
-def require_counted(partitions: Mapping[str, int], offsets: Mapping[str, Mapping[str, int]]) -> None:
-    """Refuse records of a partition that a topic has got since the job started, which Spark reads at once.
-
-    No key is closed, and no window is over, before all partitions say so, and this one was not waited for.
-
-    Args:
-        partitions: by topic, at the start.
-        offsets: first ones not read, by topic and partition.
-
-    Raises:
-        PartitionError: there is such a record; its batch is not written, and may be repeated.
-    """
-    for topic, ends in offsets.items():
-        late = [number for number in ends if int(number) >= partitions.get(topic, 0)]
-        if late:
-            raise PartitionError(
-                f"topic {topic} has got partition {', '.join(sorted(late, key=int))} since the job started, "
-                "so keys could be closed without it; start the job again, which goes on from its checkpoint"
-            )
 
 
 def _rows(packed: DataFrame, table: Target) -> DataFrame:
