@@ -5,6 +5,7 @@ Rows take the steps in DuckDB, a batch at a time; what becomes of punctuations, 
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -120,7 +121,7 @@ def test_programs_equal_duckdb_and_keep_to_their_punctuations(data: st.DataObjec
     out: Counter[Row] = Counter()
     announced: list[dict[str, frozenset[int]]] = []
     columns = program.columns
-    letters = 0
+    refused: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as directory:
         run = Run(program, Path(directory))
         for number in range(BATCHES):
@@ -131,24 +132,26 @@ def test_programs_equal_duckdb_and_keep_to_their_punctuations(data: st.DataObjec
             for side, each in batch.items():
                 past[side] += each.rows
                 promised[side] += [told for text in each.texts if (told := meaning(text)) is not None]
-            marked, good = _sorted(texts, columns)
-            letters += marked
+            wrong, good = _sorted(texts, columns)
+            refused.update(wrong)
             announced += good
             for row in _still(program, past, promised, out):
                 assert not [each for each in announced if _matches(each, columns, row)], row
     assert out <= program.answer(past)
     if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):
         assert out == program.answer(past)
-    wrong = [text for batches in came.values() for each in batches for text in each.texts]
-    assert letters == sum(meaning(text) is None for text in wrong)
+    written = [text for batches in came.values() for each in batches for text in each.texts]
+    assert refused == Counter(text for text in written if meaning(text) is None)
 
 
-def _sorted(texts: list[str], columns: list[str]) -> tuple[int, list[dict[str, frozenset[int]]]]:
-    """How many texts without a join say nothing, and what the others say."""
+def _sorted(texts: list[str], columns: list[str]) -> tuple[list[str], list[dict[str, frozenset[int]]]]:
+    """The texts that say nothing, which are dead letters once something has read them, and what the others
+    say."""
     letters = [text for text in texts if text.startswith('{"$dead_letter": ')]
     found = [(text, meaning(text, columns)) for text in texts if text not in letters]
-    unread = [text for text, each in found if each is None]
-    return len(letters) + len(unread), [each for _, each in found if each is not None]
+    wrong = [str(json.loads(text)["$dead_letter"]["value"]) for text in letters]
+    wrong += [text for text, each in found if each is None]
+    return wrong, [each for _, each in found if each is not None]
 
 
 def _still(
