@@ -3,62 +3,36 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
-from contextlib import suppress
-from types import TracebackType
-from typing import Self
+
+from endmark.bench.relay import Relay
 
 _PIECE = 4096
 
 
-class Wire:
+class Wire(Relay):
     """Relays TCP connections to a port of this machine.
 
     Attributes:
-        port: where it listens.
         breaks_after: bytes of answers after which one connection breaks; it is `None` once that has happened.
         pause: seconds between pieces of an answer.
-        connections: how many there have been.
     """
 
     def __init__(self, to_port: int) -> None:
-        self._to_port = to_port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        super().__init__(to_port)
         self.breaks_after: int | None = None
         self.pause = 0.0
-        self.connections = 0
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    def __enter__(self) -> Self:
-        return self
+    def ask(self, near: socket.socket, far: socket.socket) -> None:
+        while piece := near.recv(_PIECE):
+            far.sendall(piece)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):  # closed
-            while True:
-                near, _ = self._listener.accept()
-                self.connections += 1
-                far = socket.create_connection(("127.0.0.1", self._to_port))
-                for source, target, answers in ((near, far, False), (far, near, True)):
-                    threading.Thread(target=self._relay, args=(source, target, answers), daemon=True).start()
-
-    def _relay(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
-        with suppress(OSError):
-            while piece := source.recv(_PIECE):
-                if answers and self._is_broken(len(piece)):
-                    break
-                time.sleep(self.pause if answers else 0)
-                target.sendall(piece)
-        for end in (source, target):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+    def answer(self, far: socket.socket, near: socket.socket) -> None:
+        while piece := far.recv(_PIECE):
+            if self._is_broken(len(piece)):
+                return
+            time.sleep(self.pause)
+            near.sendall(piece)
 
     def _is_broken(self, size: int) -> bool:
         if self.breaks_after is None:

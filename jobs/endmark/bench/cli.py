@@ -18,6 +18,10 @@ Repeats = Annotated[int, typer.Option(min=1, help="Runs of each contender.")]
 Contenders = Annotated[
     list[str] | None, typer.Option("--contender", help="One to run beside endmark; repeat for more. [all]")
 ]
+Records = Annotated[int, typer.Option(min=3, help="In both topics.")]
+BatchRecords = Annotated[int, typer.Option(min=1, help="Of a batch.")]
+Sellers = Annotated[int, typer.Option(min=1, help="Rows of R.")]
+Rate = Annotated[float, typer.Option(min=1, help="Records for a second of event time.")]
 Recordings = Annotated[Path, typer.Option(help="Where recorded input is kept.")]
 
 
@@ -101,10 +105,10 @@ def stream_join(
 
 @app.command()
 def pipeline(
-    records: Annotated[int, typer.Option(min=3, help="In both topics.")] = 1_500_000,
-    batch_records: Annotated[int, typer.Option(min=1, help="Of a batch.")] = 150_000,
-    sellers: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 500_000,
-    rate: Annotated[float, typer.Option(min=1, help="Records for a second of event time.")] = 20_000.0,
+    records: Records = 1_500_000,
+    batch_records: BatchRecords = 150_000,
+    sellers: Sellers = 500_000,
+    rate: Rate = 20_000.0,
     repeats: Repeats = 3,
     recordings: Recordings = Path("var/bench"),
     as_json: AsJson = False,
@@ -118,10 +122,10 @@ def pipeline(
 
 @app.command()
 def recovery(
-    records: Annotated[int, typer.Option(min=3, help="In both topics.")] = 1_500_000,
-    batch_records: Annotated[int, typer.Option(min=1, help="Of a batch.")] = 20_000,
-    sellers: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 500_000,
-    rate: Annotated[float, typer.Option(min=1, help="Records for a second of event time.")] = 20_000.0,
+    records: Records = 1_500_000,
+    batch_records: BatchRecords = 20_000,
+    sellers: Sellers = 500_000,
+    rate: Rate = 20_000.0,
     batches: Annotated[int, typer.Option(min=1, help="Before the job is killed.")] = 5,
     repeats: Annotated[int, typer.Option(min=1, help="Starts and kills.")] = 5,
     recordings: Recordings = Path("var/bench"),
@@ -142,7 +146,7 @@ def latency(
     ] = None,
     warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before anything is measured.")] = 20.0,
     seconds: Annotated[float, typer.Option(min=1, help="Fed and measured.")] = 60.0,
-    sellers: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 50_000,
+    sellers: Sellers = 50_000,
     trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
