@@ -50,6 +50,11 @@ class Result(NamedTuple):
     left: Row
     right: Row
 
+    @classmethod
+    def of(cls, one: Row, other: Row) -> Result:
+        """Of rows of two sides, in any order."""
+        return cls(one, other) if one.side is Side.LEFT else cls(other, one)
+
 
 class Announced(NamedTuple):
     """An output punctuation: no more results whose join key matches."""

@@ -193,9 +193,7 @@ class MetadataJoin:
         return limit is not None and sum(state.resident for state in self._states.values()) >= limit
 
     def _results(self, pairs: Iterable[tuple[Row, Row]]) -> list[Output]:
-        results: list[Output] = [
-            Result(one, other) if one.side is Side.LEFT else Result(other, one) for one, other in pairs
-        ]
+        results: list[Output] = [Result.of(one, other) for one, other in pairs]
         self.counters.results += len(results)
         return results
 

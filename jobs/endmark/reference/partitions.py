@@ -272,10 +272,7 @@ class Partitions:
         return self._emit(pair for pair in pairs if not partition.met(*pair))
 
     def _emit(self, pairs: Iterable[tuple[Stored, Stored]]) -> list[Result]:
-        results = [
-            Result(one.row, other.row) if one.row.side is Side.LEFT else Result(other.row, one.row)
-            for one, other in pairs
-        ]
+        results = [Result.of(one.row, other.row) for one, other in pairs]
         self._counters.results += len(results)
         return results
 

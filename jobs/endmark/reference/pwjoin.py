@@ -107,9 +107,7 @@ class PunctuatedWindowJoin:
     def _results(self, row: Row, partners: list[Row]) -> list[Output]:
         self.counters.probes += len(partners)
         self.counters.results += len(partners)
-        if row.side is Side.LEFT:
-            return [Result(row, partner) for partner in partners]
-        return [Result(partner, row) for partner in partners]
+        return [Result.of(row, partner) for partner in partners]
 
     def _close(self, closing: Closing, own: WindowState, opposite: WindowState) -> list[Output]:
         new = own.close(closing.pattern)

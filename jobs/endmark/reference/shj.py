@@ -35,9 +35,7 @@ class SymmetricHashJoin:
         self.counters.inserts += 1
         self.counters.hold(1)
         self.counters.state_nodes = sum(map(len, self._tables.values()))
-        if element.side is Side.LEFT:
-            return [Result(element, partner) for partner in partners]
-        return [Result(partner, element) for partner in partners]
+        return [Result.of(element, partner) for partner in partners]
 
     def idle(self) -> list[Output]:
         return []

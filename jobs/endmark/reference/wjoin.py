@@ -84,9 +84,7 @@ class WindowJoin:
         self.counters.inserts += 1
         self.counters.hold(1)
         self.counters.state_nodes = own.nodes + other.nodes
-        if element.side is Side.LEFT:
-            return [Result(element, partner) for partner in partners]
-        return [Result(partner, element) for partner in partners]
+        return [Result.of(element, partner) for partner in partners]
 
     def idle(self) -> list[Output]:
         return []
