@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.frame.projection import column
 from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart
 from endmark.spark import refused
+from endmark.spark.channels import DEAD_LETTER_SCHEMA
 from endmark.spark.streams import spark_type
 from endmark.spark.tables import append, prepare
 
@@ -24,17 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMAS = {
     PUNCTUATIONS: pa.schema([("punctuation", pa.string())]),
-    DEAD_LETTERS: pa.schema(
-        [
-            ("frame", pa.string()),
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("reason", pa.string()),
-            ("error", pa.string()),
-            ("value", pa.binary()),
-        ]
-    ),
+    DEAD_LETTERS: pa.schema([pa.field("frame", pa.string()), *DEAD_LETTER_SCHEMA]),
     VIOLATIONS: pa.schema(
         [
             ("frame", pa.string()),
