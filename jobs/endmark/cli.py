@@ -12,7 +12,7 @@ from rich.console import Console
 
 from endmark import dead_letters_cli, feed_cli, knobs_cli, maintain_cli, ops_cli
 from endmark.bench.cli import app as bench
-from endmark.cli_options import AsJson, Assignments, Bootstrap, OpsUrl, Output, PipelineFile, Warehouse
+from endmark.cli_options import AsJson, Assignments, Bootstrap, OpsUrl, Output, PipelineOrExample, Warehouse
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
@@ -48,7 +48,7 @@ def _bytes(text: str) -> int:
 
 @app.command()
 def validate(
-    pipeline: PipelineFile = AUCTION,
+    pipeline: PipelineOrExample = AUCTION,
     assignments: Assignments = None,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it, as text for Mermaid.")] = False,
     as_json: AsJson = False,
@@ -68,7 +68,7 @@ def validate(
 
 @app.command()
 def plan(
-    pipeline: PipelineFile = AUCTION,
+    pipeline: PipelineOrExample = AUCTION,
     relation: Annotated[str | None, typer.Option(help="Whose lookup, where the file has several.")] = None,
     memory: Annotated[
         int | None,
@@ -95,7 +95,7 @@ def run(
     warehouse: Warehouse,
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT")],
     ops_url: OpsUrl,
-    pipeline: PipelineFile = AUCTION,
+    pipeline: PipelineOrExample = AUCTION,
     master: Annotated[str, typer.Option(help="Spark master; spark-submit's is its own matter.")] = "local[2]",
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
     trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
@@ -133,7 +133,7 @@ def run(
 def verify(
     bootstrap: Bootstrap,
     warehouse: Warehouse,
-    pipeline: PipelineFile = AUCTION,
+    pipeline: PipelineOrExample = AUCTION,
     until_read: Annotated[
         bool, typer.Option(help="What the stopped job has not read, by its ops database, does not count.")
     ] = False,

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
+PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
+PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
 Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, such as join.window.left=10s; repeat."),

@@ -6,19 +6,17 @@ import base64
 import getpass
 import json
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from endmark.cli_options import AsJson, Bootstrap, OpsUrl, Warehouse
+from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
 from endmark.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline_file import load
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
 
-PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 At = Annotated[str, typer.Argument(help="topic/partition/offset, as `list` writes it.")]
 _SHOWN_LETTERS = 100
 

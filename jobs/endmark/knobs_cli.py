@@ -6,19 +6,16 @@ import getpass
 import json
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from endmark.cli_options import AsJson, Bootstrap, OpsUrl
+from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.formats.control import Turn
 from endmark.knobs import filed, steps_of, turned
 from endmark.pipeline_file import load
 
 app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
-
-PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 
 
 @app.command("list")

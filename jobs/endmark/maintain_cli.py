@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from endmark.cli_options import AsJson, Warehouse
+from endmark.cli_options import AsJson, PipelineFile, Warehouse
 from endmark.pipeline_file import load
-
-PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 
 
 def maintain(
