@@ -84,15 +84,8 @@ def main() -> None:
         feed = FeedOptions(seed=5, minutes=2.0, rate=300, sellers=1_000, bad_rate=0.002)
         with Broker(directory / "broker") as broker:
             warehouse = Warehouse(directory, broker, f"sqlite:///{directory / 'relation.db'}", feed)
-            os.environ |= {
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "ENDMARK_PIPELINE": str(AUCTION),
-                "ENDMARK_BOOTSTRAP": broker.bootstrap,
-                "ENDMARK_WAREHOUSE": str(directory / "warehouse"),
-                "ENDMARK_CHECKPOINT": str(directory / "checkpoint"),
-                "ENDMARK_OPS_URL": warehouse.ops_url,
-                "ENDMARK_RELATION_URL": warehouse.relation_url,
-            }
+            os.environ |= warehouse.environment()
+            os.environ |= {"ENDMARK_PIPELINE": str(AUCTION), "ENDMARK_RELATION_URL": warehouse.relation_url}
             test_two_runs(python, warehouse)
         print("test_two_runs: passed")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import textwrap
 import threading
@@ -65,15 +64,8 @@ def main() -> None:
             warehouse = Warehouse(directory, broker, database.url, options)
             feed = threading.Thread(target=warehouse.feed)
             feed.start()
-            environment = os.environ | {
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "PIPELINE": str(AUCTION),
-                "ENDMARK_BOOTSTRAP": broker.bootstrap,
-                "ENDMARK_WAREHOUSE": str(directory / "warehouse"),
-                "ENDMARK_CHECKPOINT": str(directory / "checkpoint"),
-                "ENDMARK_OPS_URL": warehouse.ops_url,
-                **prepare(directory, database),
-            }
+            environment = os.environ | warehouse.environment() | prepare(directory, database)
+            environment["PIPELINE"] = str(AUCTION)
             try:
                 for block in blocks():
                     print(block, flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from endmark.errors import ConfigError
 from endmark.spark.dataframe import stream_join
-from endmark.spark.session import start_session
 
 SCHEMA = pa.schema(
     [
@@ -42,13 +40,6 @@ RIGHT: list[list[Row]] = [
     [("north", 1, "1.99", 6), ("south", 1, "7.00", 9)],
     [("north", 2, "9.00", 8), ("", 8, "0.00", 60)],
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("join", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 def streamed(spark: SparkSession, directory: Path, batches: list[list[Row]], first: int) -> DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from endmark.errors import ConfigError
 from endmark.frame import PunctuatedFrame
 from endmark.parts.broker import Broker
 from endmark.pipeline import Relation
-from endmark.spark.session import start_session
 from endmark_feed.producer import create_topics
 from support.delta_batches import rows_by_batch
 from support.output_topic import MARK, out_of_order, read_topic, without_repeats
@@ -27,13 +25,6 @@ from support.relations import Database
 BIDS = {"item": "long", "bidder": "string", "price": "decimal(18,2)", "at": "timestamp"}
 SOLD = {"item": "long", "day": "date", "price": "decimal(18,2)", "items_title": "string"}
 ITEMS, PARTITIONS = 20, 2
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("kafka", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

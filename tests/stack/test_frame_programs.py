@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.errors import ConfigError
 from endmark.frame import PunctuatedFrame
 from endmark.pipeline import Relation
-from endmark.spark.session import start_session
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.delta_batches import rows_by_batch
@@ -27,13 +26,6 @@ from support.relations import Database
 
 BATCHES = 3
 SCHEMA = "a bigint, b bigint, c bigint, at timestamp, over string"
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("programs", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 @st.composite

@@ -6,15 +6,12 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 from pyspark.sql import SparkSession
 
-from endmark.spark.session import start_session
 from support.delta_batches import rows_by_batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs/frames.md"
@@ -32,13 +29,6 @@ EXPECTED = """
     LEFT JOIN shipments s
     ON s.order_id = o.order_id AND abs(epoch(s."at") - epoch(greatest(o."at", p."at"))) <= 7 * 86400
 """
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("chain", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 class Shop:

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
 from endmark.parts.ports import listens
+from support.orphans import orphaned
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
@@ -118,17 +116,7 @@ def test_a_second_broker_leaves_the_first_ones_data_alone(tmp_path: Path) -> Non
 
 
 def test_the_broker_does_not_outlive_its_parent(tmp_path: Path, free_port: int) -> None:
-    script = (
-        "import sys, time; from pathlib import Path; from endmark.parts.broker import Broker\n"
-        "broker = Broker(Path(sys.argv[1]), int(sys.argv[2])); broker.start()\n"
-        "print('up', flush=True); time.sleep(600)"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path), str(free_port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == "up\n"
-        assert listens(free_port)
-        parent.send_signal(signal.SIGKILL)
+    orphaned("endmark.parts.broker", "Broker", tmp_path, free_port)
     # A restart in the same place can follow at once.
     with Broker(tmp_path, free_port):
         assert listens(free_port)

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from sqlalchemy.exc import OperationalError
 from endmark.errors import MissingPartError
 from endmark.parts.mariadb import MariaDb
 from endmark.parts.ports import listens
+from support.orphans import orphaned
 
 
 def run(url: str, *statements: str) -> list[tuple[object, ...]]:
@@ -98,17 +96,7 @@ def test_no_mariadb_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_the_server_does_not_outlive_its_parent(tmp_path: Path, free_port: int) -> None:
-    script = (
-        "import sys, time; from pathlib import Path; from endmark.parts.mariadb import MariaDb\n"
-        "database = MariaDb(Path(sys.argv[1]), int(sys.argv[2])); database.start()\n"
-        "print('up', flush=True); time.sleep(600)"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path), str(free_port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == "up\n"
-        assert listens(free_port)
-        parent.send_signal(signal.SIGKILL)
+    orphaned("endmark.parts.mariadb", "MariaDb", tmp_path, free_port)
     # A restart in the same place can follow at once.
     with MariaDb(tmp_path, free_port) as again:
         assert run(again.url, "SELECT 1") == [(1,)]

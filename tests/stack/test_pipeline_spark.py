@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from endmark.joins.presets import Preset
 from endmark.pipeline import Pipeline
-from endmark.spark.session import start_session
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.spark_pipeline import End, SparkPipeline
@@ -55,13 +53,6 @@ def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
     cuts = [*zip(sorted(inner), ends, strict=True), (len(records), End.GO_ON)]
     pipeline = draw(pipelines(kind, keys, url, preset, idle=idle, several=True))
     return Case(pipeline, records, cuts, draw(st.sampled_from([1, 2, 7])), draw(st.sampled_from([None, 2])))
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("pipelines", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from endmark.pipeline import Pipeline
 from endmark.punctuation.spelled import named
 from endmark.spark.kafka import partition_counts
 from endmark.spark.publish import OutputTopic
-from endmark.spark.session import start_session
 from endmark.spark.streams import arrow_schema
 from endmark.types import JoinType
 from endmark_feed.producer import create_topics
@@ -36,13 +34,6 @@ from support.warehouse import Warehouse, wait_for
 OPTIONS = FeedOptions(seed=5, minutes=0.1, rate=1_500, sellers=500, bad_rate=0.002)
 PARTITIONS = 3
 NOTHING = {"category": {"equals": "of no item"}}
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("publish", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 def key_rows(keys: KeyKind, pipeline: Pipeline) -> pa.RecordBatch:

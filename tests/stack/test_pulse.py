@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
 from endmark.spark.kafka import make_topic
 from endmark.spark.plan import Source, kafka_records
-from endmark.spark.session import start_session
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
 from support.relations import Database
@@ -33,13 +31,6 @@ PARTITIONS = {"items": 1, "bids": 1}
 LATE, NEVER = 1001, 1002  # sellers
 INSERT = "INSERT INTO sellers (seller_id, name, country, rating) VALUES (:seller, 'Ann', 'at', 1)"
 QUIET_SECONDS = 5
-
-
-@pytest.fixture(scope="module")
-def spark(jars: list[Path]) -> Iterator[SparkSession]:
-    session = start_session("pulse", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g")
-    yield session
-    session.stop()
 
 
 def start(directory: Path, broker: Broker, relation_url: str, lookup: str) -> Warehouse:

@@ -60,6 +60,16 @@ class Warehouse:
         command = [sys.executable, "-m", "endmark.cli", "run", *arguments]
         return ManagedProcess("job", command, self.directory / f"job-{self._jobs}.log", stop_seconds=90)
 
+    def environment(self) -> dict[str, str]:
+        """For commands that are to find endmark and this warehouse, as people set it; less the relation."""
+        return {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "ENDMARK_BOOTSTRAP": self.broker.bootstrap,
+            "ENDMARK_WAREHOUSE": str(self.directory / "warehouse"),
+            "ENDMARK_CHECKPOINT": str(self.directory / "checkpoint"),
+            "ENDMARK_OPS_URL": self.ops_url,
+        }
+
     def run_to_the_end(self) -> ManagedProcess:
         """Run until everything in Kafka is done; returns the ended job."""
         job = self.start_job("--available-now")
