@@ -25,10 +25,10 @@ def test_orphans_go_and_others_stay(temporary: Path) -> None:
     ended.wait()
     own = cache_directory(cache_name("run"))
     orphan = temporary / own.name.replace(str(os.getpid()), str(ended.pid))
-    strange = temporary / own.name.replace(str(os.getpid()), "test")
-    for directory in (own, orphan, strange):
+    strangers = {temporary / own.name.replace(str(os.getpid()), name) for name in ("test", "9" * 19)}
+    for directory in (own, orphan, *strangers):
         (directory / "bucket").mkdir(parents=True)
 
     remove_orphaned_caches()
 
-    assert set(temporary.iterdir()) == {own, strange}
+    assert set(temporary.iterdir()) == {own, *strangers}

@@ -29,5 +29,5 @@ def remove_orphaned_caches() -> None:
             os.kill(int(owner), 0)
         except ProcessLookupError:
             shutil.rmtree(directory, ignore_errors=True)
-        except PermissionError:
-            pass  # alive, and somebody else's
+        except (PermissionError, OverflowError):
+            pass  # alive, and somebody else's; or the number of no process
