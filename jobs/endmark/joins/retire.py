@@ -36,7 +36,7 @@ class Retirement:
         self._alone = {left.spec.name: results.left_alone, right.spec.name: results.right_alone}
         self.counts: Counter[tuple[str, str]] = Counter()
 
-    def close(  # two sides and what a batch says of them
+    def close(
         self,
         side: SideState,
         opposite: SideState,

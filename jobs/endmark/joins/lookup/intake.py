@@ -132,7 +132,7 @@ class Intake:
         reading: entered around the reads of a batch.
     """
 
-    def __init__(  # each of them is a part of its own
+    def __init__(
         self,
         spec: IntakeSpec,
         source: Source,

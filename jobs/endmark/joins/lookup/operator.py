@@ -104,6 +104,7 @@ class LookupOutput:
         missed: stream rows whose key R does not have, given up under `drop` and `dead_letter`.
         misses: rows given up, those beside nulls included.
         pending_rows, pending_bytes: what waits now, parked rows aside; bytes in memory.
+        parked_rows: those that R is to be asked for again.
         pressure: share of `capacity` that waited when the budget was spent; above 1 the batch read on.
         oldest: how many rows have arrived since the oldest pending one.
         cached_rows: rows the cache answered.
