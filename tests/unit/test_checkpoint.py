@@ -15,7 +15,7 @@ from endmark.joins.presets import Preset
 from endmark.pipeline import ClosingRule, Publish, Tables
 from endmark.pipeline.steps import AsOf, Fate, Park, Parking
 from endmark.pipeline_file import load
-from endmark.spark.checkpoint import claimed, pin, settings
+from endmark.spark.checkpoint import claimed, pin, settings, state_format
 from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType, JoinType
 
@@ -32,6 +32,17 @@ def test_one_driver_at_a_time(tmp_path: Path) -> None:
         claimed(tmp_path).__enter__()
     with claimed(tmp_path) as second:
         assert first == second
+
+
+def test_state_keeps_its_format(tmp_path: Path) -> None:
+    """Spark cannot go on in another: a checkpoint has that of the version that made it."""
+    earlier = tmp_path / "earlier"
+    with claimed(earlier), claimed(tmp_path):
+        (earlier / "endmark" / "settings.json").write_text(json.dumps(settings(SPEC, buckets=2)))
+        for checkpoint in (earlier, tmp_path):
+            pin(checkpoint, settings(SPEC, buckets=2))
+
+    assert (state_format(earlier), state_format(tmp_path)) == ("1", "2")
 
 
 def test_app_id_is_minted_with_its_checkpoint(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.spark.session import FIRST_FORMAT, SAFE_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from endmark.pipeline import Lookup, Pipeline
+
+
+_FORMAT = "state_format"
 
 
 @contextmanager
@@ -108,7 +112,8 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
     file = checkpoint / "endmark" / "settings.json"
     if not file.exists():
         partial = file.with_suffix(".part")
-        partial.write_text(json.dumps(settings, indent=2, sort_keys=True))
+        made = {**settings, _FORMAT: SAFE_FORMAT}
+        partial.write_text(json.dumps(made, indent=2, sort_keys=True))
         partial.rename(file)
     pinned = json.loads(file.read_text())
     changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
@@ -117,6 +122,12 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
             f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
             "go back to them, or start with a new checkpoint and an empty warehouse"
         )
+
+
+def state_format(checkpoint: Path) -> str:
+    """The format of Spark's state in a pinned checkpoint; those made before it was pinned have the first."""
+    pinned = json.loads((checkpoint / "endmark" / "settings.json").read_text())
+    return str(pinned.get(_FORMAT, FIRST_FORMAT))
 
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:

@@ -18,6 +18,7 @@ from endmark.spark.frame_inputs import FrameInput, frame_inputs
 from endmark.spark.frame_pack import PackFrame, UnpackFrame
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import BucketProcessor
+from endmark.spark.session import SAFE_FORMAT, STATE_FORMAT
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -108,7 +109,16 @@ def _shown(
 
 
 def state_buckets(spark: SparkSession) -> Buckets:
-    """The buckets of an operator: as many as Spark has shuffle partitions."""
+    """The buckets of an operator: as many as Spark has shuffle partitions.
+
+    Raises:
+        ConfigError: the session keeps state in a format that does not tell apart attempts at one batch.
+    """
+    if spark.conf.get(STATE_FORMAT) != SAFE_FORMAT:
+        raise ConfigError(
+            f"{STATE_FORMAT} must be {SAFE_FORMAT}: in another format, what a crash left of a batch is mixed "
+            "with what its repetition does; set it before the stream is defined"
+        )
     return bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
 
 

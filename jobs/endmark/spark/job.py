@@ -25,13 +25,14 @@ from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_cac
 from endmark.spark.kafka import make_topic, partition_counts
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import OutputTopic, output_topic
-from endmark.spark.session import start_session, submitted
+from endmark.spark.session import SAFE_FORMAT, start_session, submitted
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -138,13 +139,7 @@ def _run(
     directories: Mapping[str, PageDirectory],
     run: _Run,
 ) -> None:
-    spark = start_session(
-        f"endmark {pipeline.name}",
-        jars,
-        master=options.master,
-        shuffle_partitions=options.buckets,
-        driver_memory=options.driver_memory,
-    )
+    spark = _spark(pipeline.name, options, jars, run.say)
     run.say("Spark is up")
     cache = cache_name(run.run_id)
     remove_orphaned_caches()
@@ -186,6 +181,23 @@ def _run(
         pulse.close()
         spark.stop()
         shutil.rmtree(cache_directory(cache), ignore_errors=True)
+
+
+def _spark(name: str, options: JobOptions, jars: list[Path], say: Callable[[str], None]) -> SparkSession:
+    state_format = checkpoint.state_format(options.checkpoint)
+    if state_format != SAFE_FORMAT:
+        say(
+            f"checkpoint {options.checkpoint} has state in the format of earlier versions, which crashes can "
+            "spoil; change to a new checkpoint and an empty warehouse"
+        )
+    return start_session(
+        f"endmark {name}",
+        jars,
+        master=options.master,
+        shuffle_partitions=options.buckets,
+        driver_memory=options.driver_memory,
+        state_format=state_format,
+    )
 
 
 def _trigger(options: JobOptions) -> dict[str, Any]:
