@@ -134,9 +134,10 @@ bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-costs
-bench-costs: $(READY) ## Lookup: costs predicted and measured, memory against its budget; writes tests/bench/results
+bench-costs: $(READY) ## Lookup: costs predicted and measured, memory, cache; writes tests/bench/results
 	PYTHONPATH=tests $(BIN)/python tests/bench/cost_model.py $(ARGS)
 	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_memory.py
+	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_cache.py
 
 .PHONY: bench-agreement
 bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes tests/bench/results
