@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from endmark_ops.models import Status
 
 TOKENS = "ENDMARK_OPS_TOKENS"
-STALE_SECONDS = 30.0
 _TOTALS = {
     "records_total": "records",
     "dead_letters_total": "dead letters",
@@ -76,6 +75,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Say how a job is: its state, its last batch, how far behind it is, and what waits for what."""
+    from endmark_ops.health import STALE_SECONDS
     from endmark_ops.routes.status import status as status_of
     from endmark_ops.source import OpsSource, UnreadableError
 

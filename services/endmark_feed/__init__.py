@@ -1,1 +1,1 @@
-"""The auction workload: a master table, two punctuated streams and some bad records."""
+"""Workloads: the auction with its bad records, those of the other examples, and the streams of the papers."""

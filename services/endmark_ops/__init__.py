@@ -1,1 +1,1 @@
-"""The ops sidecar: health, metrics and a dashboard over HTTP. Reads the ops database, holds no Spark."""
+"""The ops sidecar: health, metrics and a dashboard over HTTP, of what the job tells. No Spark."""

@@ -15,6 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from endmark.errors import MissingPartError
 from endmark_ops.access import Guard
+from endmark_ops.health import STALE_SECONDS
 from endmark_ops.openapi import document
 from endmark_ops.reach import Reach
 from endmark_ops.routes import (
@@ -40,7 +41,7 @@ STATIC = Path(__file__).parent / "static"
 def create_app(
     ops_url: str,
     pipeline: str,
-    stale_seconds: float = 30,
+    stale_seconds: float = STALE_SECONDS,
     known_as: Sequence[str] = (),
     reach: Reach = Reach(),  # noqa: B008  # frozen
 ) -> FastAPI:

@@ -6,6 +6,7 @@ from typing import Literal, cast
 
 from endmark_ops.source import Run, Snapshot
 
+STALE_SECONDS = 30.0  # so old may the last batch of a running job be, unless it is said
 State = Literal["waiting", "starting", "running", "stale", "stopped", "failed"]
 
 

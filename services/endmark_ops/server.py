@@ -11,6 +11,7 @@ import uvicorn
 
 from endmark.errors import MissingPartError
 from endmark_ops.app import create_app
+from endmark_ops.health import STALE_SECONDS
 from endmark_ops.reach import Reach
 
 _SHUTDOWN_SECONDS = 5
@@ -24,7 +25,7 @@ def serve(
     port: int = 0,
     *,
     host: str = "127.0.0.1",
-    stale_seconds: float = 30,
+    stale_seconds: float = STALE_SECONDS,
     known_as: Sequence[str] = (),
     reach: Reach = Reach(),  # noqa: B008  # frozen
     on_ready: Callable[[str], None] | None = None,
@@ -34,6 +35,7 @@ def serve(
     Args:
         port: TCP port; 0 picks a free one.
         host: IPv4 address to listen on; anything but loopback belongs in a container only.
+        stale_seconds: as in `create_app`.
         known_as: host names that requests may be addressed to, besides those of loopback.
         reach: whom it answers, and what it may write to.
         on_ready: is called with the URL on this machine once requests are answered.

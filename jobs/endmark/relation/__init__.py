@@ -1,1 +1,1 @@
-"""The master table of a lookup join: its page directory and its pages. No Spark."""
+"""The master table of a lookup join: whether it is fit, its pages, reads of it. No Spark."""

@@ -1,1 +1,1 @@
-"""The pipeline on Spark Structured Streaming: the only package that imports pyspark."""
+"""The pipeline on Spark Structured Streaming."""

@@ -1,1 +1,1 @@
-"""Operator state as immutable, key-sorted segments. No Spark and no I/O of its own."""
+"""Operator state as immutable, key-sorted segments. No Spark."""
