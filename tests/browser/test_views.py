@@ -86,6 +86,18 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     expect(lookup.get_by_role("row", name="Measured in the last batch")).to_contain_text("210 ms")
 
 
+def test_a_stream_is_idle_when_batches_come_without_it(described_job: Job, page: Page) -> None:
+    """Not while a batch as long as the last one may be running: it may be reading the stream."""
+    page.goto(f"{page.url}#graph")
+    slow = {"batch_seconds{phase=total}": 60.0}
+    described_job.commit(age=90, told=slow)
+    described_job.commit(age=30, told=slow | {"records_total{stream=items}": 0.0})
+    blocks = page.locator("#blocks")
+    expect(blocks).to_contain_text(re.compile(r"items has sent no record for 1.min \d+.s: what bids keep"))
+    expect(blocks).not_to_contain_text("bids has sent no record")
+    expect(page.get_by_role("img", name="items: idle: no record comes; bids: ")).to_be_visible()
+
+
 def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> None:
     """A payload is text, whatever it is; search goes by topic, reason and text."""
     page.goto(f"{page.url}#letters")

@@ -26,10 +26,10 @@ class Job:
         self.database.start_run(self.run_id, PIPELINE)
         self.database.set_run_state(self.run_id, "running")
 
-    def commit(self, age: float = 0.0) -> Samples:
-        """Record the next batch as committed `age` seconds ago."""
+    def commit(self, age: float = 0.0, told: Samples | None = None) -> Samples:
+        """Record the next batch as committed `age` seconds ago, with samples `told` instead of its own."""
         self.batch_id += 1
-        samples = self._samples(self.batch_id)
+        samples = self._samples(self.batch_id) | (told or {})
         self.database.record_batch(PIPELINE, self.batch_id, self.run_id, samples, {"bids": {"0": 1}})
         with self.database.engine.begin() as connection:
             connection.execute(

@@ -12,11 +12,15 @@ export function silence(stream, history, now) {
   return last ? now - last.committed_at : null;
 }
 
-/** Streams that have been silent for a while, each with a sentence. */
+/**
+ * Streams that have been silent for a while, each with a sentence. What a batch reads is known when it is over, so
+ * the time that one takes is none in which nothing came.
+ */
 export function silentStreams(pipeline, history, now) {
+  const unknown = history.last?.samples["batch_seconds{phase=total}"] ?? 0;
   return pipeline.streams.flatMap(({ name }) => {
     const seconds = silence(name, history, now);
-    if (!history.last || (seconds !== null && seconds < QUIET_SECONDS)) return [];
+    if (!history.last || (seconds !== null && seconds < QUIET_SECONDS + unknown)) return [];
     const since = seconds === null ? "any batch on screen" : duration(seconds);
     const others = pipeline.streams.filter((other) => other.name !== name).map((other) => other.name);
     const sentence = `${name} has sent no record for ${since}: what ${others.join(", ")} keep for it stays`;
