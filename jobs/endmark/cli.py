@@ -10,9 +10,17 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from endmark import dead_letters_cli, feed_cli, knobs_cli, maintain_cli, ops_cli
 from endmark.bench.cli import app as bench
-from endmark.cli_options import AsJson, Assignments, Bootstrap, OpsUrl, Output, PipelineOrExample, Warehouse
+from endmark.commands import dead_letters, feed, knobs, maintain, ops
+from endmark.commands.options import (
+    AsJson,
+    Assignments,
+    Bootstrap,
+    OpsUrl,
+    Output,
+    PipelineOrExample,
+    Warehouse,
+)
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
@@ -29,14 +37,14 @@ app = typer.Typer(
 )
 
 app.add_typer(bench, name="bench")
-app.add_typer(knobs_cli.app, name="knobs")
-app.add_typer(dead_letters_cli.app, name="dead-letters")
-app.command()(feed_cli.feed)
-app.command()(feed_cli.feed_example)
-app.command()(feed_cli.feed_workload)
-app.command()(ops_cli.ops)
-app.command()(maintain_cli.maintain)
-app.command()(ops_cli.status)
+app.add_typer(knobs.app, name="knobs")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.command()(feed.feed)
+app.command()(feed.feed_example)
+app.command()(feed.feed_workload)
+app.command()(ops.ops)
+app.command()(maintain.maintain)
+app.command()(ops.status)
 
 
 def _bytes(text: str) -> int:

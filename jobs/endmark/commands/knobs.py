@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.commands.options import AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.formats.control import Turn
 from endmark.knobs import filed, steps_of, turned
 from endmark.pipeline_file import load

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from endmark.cli_options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
+from endmark.commands.options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
 from endmark.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
 from endmark.pipeline_file import load

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from endmark.cli_options import AsJson, Bootstrap, Output
+from endmark.commands.options import AsJson, Bootstrap, Output
 
 if TYPE_CHECKING:
     from endmark_feed.publish import Published

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from endmark.cli_options import AsJson, OpsUrl
+from endmark.commands.options import AsJson, OpsUrl
 from endmark.errors import MissingPartError
 
 if TYPE_CHECKING:

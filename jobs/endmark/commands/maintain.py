@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from endmark.cli_options import AsJson, PipelineFile, Warehouse
+from endmark.commands.options import AsJson, PipelineFile, Warehouse
 from endmark.pipeline_file import load
 
 
