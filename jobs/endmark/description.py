@@ -24,7 +24,8 @@ class Description(BaseModel):
     """A pipeline's parts by their names.
 
     `topics` has the topic of each stream, the left one first; `tables` the directory of each table in the
-    warehouse. `steps` is what the pipeline file says of the steps with knobs, durations in seconds.
+    warehouse, that of running groups only if it is written. `steps` is what the pipeline file says of the
+    steps with knobs, durations in seconds.
     """
 
     steps: Steps
@@ -40,6 +41,7 @@ def describe(pipeline: Pipeline) -> Description:
     """All but where relations are, which may hold a password."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
+    tables = pipeline.tables.model_dump(exclude=None if pipeline.running_columns() else {"running"})
     return Description(
         steps=steps_of(pipeline),
         control_topic=pipeline.control_topic,
@@ -50,5 +52,5 @@ def describe(pipeline: Pipeline) -> Description:
         ],
         aggregate=pipeline.aggregate is not None,
         publish=None if pipeline.publish is None else pipeline.publish.topic,
-        tables=pipeline.tables.model_dump(),
+        tables=tables,
     )

@@ -49,6 +49,7 @@ CATALOGUE: dict[str, str] = {
     "join_deferred_rows": "Rows that spilled segments of the other stream have not met yet.",
     "propagated_punctuations_total": "Output punctuations, by what completed them: closed or expired.",
     "groups_closed_total": "Groups put out, final.",
+    "running_groups_total": "Rows put out of groups that a batch has changed, or made final.",
     "state_rows": "Live rows in operator state.",
     "state_bytes": "Bytes of operator state, dead rows included.",
     "state_segments": "Segments in operator state.",

@@ -40,6 +40,7 @@ UNITS: dict[str, str] = {
     "join_deferred_rows": "rows",
     "propagated_punctuations_total": "punctuations",
     "groups_closed_total": "groups",
+    "running_groups_total": "rows",
     "state_rows": "rows",
     "state_bytes": "bytes",
     "state_segments": "segments",

@@ -46,4 +46,5 @@ def test_an_example_verifies(name: str, broker: Broker, jars: list[Path], tmp_pa
         assert captured["skipped"] == captured["punctuations"] > 2_000
         assert 0 < captured["dead_letters"] < 100  # updates
         assert 0 < captured["lookup_missed"] < 100
+        assert tables["running"] >= tables["groups"]  # whose last rows are counted
         assert 0.85 < tables["groups"] / captured["rows"] < 0.95  # of orders that are paid

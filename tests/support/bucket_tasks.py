@@ -93,7 +93,8 @@ class BucketTasks:
                 )
             )
         self._plan = BucketPlan.of(pipeline, streams, lookups, len(BUCKETS), full_batch)
-        self._schemas = {table.channel: table.schema for table in targets(pipeline, directory)}
+        self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
+        self._batches = 0
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
         self._ingest = Ingest(streams, BUCKETS, ControlPlan.of(pipeline))
@@ -123,6 +124,8 @@ class BucketTasks:
                 assert rows.schema == self._schemas[channel]
                 found[channel] += rows.to_pylist()
         found[channels.ANNOUNCED] += announced_together(reports)
+        number_running(found, self._batches)
+        self._batches += 1
         self.reports.append({"samples": self._store.profile.take()})
         return found
 
@@ -130,6 +133,12 @@ class BucketTasks:
 def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the punctuations table: what the reports of all buckets of a batch say of patterns."""
     return [{"punctuation": text, "completed_by": by} for text, by in aligned(reports).items()]
+
+
+def number_running(tables: Tables, batch: int) -> None:
+    """What the sink adds to running groups."""
+    for row in tables.get(channels.RUNNING, []):
+        row["batch"] = batch
 
 
 def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:

@@ -22,7 +22,7 @@ from endmark.relation.sql import SqlRelation
 from endmark.spark import channels, plan
 from endmark.spark.tables import targets
 from endmark.state import codec
-from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, total
+from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, number_running, total
 
 _DDL = "topic string, partition int, offset long, value binary, timestamp timestamp"
 _GONE = "the sink is gone"
@@ -119,6 +119,7 @@ class SparkPipeline:
                 else:
                     found[row.channel] += codec.decode(bytes(row.blob)).to_pylist()
             found[channels.ANNOUNCED] += announced_together(reports)
+            number_running(found, number)
             self._attempts.setdefault(number, []).append(found)
             if number == failing:
                 raise ConnectionError(_GONE)

@@ -131,6 +131,7 @@ def pipelines(
         aggregated=able.propagate is not Propagation.NEVER,
         wider=draw(st.sampled_from([(), ("seller_id",)])),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
+        running=draw(st.booleans()),
         others=draw(other_lookups(misses(parking=parking))) if several else {},
     )
 

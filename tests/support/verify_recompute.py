@@ -18,6 +18,7 @@ from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
 from endmark.verify.idle import note_idle_violations
 from endmark.verify.run import load_records
+from endmark.verify.running import keep_latest
 from endmark.verify.session import Session
 from support.verify_oracle import Expected, Sellers, recompute
 from support.verify_others import OTHERS
@@ -77,6 +78,7 @@ def recomputed(
         note_idle_violations(session)
         expect(session, pipeline)
         expect_punctuations(session, pipeline)
+        keep_latest(session, pipeline)
         yield session
 
 
@@ -97,7 +99,8 @@ def require_within(session: Session, pipeline: Pipeline) -> None:
 
 
 def tables_of(pipeline: Pipeline) -> list[str]:
-    return [table for table in pipeline.tables.model_dump() if table != "groups" or pipeline.aggregate]
+    columns = {"groups": pipeline.group_columns(), "running": pipeline.running_columns()}
+    return [table for table in pipeline.tables.model_dump() if columns.get(table, True)]
 
 
 def rows_of(session: Session, table: str) -> Counter[Row]:

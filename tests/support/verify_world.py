@@ -57,6 +57,7 @@ def make_pipeline(
     aggregated: bool = True,
     wider: tuple[str, ...] = (),
     measures: Mapping[str, Any] | None = None,
+    running: bool = False,
     others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Pipeline:
     """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
@@ -66,6 +67,8 @@ def make_pipeline(
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
     on = list(keys.types)
+    measures = measures or usual_measures(lookup, kind)
+    grouping = {"by": on[::-1], "measures": measures, "running": running}
     return Pipeline.model_validate(
         {
             "name": "small",
@@ -84,9 +87,7 @@ def make_pipeline(
                 "window": {"left": left, "right": right},
                 **join,
             },
-            "aggregate": {"by": on[::-1], "measures": measures or usual_measures(lookup, kind)}
-            if aggregated
-            else None,
+            "aggregate": grouping if aggregated else None,
         }
     )
 
@@ -281,6 +282,7 @@ def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
     return {
         "results": arrow_schema(pipeline.result_columns()),
         "groups": arrow_schema(pipeline.group_columns()),
+        "running": arrow_schema(pipeline.running_columns()),
         "dead_letters": pa.schema(COORDINATES + TEXTS),
         "violations": pa.schema(COORDINATES + JUDGEMENT),
         "punctuations": pa.schema([("punctuation", pa.string()), ("completed_by", pa.string())]),

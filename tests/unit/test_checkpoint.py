@@ -12,7 +12,7 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.joins.presets import Preset
-from endmark.pipeline import ClosingRule, Publish, Tables
+from endmark.pipeline import Aggregate, ClosingRule, Publish, Tables
 from endmark.pipeline.steps import AsOf, Fate, Park, Parking
 from endmark.pipeline_file import load
 from endmark.spark.checkpoint import claimed, pin, settings, state_format
@@ -57,10 +57,14 @@ KEY_TYPE = {
 }
 
 
+RUNNING = Aggregate.model_validate(SPEC.model_dump()["aggregate"] | {"running": True})
+
+
 @pytest.mark.parametrize(
     ("change", "buckets", "said"),
     [
         ({}, 3, "buckets was 2, is 3"),
+        ({"aggregate": RUNNING}, 2, "aggregate.running was left out, is true"),
         (
             {"join": SPEC.join.model_copy(update={"preset": Preset.PJOIN})},
             2,

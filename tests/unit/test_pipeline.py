@@ -86,6 +86,11 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "bids.closes.on: Value should have at",
         ),
         ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
+        (
+            "aggregate",
+            {"by": "item_id", "measures": {"Batch": "count"}, "running": True},
+            "tables.running: columns 'Batch' and 'batch' are one to Delta",
+        ),
         ("tables", {"groups": "results"}, "tables: results: 'results' is another table's name too; rename"),
         ("publish", {"topic": "items"}, "publish.topic: 'items' is read by a stream"),
         ("publish", {"topic": "auction-control"}, "control.topic: 'auction-control' is a topic of a stream"),

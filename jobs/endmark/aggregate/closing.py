@@ -57,7 +57,7 @@ class ClosingAggregate:
         names = [(column.name, column.kind) for column in keys]
         self.schema = pa.schema([*names, *((measure.name, measure.kind) for measure in measures)])
         self._partial = pa.schema([*names, *kept_fields(measures)])
-        key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
+        self._key = key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
         self._combine = partial(combined, key, measures, self._partial)
         self.groups = SegmentList(store, key, merge=self._combine)
         self._spread = {measure.name: Spread(measure, key, store) for measure in measures if measure.spreads}
@@ -95,14 +95,28 @@ class ClosingAggregate:
             lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.keys)))
         )
 
+    def keys_of(self, rows: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Every key that some of `rows`, as they are added, have: once, sorted by code."""
+        columns = list(self._key.columns)
+        return self._key.distinct(self._key.coded(codec.concat([each.select(columns) for each in rows])))
+
+    def so_far(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """The open groups among those of `keys_of`, as they are by now, one row each."""
+        found = self._key.keys(keys)
+        return self._told(lambda rows: rows.having(found))
+
     def _put_out(self, remove: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
-        parts = [gone.batch for gone in remove(self.groups)]
+        groups = self._told(remove)
+        for rows in self.lists.values():
+            rows.maintain()
+        return groups
+
+    def _told(self, rows_of: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+        parts = [some.batch for some in rows_of(self.groups)]
         if not parts:
             return pa.RecordBatch.from_pylist([], self.schema)
         groups = self._combine(codec.concat(parts))
-        spread = {name: own.ended(remove(own.rows), groups) for name, own in self._spread.items()}
-        for rows in self.lists.values():
-            rows.maintain()
+        spread = {name: own.ended(rows_of(own.rows), groups) for name, own in self._spread.items()}
         ended = [measure.ended(groups, spread.get(measure.name)) for measure in self._measures]
         keys = groups.columns[: len(self._keys)]
         return pa.record_batch([*keys, *ended], schema=self.schema)

@@ -56,11 +56,11 @@ class Spread:
         digits = keys.take(pa.array(at)).append_column(_PLACE, pa.array(places))
         return digits.append_column(_AMOUNT, pa.array(amounts).cast(exact_sum.AMOUNT))
 
-    def ended(self, gone: list[Gone], groups: pa.RecordBatch) -> pa.Array:
-        """What rows that went say of `groups`: how many values each has, or their sum."""
-        if not gone:
+    def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
+        """What their rows say of `groups`: how many values each has, or their sum."""
+        if not found:
             return pa.array(np.zeros(groups.num_rows, float if self._measure.adds_doubles else np.int64))
-        rows = self._combine(codec.concat([one.batch for one in gone]))
+        rows = self._combine(codec.concat([one.batch for one in found]))
         owners = np.empty(rows.num_rows, np.int64)
         for group, row in self._key.keys(groups).pairs(self._key.keys(rows)):
             owners[row] = group

@@ -12,6 +12,8 @@ from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Lookups, Measure, Publish, Tables
 from endmark.types import ColumnType, JoinType
 
+_RUNNING = {"final": ColumnType.BOOLEAN, "batch": ColumnType.LONG}
+
 
 class Pipeline(Model):
     """A whole pipeline: two streams, lookups on either or both, their join and maybe a closing group-by.
@@ -186,7 +188,8 @@ class Pipeline(Model):
     def _check_names(self) -> None:
         pair = [name for side in self.sides for name, _ in self._side(side)]
         group = [*self.aggregate.by, *self.aggregate.measures] if self.aggregate is not None else []
-        for table, columns in (("results", pair), ("groups", group)):
+        running = [*group, *_RUNNING] if self._is_running else []
+        for table, columns in (("results", pair), ("groups", group), ("running", running)):
             seen: dict[str, str] = {}
             for name in columns:  # Spark and Delta do not tell capitals from small letters
                 if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
@@ -257,6 +260,15 @@ class Pipeline(Model):
             of = None if measure.column is None else self.type_of(measure.column)
             columns[name] = ColumnType.LONG if of is None else measure.kind(of)
         return columns
+
+    def running_columns(self) -> dict[str, ColumnType]:
+        """Columns of the table of running groups: those of a group, whether it is final, and the number of
+        the batch; none without such a table."""
+        return self.group_columns() | _RUNNING if self._is_running else {}
+
+    @property
+    def _is_running(self) -> bool:
+        return self.aggregate is not None and self.aggregate.running
 
     def stream_of(self, origin: str) -> str:
         """The stream whose rows a column of that stream or relation comes with."""

@@ -32,6 +32,7 @@ def drawn(pipeline: Pipeline) -> str:
             f'  group["closing group-by<br>{", ".join(pipeline.aggregate.by)}"]',
             "  join --> group",
             *_table(pipeline, "group", "groups"),
+            *(_table(pipeline, "group", "running") if pipeline.aggregate.running else []),
         ]
     for table in ("violations", "punctuations", "dead_letters"):
         lines += _table(pipeline, "join", table)

@@ -215,10 +215,15 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """Closing group-by over the join's results: a group is emitted once, when its key is closed."""
+    """Closing group-by over the join's results: a group is emitted once, when its key is closed.
+
+    With `running`, a table of its own gets a group's measures so far after each batch that had results of it,
+    with the number of the `batch`, and at last, as `final`, those it is emitted with.
+    """
 
     by: Names
     measures: Annotated[dict[Name, _AnyForm], Field(min_length=1)]
+    running: bool = False
 
 
 class Control(Model):
@@ -245,6 +250,7 @@ class Tables(Model):
 
     results: Name = "results"
     groups: Name = "groups"
+    running: Name = "running"
     dead_letters: Name = "dead_letters"
     violations: Name = "violations"
     punctuations: Name = "punctuations"

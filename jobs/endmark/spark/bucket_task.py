@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.aggregate.closing import ClosingAggregate
+from endmark.aggregate.running import RunningGroups
 from endmark.joins.announce import Report
 from endmark.joins.lookup.intake import Arrivals
 from endmark.joins.runs import RunNews
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from endmark.spark.bucket_plan import BucketPlan
     from endmark.spark.streams import StreamPlan
     from endmark.state.store import SegmentStore
-
-
-ROWS_PER_BLOB = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,7 @@ class BucketTask:
         require_same(self._join.notes.get("made_with", {}), plan.made_with)
         self._join.notes["made_with"] = dict(plan.made_with)
         self._groups: ClosingAggregate | None = None
+        self._running: RunningGroups | None = None
         if plan.group is not None:
             self._groups = ClosingAggregate(
                 plan.group.keys,
@@ -78,6 +77,7 @@ class BucketTask:
                 store,
                 restored.group if restored is not None else None,
             )
+            self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = {
             stream.name: lookups.StreamLookups(plans, store, snapshots)
@@ -116,6 +116,12 @@ class BucketTask:
             if number == len(entering):
                 self._expect_promises()
             patterns = patterns.then(self._join.output.patterns)
+        if self._running is not None:
+            with self._profile.phase("aggregate"):
+                told = self._running.told()
+            samples[sample("running_groups_total")] += told.num_rows
+            if told.num_rows:
+                yield channels.RUNNING, codec.encode(told)
         if patterns:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
         self._join.notes["full_batch"] = self._plan.full_batch
@@ -149,7 +155,7 @@ class BucketTask:
     ) -> Iterator[tuple[str, bytes]]:
         """One batch of the join, and the groups it makes final."""
         measured = []
-        for result in _gather(self._results(inputs, catch_up=catch_up)):
+        for result in channels.gathered(self._results(inputs, catch_up=catch_up)):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     encoded = codec.encode(result)
@@ -165,6 +171,8 @@ class BucketTask:
             with self._profile.phase("aggregate"):
                 self._groups.add(measured)
                 closed = self._closed_groups(self._groups)
+                if self._running is not None:
+                    self._running.note(measured, closed)
             samples[sample("groups_closed_total")] += closed.num_rows
             if closed.num_rows:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
@@ -276,15 +284,3 @@ def _promises(side: SideState, packed: list[dict[str, Any]]) -> list[Punctuation
 
 def _place_and_text(promise: dict[str, Any]) -> tuple[int, int, str]:
     return promise["partition"], promise["offset"], json.dumps(promise["patterns"])
-
-
-def _gather(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small pieces to batches of `ROWS_PER_BLOB` or more, so that few blobs cross to the sink."""
-    held: list[pa.RecordBatch] = []
-    for piece in pieces:
-        held.append(piece)
-        if sum(batch.num_rows for batch in held) >= ROWS_PER_BLOB:
-            yield codec.concat(held)
-            held = []
-    if held:
-        yield codec.concat(held)

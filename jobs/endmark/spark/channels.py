@@ -36,6 +36,7 @@ HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions c
 # Channels to the sink.
 RESULTS = "results"
 GROUPS = "groups"
+RUNNING = "running"  # groups that a batch has changed
 DEAD_LETTERS = "dead_letters"
 VIOLATIONS = "violations"
 ANNOUNCED = "announced"  # output punctuations
@@ -43,9 +44,12 @@ PATTERNS = "patterns"  # what each bucket says of those that all buckets announc
 REFUSED = "refused"  # dead letters and violations of frames, as text
 METRICS = "metrics"
 
+ROWS_PER_BLOB = 1 << 16
 VALUE = "$value"  # a column of rows: what they came as
 
-TO_SINK = frozenset({RESULTS, GROUPS, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, REFUSED, METRICS})
+TO_SINK = frozenset(
+    {RESULTS, GROUPS, RUNNING, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, REFUSED, METRICS}
+)
 
 DEAD_LETTER_SCHEMA = pa.schema(
     [
@@ -132,3 +136,15 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for blob in batch.column(0):
             yield codec.decode(blob.as_buffer())
+
+
+def gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small pieces to batches of `ROWS_PER_BLOB` or more, so that few blobs cross to the sink."""
+    held: list[pa.RecordBatch] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(batch.num_rows for batch in held) >= ROWS_PER_BLOB:
+            yield codec.concat(held)
+            held = []
+    if held:
+        yield codec.concat(held)

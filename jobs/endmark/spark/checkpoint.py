@@ -72,8 +72,11 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
                 del stream[field]
         if stream["event_time"]["idle"] is None:
             del stream["event_time"]["idle"]
-    if spec["tables"]["punctuations"] == "punctuations":
-        del spec["tables"]["punctuations"]
+    for table in ("punctuations", "running"):
+        if spec["tables"][table] == table:
+            del spec["tables"][table]
+    if spec["aggregate"] is not None and not spec["aggregate"]["running"]:
+        del spec["aggregate"]["running"]
     settings: dict[str, Any] = {"buckets": buckets}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
     lookups = [_lookup(lookup) for lookup in pipeline.lookups]

@@ -133,6 +133,8 @@ class Sink:
         started = perf_counter()
         if table.channel == channels.ANNOUNCED and patterns:
             rows = rows.union(rows.sparkSession.createDataFrame(list(patterns.items()), table.ddl))
+        if table.numbered:
+            rows = rows.withColumn(table.schema.names[-1], F.lit(batch_id).cast("bigint"))
         append(rows, table.path, self._app_id, batch_id)
         return perf_counter() - started
 

@@ -60,11 +60,13 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The closing group-by over the join's results; `columns` are those of the groups table, in its order."""
+    """The closing group-by over the join's results; `columns` are those of the groups table, in its order,
+    and `running` whether batches tell of groups that they have changed."""
 
     keys: list[KeyColumn]
     measures: list[MeasureSpec]
     columns: list[str]
+    running: bool = False
 
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
@@ -120,7 +122,7 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         KeyColumn(name, columns[name].arrow, tuple(f"{side}_{name}" for side in sides))
         for name in pipeline.join.on
     ]
-    return GroupPlan(keys, measures, list(columns))
+    return GroupPlan(keys, measures, list(columns), pipeline.aggregate.running)
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:

@@ -41,26 +41,39 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """A Delta table and the channel it is fed from; `counter` says whether a batch has rows for it."""
+    """A Delta table and the channel it is fed from; `counter` says whether a batch has rows for it, and
+    `numbered` that the last column is its number, which the channel does not know."""
 
     channel: str
     path: Path
     schema: pa.Schema
     counter: str
+    numbered: bool = False
+
+    @property
+    def brought(self) -> pa.Schema:
+        """The columns that the channel has."""
+        return self.schema.remove(len(self.schema) - 1) if self.numbered else self.schema
 
     @property
     def ddl(self) -> str:
-        return ddl(self.schema)
+        """Of `brought`."""
+        return ddl(self.brought)
 
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
-    """The five tables of a pipeline, four without an aggregate."""
+    """The six tables of a pipeline, five without running groups, four without an aggregate."""
     names = pipeline.tables
     results, groups = arrow_schema(pipeline.result_columns()), arrow_schema(pipeline.group_columns())
     aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups, "groups_closed_total")]
+    running = arrow_schema(pipeline.running_columns())
+    changed = Target(
+        channels.RUNNING, warehouse / names.running, running, "running_groups_total", numbered=True
+    )
     return [
         Target(channels.RESULTS, warehouse / names.results, results, "join_results_total"),
         *(aggregated if pipeline.aggregate is not None else []),
+        *([changed] if running.names else []),
         Target(
             channels.DEAD_LETTERS,
             warehouse / names.dead_letters,

@@ -28,16 +28,19 @@ WHERE a.topic = e.topic AND a."partition" = e."partition" AND a."offset" = e."of
 
 
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
-    """Make `actual_results`, `actual_groups`, `actual_dead_letters`, `actual_violations` and
-    `actual_punctuations`.
+    """Make `actual_results`, `actual_groups`, `actual_running`, `actual_dead_letters`, `actual_violations`
+    and `actual_punctuations`.
 
     A table that does not exist has no rows. Returns, per table, what is wrong with its columns, or None; a
-    table with other columns than it should have is not read. There are no groups without an aggregate.
+    table with other columns than it should have is not read. There are no groups without an aggregate, nor
+    running ones unless it says so.
     """
     groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
+    running = {column: str(kind) for column, kind in pipeline.running_columns().items()}
     schemas = {
         "results": {column: str(kind) for column, kind in pipeline.result_columns().items()},
         **({"groups": groups} if groups else {}),
+        **({"running": running} if running else {}),
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
         "punctuations": PUNCTUATIONS,

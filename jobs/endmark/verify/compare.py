@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Literal
 
 from endmark.pipeline import Pipeline
 from endmark.verify.actual import PROMISE
+from endmark.verify.breach import EXAMPLES, breach, readable
 from endmark.verify.control import CONTROL_UNBALANCED, count_control
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
+from endmark.verify.running import check_running
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.sides import Side, both_sides, coordinates
-
-EXAMPLES = 10
 
 # One aggregation finds what EXCEPT ALL finds both ways. Doubles are equal by value, so -0.0 equals 0.0.
 # No column is named with a `#`. An uncertain row makes up for one that there is too many, and is not missed.
@@ -100,10 +98,6 @@ SELECT $own FROM actual_results WHERE $partition IS NOT NULL
 GROUP BY $own HAVING bool_or($other IS NULL) AND bool_or($other IS NOT NULL)
 """
 
-_FIRST = """
-WITH found AS ($query) SELECT *, count(*) OVER () AS "#found" FROM found LIMIT ?
-"""
-
 
 def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
     """What became of the records of each topic, as recomputed."""
@@ -144,6 +138,7 @@ def compare_tables(
     compared = {
         "results": list(pipeline.result_columns()),
         "groups": list(pipeline.group_columns()),
+        "running": [column for column in pipeline.running_columns() if column != "batch"],
         "dead_letters": ["topic", "partition", "offset", "value"],
         "violations": ["topic", "partition", "offset", "reason", "event_time", *PROMISE],
         "punctuations": ["punctuation"],
@@ -181,21 +176,7 @@ def _compare(session: Session, table: str, columns: list[str], problem: str | No
 def _difference(row: dict[str, Any]) -> Difference:
     surplus = row.pop("#surplus")
     kind: Literal["missing", "unexpected"] = "unexpected" if surplus > 0 else "missing"
-    return Difference(kind=kind, times=abs(surplus), row=_readable(row))
-
-
-def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    return {column: _readable_value(value) for column, value in row.items()}
-
-
-def _readable_value(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if isinstance(value, date | Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return value
+    return Difference(kind=kind, times=abs(surplus), row=readable(row))
 
 
 def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
@@ -208,16 +189,17 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
         for side in both_sides(pipeline)
         if side.preserved and all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
     ]
-    breaches = [
-        _breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
-        _breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
+    found = [
+        breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
+        breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
         _check_pairs(session, shown, pair),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
         _check_control(session, pipeline),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
         *(_check_alone(session, pipeline, side) for side in alone),
+        *check_running(session, pipeline),
     ]
-    return [breach for breach in breaches if breach is not None]
+    return [each for each in found if each is not None]
 
 
 def _check_pairs(session: Session, shown: list[str], pair: str) -> Breach | None:
@@ -226,7 +208,7 @@ def _check_pairs(session: Session, shown: list[str], pair: str) -> Breach | None
         fill(_ROWS_OF_SIDE, own=names(coordinates(stream)), side=name(f"side_{stream}"), rows=rows[stream])
         for stream in shown
     ]
-    return _breach(
+    return breach(
         session,
         "the same records made too many results",
         _JOINED_TWICE,
@@ -238,7 +220,7 @@ def _check_pairs(session: Session, shown: list[str], pair: str) -> Breach | None
 
 def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | None:
     topic = pipeline.streams[stream].topic
-    return _breach(
+    return breach(
         session,
         f"topic {topic}: records do not add up to processed and rejected ones",
         _UNBALANCED,
@@ -254,12 +236,12 @@ def _check_sum(session: Session, pipeline: Pipeline, stream: str) -> Breach | No
 def _check_control(session: Session, pipeline: Pipeline) -> Breach | None:
     topic = pipeline.control_topic
     rule = f"topic {topic}: records do not add up to pulses and dead letters"
-    return _breach(session, rule, CONTROL_UNBALANCED, [topic, topic])
+    return breach(session, rule, CONTROL_UNBALANCED, [topic, topic])
 
 
 def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: str) -> Breach | None:
     partition, offset = map(name, coordinates(stream))
-    return _breach(
+    return breach(
         session,
         f"topic {pipeline.streams[stream].topic}: a result of a record that was not processed",
         _NOT_PROCESSED,
@@ -272,7 +254,7 @@ def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: st
 
 def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | None:
     own = coordinates(side.stream)
-    return _breach(
+    return breach(
         session,
         f"topic {pipeline.streams[side.stream].topic}: a record both with a partner and without one",
         _JOINED_AND_ALONE,
@@ -280,15 +262,3 @@ def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | N
         partition=name(own[0]),
         other=name(coordinates(side.other)[0]),
     )
-
-
-def _breach(
-    session: Session, rule: str, query: str, values: list[Any] | None = None, **fragments: str
-) -> Breach | None:
-    rows = session.run(_FIRST, [*(values or []), EXAMPLES], query=fill(query, **fragments))
-    if not rows:
-        return None
-    times = rows[0]["#found"]
-    for row in rows:
-        del row["#found"]
-    return Breach(rule=rule, times=times, examples=[_readable(row) for row in rows])

@@ -10,6 +10,7 @@ from endmark.verify.join import join
 from endmark.verify.measures import expression
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
+from endmark.verify.running import expect_running
 from endmark.verify.session import Session, name, names, text
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
 
@@ -229,6 +230,8 @@ def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
         "found_key": ", ".join(found_key),
         "key": names([key_column(column) for column in pipeline.join.on]),
     }
+    if aggregate.running:
+        expect_running(session, named=names(list(pipeline.join.on)), **fragments)
     certain = "FROM expected_results"
     session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)
     session.run(

@@ -19,6 +19,7 @@ from endmark.verify.expect import expect
 from endmark.verify.idle import note_idle_violations
 from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
+from endmark.verify.running import keep_latest
 from endmark.verify.session import Session
 
 
@@ -53,6 +54,7 @@ def verify_records(
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
         expect(session, pipeline)
+        keep_latest(session, pipeline)
         fill_promises(session, pipeline, warehouse)
         expect_punctuations(session, pipeline)
         return VerifyReport(

@@ -39,7 +39,7 @@ function parts(pipeline, history, status) {
       [id, "join"],
     ]),
     ...(pipeline.aggregate ? [["join", "group"]] : []),
-    ...sinks.map(({ id, title }) => [title === pipeline.tables.groups ? "group" : "join", id]),
+    ...sinks.map(({ id, part }) => [["groups", "running"].includes(part) ? "group" : "join", id]),
   ];
   return { boxes: [...streams, ...lookups, join, ...(pipeline.aggregate ? [group] : []), ...sinks], lines };
 }
@@ -74,16 +74,23 @@ function lookupsOf(pipeline, total, streams) {
   );
 }
 
-/** The tables, that of the groups above, beside what feeds it. */
+/** The tables, those of the groups above, beside what feeds them. */
 function sinksOf(pipeline, rate, total) {
   const found = [
     ...(pipeline.aggregate ? [["groups", total("groups_closed_total", "rows")]] : []),
+    ...(pipeline.tables.running ? [["running", total("running_groups_total", "rows")]] : []),
     ["results", rate("join_results_total", "rows/s")],
     ["dead_letters", total("dead_letters_total", "records")],
     ["violations", total("violations_total", "rows")],
     ["punctuations", total("propagated_punctuations_total", "punctuations")],
   ];
-  return found.map(([part, detail], row) => ({ id: `table ${part}`, title: pipeline.tables[part], detail, row }));
+  return found.map(([part, detail], row) => ({
+    id: `table ${part}`,
+    part,
+    title: pipeline.tables[part],
+    detail,
+    row,
+  }));
 }
 
 function drawn(boxes, lines, label) {

@@ -1,0 +1,93 @@
+"""Running groups: the last row of each group is recomputed, and those before it must lead up to it.
+
+How records were cut into batches is not known here, so what a group was in between is not either.
+"""
+
+from __future__ import annotations
+
+from endmark.pipeline import Pipeline
+from endmark.types import MeasureFunction
+from endmark.verify.breach import breach
+from endmark.verify.report import Breach
+from endmark.verify.session import Session, fill, name, names
+
+_EXPECTED = """
+CREATE TABLE expected_running AS FROM (
+    SELECT $by, $measures, coalesce(any_value("#final"), false) AS final
+    FROM (SELECT *, $found_key FROM expected_results)
+    LEFT JOIN (SELECT DISTINCT $key, true AS "#final" FROM final) USING ($key)
+    GROUP BY $key
+) ANTI JOIN unsure_groups USING ($named)
+"""
+
+# Whose results or whose end hang on when a partition was found idle.
+_UNSURE = """
+CREATE TABLE unsure_groups AS
+SELECT DISTINCT $by FROM (
+    FROM (SELECT $found_key FROM uncertain_results) UNION ALL (FROM possibly_final EXCEPT FROM final)
+)
+"""
+
+_LATEST = """
+CREATE TABLE actual_running AS
+SELECT * EXCLUDE (batch, "#last")
+FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM told_running)
+ANTI JOIN unsure_groups USING ($named)
+WHERE batch = "#last"
+"""
+
+_TWICE = "SELECT $named, batch, count(*) AS times FROM told_running GROUP BY ALL HAVING count(*) > 1"
+
+_AFTER = """
+SELECT $named, batch FROM (SELECT *, lag(final) OVER before AS ended FROM told_running
+WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE ended
+"""
+
+# A null is before all values. No row is ever taken out of a group.
+_BACK = """
+SELECT $named, batch, $measure, was FROM (SELECT *, lag($measure) OVER before AS was FROM told_running
+WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE coalesce($measure $beyond was, was IS NOT NULL)
+"""
+_BEYOND: dict[MeasureFunction, str] = {"count": "<", "count_distinct": "<", "max": "<", "min": ">"}
+
+
+def expect_running(session: Session, **fragments: str) -> None:
+    """From `expected_results` and `final`, make `expected_running`: the last row of each group.
+
+    Args:
+        fragments: the parts of the group-by's statement.
+    """
+    session.run(_UNSURE, **fragments)
+    session.run(_EXPECTED, **fragments)
+
+
+def keep_latest(session: Session, pipeline: Pipeline) -> None:
+    """Rename `actual_running` to `told_running`, and leave the last row of each group in its place."""
+    if pipeline.running_columns():
+        session.run("ALTER TABLE actual_running RENAME TO told_running")
+        session.run(_LATEST, named=_named(pipeline))
+
+
+def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
+    """Groups that were told twice, after their end, or back to what they had been."""
+    if pipeline.aggregate is None or not pipeline.aggregate.running:
+        return []
+    named = _named(pipeline)
+    back = [
+        breach(
+            session,
+            f"a running group whose {measure.function} {column} went back",
+            fill(_BACK, named=named, measure=name(column), beyond=_BEYOND[measure.function]),
+        )
+        for column, measure in pipeline.aggregate.measures.items()
+        if measure.function in _BEYOND
+    ]
+    return [
+        breach(session, "a running group that has two rows of one batch", _TWICE, named=named),
+        breach(session, "a running group that went on after it was final", _AFTER, named=named),
+        *back,
+    ]
+
+
+def _named(pipeline: Pipeline) -> str:
+    return names(list(pipeline.join.on))

@@ -1,0 +1,84 @@
+"""Running groups batch by batch, by their definition: each that a batch had results of, as it is by then."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.pipeline import Pipeline
+from endmark.types import JoinType
+from support.bucket_tasks import BucketTasks, Tables
+from support.cases import cases
+from support.verify_histories import histories, pipelines
+from support.verify_keys import COMPOSITE, LONG, KeyKind
+from support.verify_measures import measured
+from support.verify_others import OTHERS
+from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_world import PARTITIONS, locate
+
+
+class Groups:
+    """All results so far, by key."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        assert pipeline.aggregate is not None
+        self._pipeline = pipeline
+        self._measures = pipeline.aggregate.measures
+        self._by = pipeline.aggregate.by
+        self._results: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+
+    def key_of(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[name] for name in self._by)
+
+    def expected(self, found: Tables) -> list[dict[str, Any]]:
+        """Rows that a batch must tell, without its number: those of groups it has closed are final."""
+        final = {self.key_of(row): row | {"final": True} for row in found["groups"]}
+        changed = set()
+        for row in found["results"]:
+            key = tuple(self._shown(row, name) for name in self._by)
+            self._results[key].append(row)
+            changed.add(key)
+        told = [self._group(key) | {"final": False} for key in changed - final.keys()]
+        assert [row for key, row in final.items() if row != self._group(key) | {"final": True}] == []
+        return [*told, *final.values()]
+
+    def _shown(self, row: dict[str, Any], name: str) -> Any:
+        """Of the row that is there."""
+        own = row[f"items_{name}"]
+        return row[f"bids_{name}"] if own is None else own
+
+    def _group(self, key: tuple[Any, ...]) -> dict[str, Any]:
+        rows = self._results[key]
+        values = {name: measured(self._pipeline, each, rows) for name, each in self._measures.items()}
+        return dict(zip(self._by, key, strict=True)) | values
+
+
+@pytest.mark.parametrize("kind", JoinType)
+@cases(10, among=60)
+@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
+def test_a_batch_tells_what_it_changed(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
+    """Each group once, whatever waits, is spilled or enters in steps; and as `verify` has it in the end."""
+    pipeline = data.draw(
+        pipelines(kind, keys, several=True).filter(lambda each: bool(each.running_columns()))
+    )
+    located = locate(records := data.draw(histories(keys, pipeline.streams)))
+    size = data.draw(st.integers(1, 20))
+    groups = Groups(pipeline)
+    found: Tables = defaultdict(list)
+    with tempfile.TemporaryDirectory() as directory:
+        sellers, full = sellers_of(pipeline), data.draw(st.sampled_from([None, 1, size]))
+        tasks = BucketTasks(pipeline, sellers, PARTITIONS, Path(directory), full_batch=full, others=OTHERS)
+        for at in [*range(0, len(located), size), len(located)]:
+            batch = tasks.batch(located[at : at + size])
+            told = [{name: row[name] for name in row if name != "batch"} for row in batch["running"]]
+            assert sorted(told, key=groups.key_of) == sorted(groups.expected(batch), key=groups.key_of)
+            for channel, rows in batch.items():
+                found[channel] += rows
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
