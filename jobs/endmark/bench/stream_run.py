@@ -20,6 +20,7 @@ from endmark.bench.contest import Digest
 from endmark.bench.stream_input import STREAM_DDL, WINDOW_SECONDS, figures_of
 from endmark.spark.cache import cache_directory, cache_name
 from endmark.spark.dataframe import stream_join
+from endmark.spark.session import FIRST_FORMAT, STATE_FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,6 +55,7 @@ def main() -> None:
     spark = query.session(task["contender"], task["jars"], driver_memory="6g")
     if task["contender"] == "spark-heap":
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _IN_HEAP)
+        spark.conf.set(STATE_FORMAT, FIRST_FORMAT)  # the heap's state knows no other
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
         segments = cache_name(Path(work).name)
         a, b = (
