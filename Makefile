@@ -25,7 +25,7 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 	$(BIN)/endmark demo $(ARGS)
 
 .PHONY: test
-test: $(READY) test-system lint types ## All set-up, then every test
+test: $(READY) test-system lint types ## All set-up, then every test but those of the targets below
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS) tests/oracle tests/unit tests/tidy jobs/endmark
 	$(BIN)/pytest $(ARGS) tests/stack tests/browser
 

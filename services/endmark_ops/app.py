@@ -47,7 +47,7 @@ def create_app(
 ) -> FastAPI:
     """Build the application over the ops database at an SQLAlchemy URL.
 
-    The database need not be reachable yet; until it is, everything but `/healthz` answers 503.
+    The database need not be reachable yet; until it is, whatever is read from it answers 503.
 
     Args:
         stale_seconds: age of the last batch above which a running job counts as stale.
