@@ -54,6 +54,14 @@ test-compose: $(READY) ## docker-compose.yml in real containers, every part kill
 	infra/install-test-system.sh containers
 	PYTHONPATH=tests $(BIN)/python -m containers.run $(ARGS)
 
+.PHONY: package
+package: $(READY) ## What spark-submit takes to a cluster (docs/cluster.md), in var/package
+	PATH="$(CURDIR)/$(BIN):$$PATH" infra/package.sh var/package
+
+.PHONY: test-cluster
+test-cluster: package ## The package on a Spark cluster of processes, each part killed
+	PYTHONPATH=tests $(BIN)/python -m cluster.run var/package
+
 .PHONY: test-runbook
 test-runbook: $(READY) test-system ## Every command of docs/runbook.md, in order
 	PYTHONPATH=tests $(BIN)/python -m deploy.runbook
