@@ -34,11 +34,13 @@ def test_one_driver_at_a_time(tmp_path: Path) -> None:
         assert first == second
 
 
-def test_state_keeps_its_format(tmp_path: Path) -> None:
-    """Spark cannot go on in another: a checkpoint has that of the version that made it."""
+def test_what_earlier_versions_did_not_pin(tmp_path: Path) -> None:
+    """State keeps its format, since Spark cannot go on in another; any control topic is taken."""
     earlier = tmp_path / "earlier"
     with claimed(earlier), claimed(tmp_path):
-        (earlier / "endmark" / "settings.json").write_text(json.dumps(settings(SPEC, buckets=2)))
+        made = settings(SPEC, buckets=2)
+        del made["pipeline.control.topic"]
+        (earlier / "endmark" / "settings.json").write_text(json.dumps(made))
         for checkpoint in (earlier, tmp_path):
             pin(checkpoint, settings(SPEC, buckets=2))
 
@@ -91,6 +93,11 @@ RUNNING = Aggregate.model_validate(SPEC.model_dump()["aggregate"] | {"running": 
             'lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
         ),
         (
+            {"name": "sale"},
+            2,
+            'control.topic was "auction-control", is "sale-control"',
+        ),
+        (
             {"streams": KEY_TYPE},
             2,
             ", ".join(
@@ -133,6 +140,7 @@ def test_settings_of_the_first_version_are_understood() -> None:
     """A checkpoint of the auction made before joins had types goes on, and may publish from then on; another
     type of join is another setting."""
     kept = json.loads((Path(__file__).parent / "data" / "settings-v1.json").read_text())
+    kept["pipeline.control.topic"] = "auction-control"
     outer = SPEC.model_copy(update={"join": SPEC.join.model_copy(update={"type": JoinType.LEFT})})
 
     renamed = SPEC.model_copy(update={"tables": Tables(punctuations="promises")})

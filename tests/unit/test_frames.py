@@ -165,6 +165,16 @@ def test_bad_text_is_a_dead_letter(tmp_path: Path) -> None:
     assert texts(passed) == texts(found)[:2]
 
 
-def test_nulls_of_rows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="column left_item has nulls"):
-        frames(tmp_path).batch([offer(None)])
+def test_rows_with_nulls_for_a_key_or_a_time(tmp_path: Path) -> None:
+    """Violations, and all others are joined; without a column to say so in, an error."""
+    timeless = offer(1) | {"at": None}
+
+    found = frames(tmp_path).batch([offer(None), timeless, offer(1)], [bid(1)])
+
+    assert results(found) == [(1, 1)]
+    refused = [each["$violation"] for each in texts(found)]
+    assert {(each["frame"], each["reason"]) for each in refused} == {("left", "null")}
+    kept = [(each["record"]["item"], each["record"]["at"]) for each in refused]
+    assert kept == [(1, None), (None, START.isoformat())]
+    with pytest.raises(ConfigError, match="column right_about has nulls"):
+        frames(tmp_path, punctuated=False).batch([], [bid(1) | {"about": None}])

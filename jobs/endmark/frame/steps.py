@@ -82,7 +82,10 @@ class FrameSteps:
         Raises:
             ConfigError: two columns have one name, or an expression makes other rows of a row.
         """
-        return self._projected(self._frame.select(*columns, column(self._punctuations)), "select")
+        text = column(self._punctuations)
+        origins_of(self._frame, self._frame.select(*columns, text), "select")  # of all together, first
+        wanted = [each if isinstance(each, str) else self._of_rows(each, "select") for each in columns]
+        return self._projected(self._frame.select(*wanted, text), "select")
 
     def with_column(self, name: str, expression: Column) -> Self:
         """One more column, or another in place of one; punctuations that restrict that one end here.
@@ -92,7 +95,9 @@ class FrameSteps:
         """
         if name.lower() == self._punctuations.lower():  # one to Spark
             raise ConfigError(f"with_column: {name!r} is the column of punctuations; name another")
-        return self._projected(self._frame.withColumn(name, expression), "with_column")
+        origins_of(self._frame, self._frame.withColumn(name, expression), "with_column")
+        made = self._frame.withColumn(name, self._of_rows(expression, "with_column"))
+        return self._projected(made, "with_column")
 
     def lookup_join(
         self,
@@ -181,10 +186,11 @@ class FrameSteps:
         """Groups, each of which comes out once, as one row, when its key is closed.
 
         A punctuation that restricts columns of the key alone closes the keys it matches, and passes behind
-        their groups; others end here. A row of a closed key is a violation, and in no group.
+        their groups; others end here. A row of a closed key, or with a null in it, is a violation, and in no
+        group.
 
         Args:
-            by: columns of the key: integers, booleans, dates, timestamps, strings or decimals. No nulls.
+            by: columns of the key: integers, booleans, dates, timestamps, strings or decimals.
             ordered_by: what `first` and `last` go by: columns of any type of a key, one after the other,
                 nulls first; rows that are equal in all of them go by the measured value.
             cache_name: directory, below the machine's temporary one, for local copies of segments.
@@ -210,6 +216,13 @@ class FrameSteps:
             if field.name != self._punctuations:
                 fields = fields.add(field.name, field.dataType)  # which may be null in control rows
         return to_arrow_schema(fields, timezone="UTC")
+
+    def _of_rows(self, expression: Column, step: str) -> Column:
+        """What is computed is so of rows alone: it may fail on what a control row holds beside its text."""
+        (name, was), *others = origins_of(self._frame, self._frame.select(expression), step)
+        if was is not None or others:  # a plain column, or all of them
+            return expression
+        return F.when(column(self._punctuations).isNull(), expression).alias(name)
 
     def _projected(self, frame: DataFrame, step: str) -> Self:
         found = origins_of(self._frame, frame, step)

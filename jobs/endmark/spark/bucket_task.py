@@ -254,9 +254,9 @@ class BucketTask:
             samples[key] += violation.rows.num_rows
             side = self._plan.left.side if violation.side == self._plan.left.name else self._plan.right.side
             if side.partition is not None:  # rows of a frame have none
-                for partition in violation.rows.column(side.partition).to_pylist():
+                for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
-                    samples[sample(name, stream=violation.side, partition=str(partition))] += 1
+                    samples[sample(name, stream=violation.side, partition=str(partition))] += rows
 
 
 def _input(side: SideState, came: Arrivals) -> SideInput:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _FORMAT = "state_format"
+_CONTROL_TOPIC = "pipeline.control.topic"
 
 
 @contextmanager
@@ -77,7 +78,7 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
             del spec["tables"][table]
     if spec["aggregate"] is not None and not spec["aggregate"]["running"]:
         del spec["aggregate"]["running"]
-    settings: dict[str, Any] = {"buckets": buckets}
+    settings: dict[str, Any] = {"buckets": buckets, _CONTROL_TOPIC: pipeline.control_topic}
     settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
     lookups = [_lookup(lookup) for lookup in pipeline.lookups]
     settings["pipeline.lookup"] = _one_by_itself(lookups)
@@ -119,6 +120,7 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
         partial.write_text(json.dumps(made, indent=2, sort_keys=True))
         partial.rename(file)
     pinned = json.loads(file.read_text())
+    pinned.setdefault(_CONTROL_TOPIC, settings.get(_CONTROL_TOPIC))  # pinned since later than the others
     changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
     if changes:
         raise ConfigError(

@@ -64,10 +64,10 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
 
     Args:
         on: columns of both frames, or pairs of a left and a right one: integers, booleans, dates, timestamps,
-            strings or decimals. No nulls.
+            strings or decimals. No nulls, unless there are `punctuations`.
         how: `inner`, `left`, `right`, `full` or `semi`.
         where: an SQL condition over the prefixed columns of both sides that joined rows must also meet.
-        time: timestamp column of both frames, or a pair. No nulls.
+        time: timestamp column of both frames, or a pair. Likewise.
         window: how long a row of either side stays joinable; `None` is for ever.
         lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: name of a string column of one frame or both.

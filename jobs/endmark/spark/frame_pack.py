@@ -7,6 +7,7 @@ text is a punctuation, or a dead letter or violation of a join before, which is 
 from __future__ import annotations
 
 import json
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from endmark.errors import ConfigError
 from endmark.formats.json_column import TextPunctuations
 from endmark.formats.renamed import Renamer
+from endmark.joins.admit import Violation
 from endmark.joins.announce import aligned
 from endmark.spark import channels, refused
 from endmark.spark.channels import Packer, stream_channel
@@ -64,6 +66,7 @@ class PackFrame:
                 continue
             seen = True
             rows, texts = self._split(batch)
+            rows = self._without_nulls(packer, rows)
             if rows.num_rows:
                 last = self._pack_rows(packer, rows)
                 newest = last if newest is None else max(newest, last)
@@ -88,12 +91,22 @@ class PackFrame:
             return rows, None
         return rows.filter(texts.is_null()), texts.drop_null()
 
+    def _without_nulls(self, packer: Packer, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that have a key and a time. Others are violations, which takes a column to say so in."""
+        side = self._stream.side
+        with_nulls = [name for name in (*side.key.columns, side.time) if rows.column(name).null_count]
+        if not with_nulls:
+            return rows
+        if self._punctuations is None:
+            raise ConfigError(f"column {with_nulls[0]} has nulls, which no row can be joined by; filter them")
+        null = reduce(pc.or_, (rows.column(name).is_null() for name in with_nulls))
+        refusal = Violation(self._stream.name, refused.NULL, rows.filter(null))
+        packer.add(self._buckets.labels[0], channels.REFUSED, refused.violations(self._stream, refusal))
+        return rows.filter(pc.invert(null))
+
     def _pack_rows(self, packer: Packer, rows: pa.RecordBatch) -> int:
         """Returns the newest event time."""
         side = self._stream.side
-        for name in (*side.key.columns, side.time):
-            if rows.column(name).null_count:
-                raise ConfigError(f"column {name} has nulls, which no row can be joined by; filter them")
         for label, share in self._buckets.by_key(rows, side.key):
             packer.add(label, stream_channel(channels.ROWS, self._stream.name), share)
         return int(np.max(int64(rows.column(side.time))))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEAD_LETTER = "$dead_letter"
 VIOLATION = "$violation"
+NULL = "null"
 # How such a text begins.
 MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
 
@@ -47,7 +48,8 @@ def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | N
 
 
 def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
-    """Of rows that were not joined: `late`, or `closed` with the promise they break if that is on the key."""
+    """Of rows that were not joined: `late`, or `closed` with the promise they break if that is on the key, or
+    with a `null` where a key or a time must be."""
     promises = violation.promises or [None] * violation.rows.num_rows
     shown = [name for name in frame.side.schema.names if not name.startswith(f"{frame.name}_$")]
     rows = violation.rows.select(shown).to_pylist()  # less what an operator has added for itself
