@@ -24,8 +24,8 @@ from endmark.commands.options import (
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
+from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
-from endmark.pipeline_file import load
 
 AUCTION = Path(__file__).parent / "pipelines" / "auction.yaml"
 
@@ -155,7 +155,7 @@ def verify(
 
     The job must be stopped or idle.
     """
-    from endmark.opsdb import offsets_read
+    from endmark.ops.database import offsets_read
     from endmark.verify.report import render
     from endmark.verify.run import verify as recompute
 

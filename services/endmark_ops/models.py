@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from endmark.description import LookupDescription
+from endmark.ops.description import LookupDescription
 from endmark_ops.health import State
 
 

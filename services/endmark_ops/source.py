@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from endmark.dead_letters import Coordinates, DeadLetter
-from endmark.description import Description
 from endmark.errors import ConfigError
-from endmark.opsdb import Batch, OpsDatabase
-from endmark.replays import Replay, replay, replayed
+from endmark.ops.database import Batch, OpsDatabase
+from endmark.ops.dead_letters import Coordinates, DeadLetter
+from endmark.ops.description import Description
+from endmark.ops.replays import Replay, replay, replayed
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from support.ops_job import PIPELINE, Job
 from support.ops_sidecar import Sidecar
 

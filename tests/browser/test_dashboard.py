@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from endmark.opsdb import batches
+from endmark.ops.database import batches
 from support.ops_job import PIPELINE, Job
 from support.ops_sidecar import Sidecar
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Page, expect
 from endmark.cli import AUCTION
 from endmark.demo.run import json_lines
 from endmark.metrics import Samples
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.process import ManagedProcess
 from endmark_feed.producer import create_topics

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from endmark.cli import AUCTION
-from endmark.description import describe
-from endmark.pipeline_file import load
+from endmark.ops.description import describe
+from endmark.pipeline.file import load
 from support.broken_records import write_letters
 from support.ops_job import PIPELINE, Job
 from support.ops_tokens import READER, WRITER

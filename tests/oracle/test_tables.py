@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from endmark.formats.control import Turn
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
-from endmark.spark import lookups
+from endmark.spark.bucket import lookups
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases

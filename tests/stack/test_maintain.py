@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from endmark.cli import AUCTION
 from endmark.maintenance import maintain
 from endmark.parts.broker import Broker
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 from endmark_feed.run import FeedOptions
 from support.commands import endmark
 from support.warehouse import Warehouse, wait_for

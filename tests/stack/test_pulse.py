@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from endmark.cli import AUCTION
 from endmark.errors import MissingPartError
 from endmark.metrics import parse
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
 from endmark.spark.kafka import make_topic

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from endmark.joins.announce import aligned
 from endmark.pipeline import Pipeline, Relation
-from endmark.spark import channels
-from endmark.spark.bucket_plan import BucketPlan
-from endmark.spark.bucket_task import BucketTask
-from endmark.spark.channels import Buckets
-from endmark.spark.ingest import Ingest
-from endmark.spark.lookup import lookup_plan
-from endmark.spark.pack_control import ControlPlan
+from endmark.spark.bucket.lookup import lookup_plan
+from endmark.spark.bucket.plan import BucketPlan
+from endmark.spark.bucket.task import BucketTask
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Buckets
+from endmark.spark.packing.control import ControlPlan
+from endmark.spark.packing.ingest import Ingest
 from endmark.spark.streams import arrow_schema, stream_plans
 from endmark.spark.tables import targets
 from endmark.state import codec

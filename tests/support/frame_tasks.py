@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from endmark.formats.renamed import Renaming
 from endmark.joins.presets import DEFAULT, Policy
-from endmark.spark import channels
-from endmark.spark.bucket_plan import BucketPlan
-from endmark.spark.bucket_task import BucketTask
-from endmark.spark.channels import Buckets
+from endmark.spark.bucket.plan import BucketPlan
+from endmark.spark.bucket.task import BucketTask
 from endmark.spark.frame_inputs import frame_stream
-from endmark.spark.frame_pack import PackFrame, UnpackFrame
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Buckets
+from endmark.spark.packing.frames import PackFrame, UnpackFrame
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
 

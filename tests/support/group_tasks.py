@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from endmark.formats.renamed import Renaming
 from endmark.frame.grouping import Grouping, PackGroups, declared_groups
-from endmark.spark import channels
-from endmark.spark.bucket_task import BucketTask
-from endmark.spark.channels import Buckets
-from endmark.spark.frame_pack import UnpackFrame
+from endmark.spark.bucket.task import BucketTask
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Buckets
+from endmark.spark.packing.frames import UnpackFrame
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.frame_tasks import COLUMN, Rows
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 from endmark.metrics import Samples, sample
-from endmark.opsdb import OpsDatabase, batches
+from endmark.ops.database import OpsDatabase, batches
 
 PIPELINE = "auction"
 

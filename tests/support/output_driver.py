@@ -17,7 +17,7 @@ from endmark.joins.stream_join import StreamJoin
 from endmark.punctuation.domain import Domain
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
-from endmark.spark.channels import Buckets
+from endmark.spark.packing.channels import Buckets
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.output_world import COLUMNS, NUMBERS, PARTITIONS, SIDES, Event, History, Place, Result, Side

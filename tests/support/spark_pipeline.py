@@ -19,7 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from endmark.pipeline import Pipeline
 from endmark.relation.sql import SqlRelation
-from endmark.spark import channels, plan
+from endmark.spark import plan
+from endmark.spark.packing import channels
 from endmark.spark.tables import targets
 from endmark.state import codec
 from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, number_running, total

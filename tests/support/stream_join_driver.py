@@ -17,7 +17,7 @@ from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
 from endmark.joins.stream_join import BatchOutput, StreamJoin
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.spark.channels import Buckets
+from endmark.spark.packing.channels import Buckets
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType

@@ -59,6 +59,9 @@ FORBIDDEN = {
     "jobs/endmark/verify": ["pyspark", "endmark.formats", "endmark.state", "endmark.joins", "endmark.spark"],
     "jobs/endmark/parts": ["endmark.joins", "endmark.spark", "endmark.bench"],
     "jobs/endmark/spark": ["endmark.bench", "endmark.frame"],
+    "jobs/endmark/spark/packing": ["pyspark"],
+    "jobs/endmark/spark/bucket": ["pyspark"],
+    "jobs/endmark/ops": ["pyspark", "endmark.joins", "endmark.spark"],
     "jobs/endmark/frame": ["endmark.bench"],
     "services": ["pyspark", "delta", "pyarrow", "pandas", "duckdb", "endmark.spark"],
 }

@@ -22,7 +22,7 @@ from endmark.bench.page import pictures, tables
 from endmark.bench.pipeline_spark import batches
 from endmark.bench.shares import python_shares, wall_shares
 from endmark.errors import ConfigError, EndmarkError
-from endmark.opsdb import Batch
+from endmark.ops.database import Batch
 from endmark_feed.message import EPOCH
 from endmark_feed.options import FeedOptions
 from endmark_feed.workload import messages

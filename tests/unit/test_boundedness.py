@@ -21,7 +21,7 @@ from endmark.joins.side import SideInput, SideSpec
 from endmark.joins.stream_join import StreamJoin
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 from endmark.spark.streams import stream_plans
 from endmark.state.keys import Keys
 from endmark.state.store import MemoryBlobs, SegmentStore

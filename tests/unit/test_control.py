@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaError
 
-from endmark import pulse
 from endmark.formats.control import ControlError, Turn, read_control
 from endmark.metrics import Samples, add
-from endmark.pulse import Pulse
+from endmark.ops import pulse
+from endmark.ops.pulse import Pulse
 from support.bucket_tasks import BUCKETS, BucketTasks, Located
 from support.verify_recompute import recomputed, require_within
 from support.verify_world import Record, make_pipeline

@@ -14,12 +14,12 @@ from fastapi.testclient import TestClient
 from kafka import KafkaConsumer, TopicPartition
 
 from endmark.cli import AUCTION
-from endmark.dead_letters import Coordinates, Search, dead_letter, dead_letters
-from endmark.description import describe
 from endmark.errors import ConfigError, MissingPartError
-from endmark.opsdb import OpsDatabase, replays
+from endmark.ops.database import OpsDatabase, replays
+from endmark.ops.dead_letters import Coordinates, Search, dead_letter, dead_letters
+from endmark.ops.description import describe
+from endmark.ops.replays import ReplayedError, replay, replayed
 from endmark.parts.broker import Broker
-from endmark.replays import ReplayedError, replay, replayed
 from endmark_feed.producer import create_topics
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach

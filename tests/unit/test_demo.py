@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from endmark.demo.run import caught_up
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 
 
 def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
-from endmark.pipeline_file import load
-from endmark.spark.parsers import parser_of
+from endmark.pipeline.file import load
+from endmark.spark.packing.parsers import parser_of
 from endmark.spark.streams import stream_plans
 from endmark_feed.examples import EXAMPLES, run_example
 from endmark_feed.message import Kind

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 import endmark
 from endmark.errors import ConfigError, MissingPartError
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 from endmark_feed.relation import seed_relation
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import endmark
 from endmark.pipeline import Pipeline, Stream
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 from endmark.types import ColumnType
 from endmark_feed.message import BAD, BIDS, DEAD_LETTERS, ITEMS, Kind, Message
 from endmark_feed.options import FeedOptions, Partitions

@@ -14,9 +14,9 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.formats.control import Turn
-from endmark.knobs import filed, knobs_of, steps_of, turned
 from endmark.metrics import add
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
+from endmark.ops.knobs import filed, knobs_of, steps_of, turned
 from endmark.parts.broker import Broker
 from endmark.spark.kafka import make_topic
 from endmark.verify.consume import Log

@@ -12,7 +12,7 @@ import pytest
 from endmark.joins.lookup.intake import Arrivals
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
-from endmark.spark.lookup_over import OverKeys
+from endmark.spark.bucket.lookup_over import OverKeys
 from endmark.spark.streams import stream_plans
 from support.bucket_tasks import BucketTasks
 from support.shops import DOCUMENT

@@ -17,12 +17,12 @@ import pytest
 
 from endmark.errors import ConfigError
 from endmark.joins.lookup.intakes import side_by_side
-from endmark.knobs import filed, steps_of
 from endmark.metrics import add
+from endmark.ops.knobs import filed, steps_of
 from endmark.pipeline import Pipeline
 from endmark.planning import forecast
 from endmark.relation.contract import KeyRange
-from endmark.spark.bucket_plan import BucketPlan
+from endmark.spark.bucket.plan import BucketPlan
 from endmark.spark.checkpoint import claimed, pin, settings
 from endmark.spark.processor import resting
 from endmark.state.store import MemoryBlobs, SegmentStore

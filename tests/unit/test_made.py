@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from endmark.errors import ConfigError
-from endmark.spark.made import require_same
+from endmark.spark.bucket.made import require_same
 
 WAS = {"on": "shop string, day date32[day]", "preset": "auto"}
 

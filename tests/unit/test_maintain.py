@@ -14,7 +14,7 @@ from endmark.cli import AUCTION
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.maintenance import expired_entries, maintain, put_together
 from endmark.parts.claim import claimed
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 WEEK = timedelta(days=7)

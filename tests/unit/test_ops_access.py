@@ -15,9 +15,9 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error, response_schema_conformance, status_code_conformance
 from schemathesis.core.result import Ok
 
-from endmark.description import describe
 from endmark.errors import ConfigError
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
+from endmark.ops.description import describe
 from endmark.parts.broker import Broker
 from endmark.spark.kafka import make_topic
 from endmark_ops.access import READS, parse_tokens, read_tokens

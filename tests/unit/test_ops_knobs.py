@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from endmark.description import describe
-from endmark.knobs import filed, steps_of
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
+from endmark.ops.description import describe
+from endmark.ops.knobs import filed, steps_of
 from endmark.parts.broker import Broker
 from endmark.spark.kafka import make_topic
 from endmark.verify.consume import Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endmark.joins.page_model import aligned_yield, sliding_yield
+from endmark.joins.lookup.page_model import aligned_yield, sliding_yield
 from endmark.reproduce import pages
 from endmark.reproduce.pages import Setup
 from endmark_feed.zipf import zipf_shares

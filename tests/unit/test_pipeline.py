@@ -12,7 +12,7 @@ import yaml
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 
 ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
 ROOT = Path(__file__).parents[2]

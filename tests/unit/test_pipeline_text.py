@@ -9,8 +9,8 @@ import pytest
 
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
+from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
-from endmark.pipeline_file import load
 from support.commands import endmark
 
 ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}

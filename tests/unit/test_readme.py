@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from endmark.pipeline.boundedness import states
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

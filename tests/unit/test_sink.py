@@ -11,8 +11,8 @@ import pytest
 
 from endmark.cli import AUCTION
 from endmark.errors import PartitionError
-from endmark.opsdb import OpsDatabase
-from endmark.pipeline_file import load
+from endmark.ops.database import OpsDatabase
+from endmark.pipeline.file import load
 from endmark.spark.sink import Sink
 
 Offsets = dict[str, dict[str, int]]

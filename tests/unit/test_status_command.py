@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from support.commands import endmark
 from support.ops_job import Job
 

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from endmark.errors import ConfigError
-from endmark.spark.channels import VIOLATION_SCHEMA
+from endmark.spark.packing.channels import VIOLATION_SCHEMA
 from endmark.spark.tables import Target, prepare
 from support.verify_warehouse import Warehouse
 

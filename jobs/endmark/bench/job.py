@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from endmark.demo.run import json_lines
 from endmark.errors import EndmarkError
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from endmark.parts.process import ManagedProcess
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from endmark.bench.auction import Servers
-    from endmark.opsdb import Batch
+    from endmark.ops.database import Batch
 
 DEADLINE_SECONDS = 300.0
 _ALL = 1_000_000

@@ -24,7 +24,7 @@ from endmark.bench.lookup_input import in_memory
 from endmark.bench.report import origin
 from endmark.demo.run import caught_up, json_lines
 from endmark.errors import ConfigError, EndmarkError
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.jars import spark_jars
 from endmark.parts.mariadb import MariaDb

@@ -18,11 +18,11 @@ from endmark.bench.lookup_input import ANSWERS_DDL, relation
 from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.intake import BATCH, Arrivals, IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
-from endmark.spark import channels
+from endmark.spark.bucket.lookup import LookupPlan
+from endmark.spark.bucket.lookups import StreamLookups, process
 from endmark.spark.cache import cache_directory
-from endmark.spark.channels import Packer
-from endmark.spark.lookup import LookupPlan
-from endmark.spark.lookups import StreamLookups, process
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Packer
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL, StateBlobs
 from endmark.state import codec
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from endmark.joins.lookup.cache import CacheSpec
     from endmark.joins.lookup.strategies import Name
-    from endmark.spark.channels import Buckets
+    from endmark.spark.packing.channels import Buckets
 
 PAGE_ROWS = 500  # as a pipeline file that does not say
 _ANSWERED = ("key", "id", "name", "price", "pad")

@@ -25,7 +25,7 @@ from endmark.parts.jars import spark_jars
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from endmark.opsdb import Batch
+    from endmark.ops.database import Batch
     from endmark.parts.process import ManagedProcess
 
 # What a job says when a stage of its start is over, by how it begins.

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from endmark.commands.options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
-from endmark.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
 from endmark.errors import ConfigError
-from endmark.pipeline_file import load
+from endmark.ops.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.pipeline.file import load
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
 
@@ -64,8 +64,8 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Send a dead letter to its partition once more, as it is or mended: a record like any other."""
-    from endmark.opsdb import OpsDatabase
-    from endmark.replays import replay as send_again
+    from endmark.ops.database import OpsDatabase
+    from endmark.ops.replays import replay as send_again
 
     spec = load(pipeline)
     letter = dead_letter(warehouse / spec.tables.dead_letters, Coordinates.parse(at))

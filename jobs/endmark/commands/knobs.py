@@ -12,8 +12,8 @@ import typer
 
 from endmark.commands.options import AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.formats.control import Turn
-from endmark.knobs import filed, steps_of, turned
-from endmark.pipeline_file import load
+from endmark.ops.knobs import filed, steps_of, turned
+from endmark.pipeline.file import load
 
 app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
 
@@ -25,7 +25,7 @@ def list_knobs(
     as_json: AsJson = False,
 ) -> None:
     """Show the value of every knob, and who turned what when; durations are in seconds."""
-    from endmark.opsdb import OpsDatabase
+    from endmark.ops.database import OpsDatabase
 
     spec = load(pipeline)
     with closing(OpsDatabase(ops_url)) as ops:
@@ -58,7 +58,7 @@ def set_knob(
     as_json: AsJson = False,
 ) -> None:
     """Turn a knob: it holds from the batch after the one that reads this, also after a restart."""
-    from endmark.pulse import send
+    from endmark.ops.pulse import send
 
     spec = load(pipeline)
     turn = Turn(name, _read(value), by or getpass.getuser())

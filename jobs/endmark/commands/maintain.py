@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from endmark.commands.options import AsJson, PipelineFile, Warehouse
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 
 
 def maintain(

@@ -19,13 +19,13 @@ from rich.live import Live
 
 from endmark.demo.view import DemoState, live_view
 from endmark.errors import MissingPartError
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.jars import broker_jars, spark_jars
 from endmark.parts.java import require_java
 from endmark.parts.mariadb import MariaDb
 from endmark.parts.process import ManagedProcess
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 from endmark.verify.report import VerifyReport, render
 from endmark.verify.run import verify
 from endmark_feed.run import seed_relation

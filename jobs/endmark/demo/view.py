@@ -10,7 +10,7 @@ from rich.table import Table
 from endmark.metrics import Samples, parse
 
 if TYPE_CHECKING:
-    from endmark.opsdb import OpsDatabase
+    from endmark.ops.database import OpsDatabase
 
 
 @dataclass

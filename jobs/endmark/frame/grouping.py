@@ -25,13 +25,13 @@ from endmark.joins.presets import Preset, policy
 from endmark.pipeline.steps import Aggregate
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Punctuation
-from endmark.spark import channels
-from endmark.spark.bucket_plan import BucketPlan
-from endmark.spark.channels import Packer
+from endmark.spark.bucket.plan import BucketPlan
 from endmark.spark.dataframe import gathered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key
-from endmark.spark.frame_pack import PackFrame, UnpackFrame
-from endmark.spark.pack_promises import PromisePacker
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Packer
+from endmark.spark.packing.frames import PackFrame, UnpackFrame
+from endmark.spark.packing.promises import PromisePacker
 from endmark.spark.processor import BucketProcessor
 from endmark.spark.streams import GroupPlan
 from endmark.types import JoinType
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from endmark.pipeline.steps import Measure
-    from endmark.spark.channels import Buckets
+    from endmark.spark.packing.channels import Buckets
     from endmark.spark.streams import StreamPlan
 
 _AS_ITS_COLUMN = ("min", "max", "first", "last")  # in type, of which Spark has more than a pipeline

@@ -14,9 +14,9 @@ from endmark.punctuation import spelled
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
+from endmark.spark.bucket.refused import dead_letter
 from endmark.spark.kafka import partition_counts, require_counted
 from endmark.spark.plan import Source, kafka_records
-from endmark.spark.refused import dead_letter
 from endmark.spark.streams import ddl
 from endmark.types import ColumnType
 

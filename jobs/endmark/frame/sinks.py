@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
-from endmark.spark import refused
+from endmark.spark.bucket import refused
 from endmark.spark.checkpoint import claimed
 
 if TYPE_CHECKING:

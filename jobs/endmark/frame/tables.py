@@ -10,8 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.frame.projection import column
 from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart
-from endmark.spark import refused
-from endmark.spark.channels import DEAD_LETTER_SCHEMA
+from endmark.spark.bucket import refused
+from endmark.spark.packing.channels import DEAD_LETTER_SCHEMA
 from endmark.spark.streams import spark_type
 from endmark.spark.tables import append, prepare
 

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from endmark.formats.renamed import Renamer
 from endmark.frame.projection import column
-from endmark.spark import refused
+from endmark.spark.bucket import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from endmark.joins.page_model import aligned_yield, sliding_yield
+from endmark.joins.lookup.page_model import aligned_yield, sliding_yield
 from endmark.reference.hybridjoin import HybridJoin
 from endmark.reference.relation import MasterRow, PagedRelation, StreamRow
 from endmark.reproduce.report import Figures, Spread, Table

@@ -12,10 +12,10 @@ from pyspark.sql.types import StringType, StructType
 
 from endmark.errors import ConfigError
 from endmark.joins.presets import Preset, policy
-from endmark.spark import channels
-from endmark.spark.bucket_plan import BucketPlan
+from endmark.spark.bucket.plan import BucketPlan
 from endmark.spark.frame_inputs import FrameInput, frame_inputs
-from endmark.spark.frame_pack import PackFrame, UnpackFrame
+from endmark.spark.packing import channels
+from endmark.spark.packing.frames import PackFrame, UnpackFrame
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import BucketProcessor
 from endmark.spark.session import SAFE_FORMAT, STATE_FORMAT
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.formats.renamed import Renaming
-    from endmark.spark.channels import Buckets
+    from endmark.spark.packing.channels import Buckets
 
 _Name = TypeVar("_Name", bound=StrEnum)
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from endmark.description import describe
 from endmark.errors import EndmarkError
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
+from endmark.ops.description import describe
+from endmark.ops.pulse import Pulse
 from endmark.parts.jars import spark_jars
-from endmark.pulse import Pulse
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches

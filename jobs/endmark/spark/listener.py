@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from endmark.opsdb import OpsDatabase
+    from endmark.ops.database import OpsDatabase
 
 # Spark's names for the phases of a batch, and ours.
 _PHASES = {

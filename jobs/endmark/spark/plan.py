@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.relation.sql import SqlRelation
-from endmark.spark import channels
-from endmark.spark.bucket_plan import BucketPlan
-from endmark.spark.channels import Buckets
-from endmark.spark.ingest import Ingest
-from endmark.spark.lookup import lookup_plan
-from endmark.spark.pack_control import ControlPlan
+from endmark.spark.bucket.lookup import lookup_plan
+from endmark.spark.bucket.plan import BucketPlan
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Buckets
+from endmark.spark.packing.control import ControlPlan
+from endmark.spark.packing.ingest import Ingest
 from endmark.spark.processor import BucketProcessor
 from endmark.spark.streams import stream_plans
 

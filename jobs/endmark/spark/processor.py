@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from endmark.spark import channels
-from endmark.spark.bucket_plan import BucketPlan
-from endmark.spark.bucket_task import BucketSnapshot, BucketTask
+from endmark.spark.bucket.plan import BucketPlan
+from endmark.spark.bucket.task import BucketSnapshot, BucketTask
 from endmark.spark.cache import cache_directory
+from endmark.spark.packing import channels
 from endmark.state.store import SegmentStore
 
 if TYPE_CHECKING:

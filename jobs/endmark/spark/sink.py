@@ -21,10 +21,10 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
 from endmark.joins.announce import aligned
-from endmark.knobs import filed, steps_of
 from endmark.metrics import Samples, add, parse, sample
-from endmark.spark import channels
+from endmark.ops.knobs import filed, steps_of
 from endmark.spark.kafka import require_counted
+from endmark.spark.packing import channels
 from endmark.spark.tables import append
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from endmark.opsdb import OpsDatabase
+    from endmark.ops.database import OpsDatabase
+    from endmark.ops.pulse import Pulse
     from endmark.pipeline import Pipeline
-    from endmark.pulse import Pulse
     from endmark.spark.publish import OutputTopic
     from endmark.spark.tables import Target
 

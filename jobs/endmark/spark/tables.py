@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from deltalake.schema import Schema
 
 from endmark.errors import ConfigError
-from endmark.spark import channels
+from endmark.spark.packing import channels
 from endmark.spark.streams import arrow_schema, ddl
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 
-from endmark.description import Description
+from endmark.ops.description import Description
 from endmark_ops.access import CALLER
 from endmark_ops.models import Problem
 from endmark_ops.reach import Reach

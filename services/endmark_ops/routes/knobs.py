@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 
-from endmark import knobs as known
 from endmark.errors import ConfigError
 from endmark.formats.control import Turn
-from endmark.knobs import Steps
-from endmark.pulse import send
+from endmark.ops import knobs as known
+from endmark.ops.knobs import Steps
+from endmark.ops.pulse import send
 from endmark_ops.models import Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
 from endmark_ops.routes.dependencies import (
     REFUSED,

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from endmark.joins.lookup.page_model import aligned_yield
 from endmark.joins.lookup.reads import LISTS_AT_ONCE, PAGES_AT_ONCE
-from endmark.joins.page_model import aligned_yield
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.joins.page_model import Floats
+    from endmark.joins.lookup.page_model import Floats
 
 
 @dataclass(frozen=True)

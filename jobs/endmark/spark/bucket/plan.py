@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.joins.presets import Policy
     from endmark.pipeline import Pipeline
-    from endmark.spark.lookup import LookupPlan
+    from endmark.spark.bucket.lookup import LookupPlan
     from endmark.spark.streams import GroupPlan, StreamPlan
     from endmark.types import JoinType
 

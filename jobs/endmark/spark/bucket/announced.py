@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from endmark.punctuation.spelled import named
-from endmark.spark import channels
+from endmark.spark.packing import channels
 from endmark.state import codec
 from endmark.types import JoinType
 

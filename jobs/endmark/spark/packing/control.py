@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from endmark.errors import ConfigError
 from endmark.formats.control import BAD_CONTROL, ControlError, read_control
 from endmark.formats.rejection import Rejection
-from endmark.knobs import Steps, steps_of, turned
-from endmark.spark import channels
+from endmark.ops.knobs import Steps, steps_of, turned
+from endmark.spark.packing import channels
 from endmark.state.segment import int64
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from endmark.formats.control import Turn
     from endmark.pipeline import Pipeline
-    from endmark.spark.channels import Buckets, Packer
+    from endmark.spark.packing.channels import Buckets, Packer
 
 _SECOND = 1_000_000
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from endmark.knobs import Steps, lookup_steps, steps_of
+from endmark.ops.knobs import Steps, lookup_steps, steps_of
 
 if TYPE_CHECKING:
     from endmark.pipeline import Pipeline

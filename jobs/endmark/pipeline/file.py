@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded
-from endmark.pipeline_text import PipelineText
+from endmark.pipeline.text import PipelineText
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?::-([^}]*))?\}")
 _FIELD = re.compile(r"([a-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*): ")

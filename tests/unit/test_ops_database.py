@@ -10,9 +10,8 @@ from threading import Barrier
 
 import pytest
 
-from endmark import opsdb
 from endmark.errors import ConfigError
-from endmark.opsdb import OpsDatabase, offsets_read
+from endmark.ops.database import OpsDatabase, _meta, offsets_read
 
 
 @pytest.fixture(params=["sqlite", "mariadb"])
@@ -22,7 +21,7 @@ def ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]
     database = OpsDatabase(url)
     yield database
     if on_server:
-        opsdb._meta.drop_all(database.engine)
+        _meta.drop_all(database.engine)
     database.close()
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from endmark.joins.promises import UNKNOWN
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.wire_json import pattern_to_json
-from endmark.spark.channels import VIOLATION_SCHEMA
+from endmark.spark.packing.channels import VIOLATION_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from endmark.metrics import sample
-from endmark.spark.progress import waits_for
+from endmark.spark.bucket.progress import waits_for
 
 if TYPE_CHECKING:
     from endmark.aggregate.closing import ClosingAggregate

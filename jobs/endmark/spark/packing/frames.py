@@ -19,9 +19,10 @@ from endmark.formats.json_column import TextPunctuations
 from endmark.formats.renamed import Renamer
 from endmark.joins.admit import Violation
 from endmark.joins.announce import aligned
-from endmark.spark import channels, refused
-from endmark.spark.channels import Packer, stream_channel
-from endmark.spark.pack_promises import PromisePacker
+from endmark.spark.bucket import refused
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import Packer, stream_channel
+from endmark.spark.packing.promises import PromisePacker
 from endmark.state import codec
 from endmark.state.segment import int64
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from endmark.formats.renamed import Renaming
-    from endmark.spark.channels import Buckets
+    from endmark.spark.packing.channels import Buckets
     from endmark.spark.streams import StreamPlan
 
 

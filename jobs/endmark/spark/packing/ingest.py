@@ -18,12 +18,12 @@ from endmark.joins.runs import ended
 from endmark.joins.side import NEVER, late_rows
 from endmark.metrics import sample
 from endmark.profile import Profile
-from endmark.spark import channels
-from endmark.spark.channels import VALUE, Buckets, Packer, stream_channel
-from endmark.spark.pack_control import ControlPacker
-from endmark.spark.pack_promises import PromisePacker
-from endmark.spark.parsers import parser_of
-from endmark.spark.violations import violation_rows
+from endmark.spark.bucket.violations import violation_rows
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import VALUE, Buckets, Packer, stream_channel
+from endmark.spark.packing.control import ControlPacker
+from endmark.spark.packing.parsers import parser_of
+from endmark.spark.packing.promises import PromisePacker
 from endmark.state import codec
 from endmark.state.segment import int64
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from endmark.formats.json_records import Parsed
     from endmark.formats.rejection import Rejection
-    from endmark.spark.pack_control import ControlPlan
-    from endmark.spark.parsers import Parser
+    from endmark.spark.packing.control import ControlPlan
+    from endmark.spark.packing.parsers import Parser
     from endmark.spark.streams import StreamPlan
 
 

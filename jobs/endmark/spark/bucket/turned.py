@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from endmark.joins.lookup.resolve import Budget
-from endmark.knobs import lookup_steps
-from endmark.spark.lookup import share
+from endmark.ops.knobs import lookup_steps
+from endmark.spark.bucket.lookup import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.spark.bucket_plan import BucketPlan
-    from endmark.spark.lookup import LookupPlan
+    from endmark.spark.bucket.lookup import LookupPlan
+    from endmark.spark.bucket.plan import BucketPlan
 
 
 class Knobs:
-    """Values by the names of `endmark.knobs`.
+    """Values by the names of `endmark.ops.knobs`.
 
     Args:
         restored: a snapshot.

@@ -13,8 +13,8 @@ from endmark.joins.lookup.intake import BATCH, IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
 from endmark.joins.lookup.versions import Versions
-from endmark.spark.channels import VALUE
-from endmark.spark.lookup_over import OverKeys
+from endmark.spark.bucket.lookup_over import OverKeys
+from endmark.spark.packing.channels import VALUE
 from endmark.spark.streams import microseconds
 from endmark.state.keys import KeySpec
 

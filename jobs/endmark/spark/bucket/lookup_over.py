@@ -10,7 +10,7 @@ import pyarrow as pa
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
-from endmark.spark.pack_promises import named_keys
+from endmark.spark.packing.promises import named_keys
 from endmark.state import codec
 
 if TYPE_CHECKING:

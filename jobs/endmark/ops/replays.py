@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from endmark.errors import EndmarkError
-from endmark.opsdb import replays
-from endmark.pulse import send
+from endmark.ops.database import replays
+from endmark.ops.pulse import send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from endmark.dead_letters import Coordinates, DeadLetter
-    from endmark.opsdb import OpsDatabase
+    from endmark.ops.database import OpsDatabase
+    from endmark.ops.dead_letters import Coordinates, DeadLetter
 
 _CUT_OFF_SECONDS = 60.0  # the broker is given a tenth of it
 

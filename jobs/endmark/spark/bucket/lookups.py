@@ -13,7 +13,7 @@ from endmark.joins.lookup.cache import FrontCache
 from endmark.joins.lookup.intake import Intake
 from endmark.joins.lookup.intakes import MISSED, Intakes, side_by_side
 from endmark.metrics import Samples, sample
-from endmark.spark.channels import DEAD_LETTER_SCHEMA, VALUE
+from endmark.spark.packing.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from endmark.joins.lookup.cache import CacheSpec
     from endmark.joins.lookup.intake import Arrivals
     from endmark.joins.lookup.operator import LookupOutput
-    from endmark.spark.lookup import LookupPlan
+    from endmark.spark.bucket.lookup import LookupPlan
     from endmark.spark.streams import StreamPlan
     from endmark.state.store import SegmentStore
 

@@ -11,12 +11,12 @@ from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf, values_of
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import pattern_to_json
-from endmark.spark import channels
-from endmark.spark.channels import stream_channel
+from endmark.spark.packing import channels
+from endmark.spark.packing.channels import stream_channel
 
 if TYPE_CHECKING:
     from endmark.punctuation.pattern import Value
-    from endmark.spark.channels import Buckets, Packer
+    from endmark.spark.packing.channels import Buckets, Packer
     from endmark.spark.streams import Closing, StreamPlan
     from endmark.state.search import Ints
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endmark.spark.violations import named_promise
+from endmark.spark.bucket.violations import named_promise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

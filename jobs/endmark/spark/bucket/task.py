@@ -20,13 +20,14 @@ from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
 from endmark.metrics import Samples, sample
 from endmark.punctuation.punctuation import Origin
-from endmark.spark import channels, lookups, refused
-from endmark.spark.announced import announced
-from endmark.spark.kept import state_samples
-from endmark.spark.made import require_same
-from endmark.spark.progress import progress_samples
-from endmark.spark.turned import Knobs
-from endmark.spark.violations import violation_rows
+from endmark.spark.bucket import lookups, refused
+from endmark.spark.bucket.announced import announced
+from endmark.spark.bucket.kept import state_samples
+from endmark.spark.bucket.made import require_same
+from endmark.spark.bucket.progress import progress_samples
+from endmark.spark.bucket.turned import Knobs
+from endmark.spark.bucket.violations import violation_rows
+from endmark.spark.packing import channels
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from endmark.joins.side import SideState
     from endmark.punctuation.punctuation import Punctuation
-    from endmark.spark.bucket_plan import BucketPlan
+    from endmark.spark.bucket.plan import BucketPlan
     from endmark.spark.streams import StreamPlan
     from endmark.state.store import SegmentStore
 

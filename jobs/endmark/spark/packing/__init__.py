@@ -1,0 +1,1 @@
+"""Records and frames to packed rows, and packed rows to frames."""
