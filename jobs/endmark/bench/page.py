@@ -26,7 +26,7 @@ def tables(report: Report) -> list[Table]:
     if report["bench"] in WHOLE_JOB:
         return whole_job_tables(report)
     if "cells" in report:
-        return [rate_table(cell, "rows/s", "endmark-auto") for cell in report["cells"]]
+        return [rate_table(cell, "rows/s") for cell in report["cells"]]
     places = dict.fromkeys((run["relation_rows"], run["delay"]) for run in report["runs"])
     return [_by_skew(report["runs"], *place) for place in places]
 

@@ -9,8 +9,9 @@ from endmark.bench.contest import Rates
 from endmark.reproduce.report import Table
 
 
-def rate_table(cell: dict[str, Any], unit: str, ours: str) -> Table:
-    """Rates, and how many times as fast `ours` was."""
+def rate_table(cell: dict[str, Any], unit: str) -> Table:
+    """Rates, and how many times as fast the first contender was, which is endmark as a job has it."""
+    ours = next(iter(cell["contenders"]))
     headings = ("contender", unit, "least", "most", f"{ours} / this")
     rows = [
         [name, *(f"{each[figure]:,.0f}" for figure in ("median", "least", "most")), f"{each['ratio']:,.2f}"]

@@ -21,7 +21,7 @@ def _pipeline_tables(report: Report) -> list[Table]:
     [cell] = report["cells"]
     shares = report["shares"]
     return [
-        rate_table(cell, "records/s", "endmark"),
+        rate_table(cell, "records/s"),
         _shares("Where a batch of endmark spends its time", "percent of it", shares["wall"]),
         _shares("Where endmark's Python does", "percent of all cores", shares["python"]),
     ]
