@@ -136,7 +136,7 @@ def test_the_picture_shows_what_flows() -> None:
     assert "  lookup_products --> join" in lines
     assert '  topic_payments -- "payments" --> join' in lines
     assert {line.split()[-1] for line in lines if line.startswith(("  join -->", "  group -->"))} == {
-        *("group", "published", "table_results", "table_groups"),
+        *("group", "published", "table_results", "table_groups", "table_running"),
         *("table_violations", "table_punctuations", "table_dead_letters"),
     }
     assert "group" not in drawn(load(ORDERS, ENVIRONMENT, ["aggregate=null"]))
