@@ -65,8 +65,8 @@ CATALOGUE: dict[str, str] = {
     "profile_seconds_total": "Seconds that Python spent in tasks, summed over them, by phase: `read` waits "
     "for Kafka's records, `shuffle` for what other tasks packed, `hand_over` for Spark to take rows; "
     "`lookup` includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not in it.",
-    "compute_seconds": "Wall-clock seconds of the last batch's tasks, before tables are written.",
-    "write_seconds": "Wall-clock seconds of the last batch's append, by table; they run side by side.",
+    "compute_seconds": "Wall-clock seconds of the last batch's tasks, which write the files of tables, too.",
+    "write_seconds": "Wall-clock seconds of the last batch's commit, by table; one follows the other.",
     "publish_seconds": "Wall-clock seconds of the last batch's records for the output topic.",
     "state_commit_seconds": "Seconds Spark's state store took to commit the last batch, summed over tasks.",
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",

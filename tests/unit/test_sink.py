@@ -13,6 +13,7 @@ from endmark.cli import AUCTION
 from endmark.errors import PartitionError
 from endmark.ops.database import OpsDatabase
 from endmark.pipeline.file import load
+from endmark.spark.packing import channels
 from endmark.spark.sink import Sink
 
 Offsets = dict[str, dict[str, int]]
@@ -26,8 +27,9 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
 
 def run(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch, batch_id: int, read: Offsets) -> Offsets:
     """One batch that has read so far; the offsets that the ops database has then."""
-    told = [{"samples": {}, "offsets": read}]
-    monkeypatch.setattr(Sink, "_reports", lambda *_: (told, {}))
+    metrics = [{"samples": {}, "offsets": read}]
+    told = {channels.METRICS: metrics, channels.PATTERNS: [], channels.FILES: []}
+    monkeypatch.setattr(Sink, "_run", lambda *_: told)
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite:///r.db"})
     Sink(pipeline, [], None, "app", ops, "run", MagicMock(), {"items": 2, "bids": 2})(MagicMock(), batch_id)
     batch = ops.latest_batch("auction")

@@ -16,9 +16,8 @@ _SINK = sample("batch_seconds", phase="compute_and_write")
 
 
 def wall_shares(batches: Iterable[Samples]) -> dict[str, float]:
-    """Percent of wall-clock time: `tasks`, `tables`, what Spark does around them by its phases, the rest.
-
-    Tables are written side by side, so they are one share, with what Spark does to begin a batch.
+    """Percent of wall-clock time: `tasks`, which write files, too; `tables`, the commits of these, with what
+    Spark does to begin a batch; what Spark does around them by its phases; the rest.
     """
     told = add(batches)
     whole = told[_WHOLE]

@@ -1,22 +1,23 @@
 """The sink: takes a batch's channels apart and writes each to its Delta table, exactly once.
 
 Per batch (called by `foreachBatch`):
-1. persist the batch in packed form, so that no write computes the stateful plan again;
-2. collect the metrics channel, which also says which tables get rows, and the patterns channel, which says
-   what all buckets announce together;
-3. append to those tables with (app id, batch id); Delta skips what an earlier attempt committed; and publish
-   to the output topic, if there is one, which gets again what an earlier attempt has sent;
-4. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse.
-Spark commits the batch afterwards. A crash at any point repeats it from step 1.
+1. run the batch, whose tasks write files for the tables, and collect what they tell: files, metrics and the
+   patterns that all buckets announce together. With an output topic the batch is persisted in packed form
+   before, so that publishing does not compute the stateful plan again;
+2. commit the files to their tables with (app id, batch id), unless an earlier attempt has; and publish to the
+   output topic, if there is one, which gets again what an earlier attempt has sent;
+3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse.
+Spark commits the batch afterwards. A crash at any point repeats it from step 1; files that were not committed
+are of no version.
 """
 
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
@@ -25,7 +26,8 @@ from endmark.metrics import Samples, add, parse, sample
 from endmark.ops.knobs import filed, steps_of
 from endmark.spark.kafka import require_counted
 from endmark.spark.packing import channels
-from endmark.spark.tables import append
+from endmark.spark.packing.delta_files import DeltaFile, DeltaFiles
+from endmark.spark.tables import TableLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,46 +69,56 @@ class Sink:
         self._run_id = run_id
         self._pulse = pulse
         self._filed = filed(steps_of(pipeline))
-        self._writers = ThreadPoolExecutor(len(tables) + 1, thread_name_prefix="sink")
+        self._logs = {table.channel: TableLog(table.path, app_id) for table in tables}
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
-        packed.persist(StorageLevel.MEMORY_AND_DISK)
+        if self._topic is not None:
+            packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             started = perf_counter()
-            reports, patterns = self._reports(packed)
+            told = self._run(packed, batch_id)
+            reports, patterns = told[channels.METRICS], aligned(told[channels.PATTERNS])
             samples, offsets = self._told(reports, patterns, batch_id)
             for topic, ends in offsets.items():
                 require_counted(topic, map(int, ends), self._partitions.get(topic, 0))
             samples[sample("compute_seconds")] = perf_counter() - started
-            wanted = [table for table in self._tables if _has_rows(samples, table.counter)]
-            rows = {table.channel: _rows(packed, table) for table in wanted}
-            # A commit is mostly waiting for the driver, so tables are written side by side.
-            writes = {
-                sample("write_seconds", table=table.channel): self._writers.submit(
-                    self._write, rows[table.channel], table, patterns, batch_id
-                )
-                for table in wanted
-            }
+            samples |= self._commit(told[channels.FILES], patterns, batch_id)
             if self._topic is not None:
+                rows = {table.channel: _rows(packed, table) for table in self._with_rows(samples)}
                 found = rows.get(channels.RESULTS), rows.get(channels.ANNOUNCED), list(patterns)
-                writes[sample("publish_seconds")] = self._writers.submit(
-                    self._topic.publish, *found, batch_id
-                )
-            samples |= {key: write.result() for key, write in writes.items()}
+                samples[sample("publish_seconds")] = self._topic.publish(*found, batch_id)
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
             turns = [turn for report in reports for turn in report.get("turns", [])]
             self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
             self._pulse.batch_done(samples, offsets)
         finally:
-            packed.unpersist()
+            if self._topic is not None:
+                packed.unpersist()
 
-    def _reports(self, packed: DataFrame) -> tuple[list[dict[str, Any]], dict[str, str]]:
-        """What tasks tell of the batch, and the patterns that all buckets announce together."""
-        blobs = packed.where(F.col("channel").isin(channels.METRICS, channels.PATTERNS)).collect()
-        told: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: []}
-        for row in blobs:
+    def _run(self, packed: DataFrame, batch_id: int) -> dict[str, list[Any]]:
+        """What tasks tell, by channel, once they have written files for the tables."""
+        files = DeltaFiles({table.channel: table.files(batch_id) for table in self._tables})
+        told: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
+        for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
             told[row.channel].append(json.loads(bytes(row.blob)))
-        return told[channels.METRICS], aligned(told[channels.PATTERNS])
+        return told
+
+    def _commit(self, files: list[dict[str, Any]], patterns: dict[str, str], batch_id: int) -> Samples:
+        """Make the files a version of each table; returns the seconds that each took."""
+        samples: Samples = {}
+        for table in self._tables:
+            started = perf_counter()
+            mine = [file for file in files if file["channel"] == table.channel]
+            if table.channel == channels.ANNOUNCED and patterns:
+                mine.append(_file_of(table, patterns, batch_id))
+            if mine:
+                self._logs[table.channel].commit(mine, batch_id)
+                samples[sample("write_seconds", table=table.channel)] = perf_counter() - started
+        return samples
+
+    def _with_rows(self, samples: Samples) -> list[Target]:
+        counted = {parse(key)[0] for key, value in samples.items() if value > 0}
+        return [table for table in self._tables if table.counter in counted]
 
     def _told(
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
@@ -128,21 +140,15 @@ class Sink:
             samples[key] = samples.get(key, 0) + 1
         return samples, offsets
 
-    def _write(self, rows: DataFrame, table: Target, patterns: dict[str, str], batch_id: int) -> float:
-        """Append the table's rows; returns the seconds it took."""
-        started = perf_counter()
-        if table.channel == channels.ANNOUNCED and patterns:
-            rows = rows.union(rows.sparkSession.createDataFrame(list(patterns.items()), table.ddl))
-        if table.numbered:
-            rows = rows.withColumn(table.schema.names[-1], F.lit(batch_id).cast("bigint"))
-        append(rows, table.path, self._app_id, batch_id)
-        return perf_counter() - started
+
+def _file_of(table: Target, patterns: Mapping[str, str], batch_id: int) -> dict[str, Any]:
+    """A file of the punctuations that all buckets announce together, which no task has."""
+    file = DeltaFile(table.files(batch_id))
+    rows = [dict(zip(table.schema.names, pattern, strict=True)) for pattern in patterns.items()]
+    file.write(pa.RecordBatch.from_pylist(rows, schema=table.schema))
+    return file.close()
 
 
 def _rows(packed: DataFrame, table: Target) -> DataFrame:
     blobs = packed.where(F.col("channel") == table.channel).select("blob")
     return blobs.mapInArrow(channels.unpack, table.ddl)
-
-
-def _has_rows(samples: Samples, counter: str) -> bool:
-    return any(value > 0 for key, value in samples.items() if parse(key)[0] == counter)

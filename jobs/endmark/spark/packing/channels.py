@@ -43,6 +43,7 @@ ANNOUNCED = "announced"  # output punctuations
 PATTERNS = "patterns"  # what each bucket says of those that all buckets announce together
 REFUSED = "refused"  # dead letters and violations of frames, as text
 METRICS = "metrics"
+FILES = "files"  # what has been written for tables
 
 ROWS_PER_BLOB = 1 << 16
 VALUE = "$value"  # a column of rows: what they came as
