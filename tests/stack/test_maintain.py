@@ -54,11 +54,17 @@ def grow_old(table: Path) -> None:
 
 
 def lose_commit(checkpoint: Path) -> None:
-    """As if the job had been killed between the last batch's writes and Spark's own note of it."""
-    commits = checkpoint / "spark" / "commits"
-    last = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
-    last.unlink()
-    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    """As if the job had been killed between the last batch's writes and Spark's own note of it; no batch is
+    planned before that of the one before."""
+    commits, offsets = (numbered(checkpoint / "spark" / log) for log in ("commits", "offsets"))
+    last = max(commits)
+    for entry in (commits[last], *(offset for number, offset in offsets.items() if number > last)):
+        entry.unlink()
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+
+
+def numbered(log: Path) -> dict[int, Path]:
+    return {int(entry.name): entry for entry in log.iterdir() if entry.name.isdecimal()}
 
 
 def test_beside_the_job_and_after_it(warehouse: Warehouse) -> None:
