@@ -235,6 +235,7 @@ def test_what_has_no_result_says_so() -> None:
 
 def test_the_page_is_written_from_the_results() -> None:
     found = read(RESULTS)
+    assert found.keys() >= {"stream-join", "lookup-join", "pipeline", "latency", "recovery"}
     text = PAGE.read_text()
     assert render(text, found) == text, "run make docs"
     for each in found.values():
