@@ -69,6 +69,19 @@ def test_outer_rows_belong_to_the_key_they_have(tmp_path: Path, collide: bool) -
     assert groups.groups.rows == 0
 
 
+def test_groups_so_far_are_none_of_those_put_out(tmp_path: Path) -> None:
+    """Though their rows still lie, dead, among those of a group that is open."""
+    groups = ClosingAggregate(KEYS, MEASURES, SegmentStore(MemoryBlobs(), tmp_path))
+    added = groups.inputs(results(("a", 1, "a", 1, 2.0)))
+    others = [(name, 1, name, 1, 3.0) for name in "bcdefgh"]
+    groups.add([added, groups.inputs(results(*others))])
+
+    groups.close(announced(("a", 1)))
+
+    assert groups.so_far(groups.keys_of([added])).to_pylist() == []
+    assert len(groups.groups.segments) == 1
+
+
 def test_groups_outlive_merges_and_restarts(tmp_path: Path) -> None:
     """Partial rows of one key become one row when segments merge, and a snapshot carries them over."""
     store = SegmentStore(MemoryBlobs(), tmp_path)

@@ -137,7 +137,7 @@ class SegmentList:
 
     def having(self, keys: Keys) -> list[Gone]:
         """All live rows of `keys`, which are sorted by code."""
-        return [Gone(segment, j) for segment, _, j in self.find(keys)]
+        return [Gone(segment, j) for segment, _, j in self.find(keys) if len(j)]
 
     def where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
         """The live ones among the rows that `positions` names in each segment."""
