@@ -128,7 +128,7 @@ def test_condition_is_checked_against_the_tables() -> None:
 
 def test_tables_have_types_that_spark_knows(tmp_path: Path) -> None:
     """Dates and decimals among them."""
-    table = Target("results", tmp_path, pa.schema([("a", pa.date32()), ("b", pa.decimal128(18, 2))]), "x")
+    table = Target("results", tmp_path, pa.schema([("a", pa.date32()), ("b", pa.decimal128(18, 2))]))
 
     assert table.ddl == ddl(table.schema) == "`a` date, `b` decimal(18,2)"
 

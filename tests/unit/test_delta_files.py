@@ -68,7 +68,7 @@ def written(
 
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
-    found = Target(channels.RESULTS, tmp_path / "results", SCHEMA, "join_results_total")
+    found = Target(channels.RESULTS, tmp_path / "results", SCHEMA)
     prepare([found], "app")
     return found
 
@@ -105,20 +105,24 @@ def test_the_log_says_what_a_file_holds(target: Target) -> None:
     as a bound goes; nothing of a column with a NaN."""
     other = FULL | {"id": 9, "name": "z" * 40, "price": Decimal("-1.05"), "score": float("nan")}
 
-    [file], _ = written(target.files(0), packed(results(FULL)), packed(results(other, EMPTY)))
+    last = FULL | {"name": "ö" * 40}
+
+    [file], _ = written(target.files(0), packed(results(FULL, last)), packed(results(other, EMPTY)))
+    [alone], _ = written(target.files(0), packed(results(FULL)))
 
     stats = json.loads(file["stats"], parse_float=Decimal)
-    assert stats["numRecords"] == 3
+    assert stats["numRecords"] == 4
     assert stats["nullCount"] == dict.fromkeys(SCHEMA.names, 1)
     at = "2026-01-02T03:04:05.678Z"
     least = {"id": -7, "name": "z" * 32, "price": Decimal("-1.05"), "day": "1969-12-31", "at": at}
     assert stats["minValues"] == least
-    assert stats["maxValues"] == {"id": 9, "name": FULL["name"], "price": BIG, "day": "1969-12-31", "at": at}
+    assert stats["maxValues"] == {"id": 9, "price": BIG, "day": "1969-12-31", "at": at}
+    assert json.loads(alone["stats"])["maxValues"]["name"] == FULL["name"]
 
 
 def test_the_number_of_the_batch(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("batch", pa.int64())])
-    target = Target(channels.RUNNING, tmp_path / "running", schema, "running_groups_total", numbered=True)
+    target = Target(channels.RUNNING, tmp_path / "running", schema, numbered=True)
     prepare([target], "app")
     rows = codec.encode(pa.record_batch({"id": [1, 2]}))
     [*_, told] = DeltaFiles({channels.RUNNING: target.files(5)})(iter([packed((channels.RUNNING, rows))]))

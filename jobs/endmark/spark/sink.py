@@ -22,7 +22,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
 from endmark.joins.announce import aligned
-from endmark.metrics import Samples, add, parse, sample
+from endmark.metrics import Samples, add, sample
 from endmark.ops.knobs import filed, steps_of
 from endmark.spark.kafka import require_counted
 from endmark.spark.packing import channels
@@ -64,7 +64,6 @@ class Sink:
         self._partitions = partitions
         self._tables = tables
         self._topic = topic
-        self._app_id = app_id
         self._ops = ops
         self._run_id = run_id
         self._pulse = pulse
@@ -82,9 +81,12 @@ class Sink:
             for topic, ends in offsets.items():
                 require_counted(topic, map(int, ends), self._partitions.get(topic, 0))
             samples[sample("compute_seconds")] = perf_counter() - started
-            samples |= self._commit(told[channels.FILES], patterns, batch_id)
+            files = self._files(told[channels.FILES], patterns, batch_id)
+            samples |= self._commit(files, batch_id)
             if self._topic is not None:
-                rows = {table.channel: _rows(packed, table) for table in self._with_rows(samples)}
+                rows = {
+                    table.channel: _rows(packed, table) for table in self._tables if table.channel in files
+                }
                 found = rows.get(channels.RESULTS), rows.get(channels.ANNOUNCED), list(patterns)
                 samples[sample("publish_seconds")] = self._topic.publish(*found, batch_id)
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
@@ -103,22 +105,26 @@ class Sink:
             told[row.channel].append(json.loads(bytes(row.blob)))
         return told
 
-    def _commit(self, files: list[dict[str, Any]], patterns: dict[str, str], batch_id: int) -> Samples:
-        """Make the files a version of each table; returns the seconds that each took."""
-        samples: Samples = {}
+    def _files(
+        self, told: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Files by channel: those of tasks, and that of what all buckets announce together."""
+        files: dict[str, list[dict[str, Any]]] = {}
+        for file in told:
+            files.setdefault(file["channel"], []).append(file)
         for table in self._tables:
-            started = perf_counter()
-            mine = [file for file in files if file["channel"] == table.channel]
             if table.channel == channels.ANNOUNCED and patterns:
-                mine.append(_file_of(table, patterns, batch_id))
-            if mine:
-                self._logs[table.channel].commit(mine, batch_id)
-                samples[sample("write_seconds", table=table.channel)] = perf_counter() - started
-        return samples
+                files.setdefault(table.channel, []).append(_file_of(table, patterns, batch_id))
+        return files
 
-    def _with_rows(self, samples: Samples) -> list[Target]:
-        counted = {parse(key)[0] for key, value in samples.items() if value > 0}
-        return [table for table in self._tables if table.counter in counted]
+    def _commit(self, files: Mapping[str, list[dict[str, Any]]], batch_id: int) -> Samples:
+        """Make the files a version of each table, results first; returns the seconds of each."""
+        samples: Samples = {}
+        for channel in (table.channel for table in self._tables if table.channel in files):
+            started = perf_counter()
+            self._logs[channel].commit(files[channel], batch_id)
+            samples[sample("write_seconds", table=channel)] = perf_counter() - started
+        return samples
 
     def _told(
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int

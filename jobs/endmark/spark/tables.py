@@ -46,13 +46,12 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """A Delta table and the channel it is fed from; `counter` says whether a batch has rows for it, and
-    `numbered` that the last column is its number, which the channel does not know."""
+    """A Delta table and the channel it is fed from; `numbered` says that its last column is the number of the
+    batch, which the channel does not know."""
 
     channel: str
     path: Path
     schema: pa.Schema
-    counter: str
     numbered: bool = False
 
     @property
@@ -74,29 +73,23 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
     """The six tables of a pipeline, five without running groups, four without an aggregate."""
     names = pipeline.tables
     results, groups = arrow_schema(pipeline.result_columns()), arrow_schema(pipeline.group_columns())
-    aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups, "groups_closed_total")]
+    aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups)]
     running = arrow_schema(pipeline.running_columns())
-    changed = Target(
-        channels.RUNNING, warehouse / names.running, running, "running_groups_total", numbered=True
-    )
+    changed = Target(channels.RUNNING, warehouse / names.running, running, numbered=True)
     return [
-        Target(channels.RESULTS, warehouse / names.results, results, "join_results_total"),
+        Target(channels.RESULTS, warehouse / names.results, results),
         *(aggregated if pipeline.aggregate is not None else []),
         *([changed] if running.names else []),
         Target(
             channels.DEAD_LETTERS,
             warehouse / names.dead_letters,
             channels.DEAD_LETTER_SCHEMA,
-            "dead_letters_total",
         ),
-        Target(
-            channels.VIOLATIONS, warehouse / names.violations, channels.VIOLATION_SCHEMA, "violations_total"
-        ),
+        Target(channels.VIOLATIONS, warehouse / names.violations, channels.VIOLATION_SCHEMA),
         Target(
             channels.ANNOUNCED,
             warehouse / names.punctuations,
             channels.PUNCTUATION_SCHEMA,
-            "propagated_punctuations_total",
         ),
     ]
 

@@ -1,6 +1,6 @@
 """From packed rows to files of Delta tables, which are of no version until the sink commits them.
 
-Spark's own writer took 1.5 s of two cores for a batch of any size, and three fifths of a large one.
+Spark's own writer took 1.2 to 1.8 s for a few rows, and three fifths of a batch of 150,000 records.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class DeltaFile:
         """What the log is to say of it: `path`, `size`, `modified` (Unix milliseconds) and `stats`."""
         self._writer.close()
         size = (self._table.path / self._name).stat().st_size
-        stats = {"path": self._name, "size": size, "modified": time.time_ns() // 1_000_000}
-        return stats | {"stats": self._stats()}
+        now = time.time_ns() // 1_000_000
+        return {"path": self._name, "size": size, "modified": now, "stats": self._stats()}
 
     def _stats(self) -> str:
         parts = {
