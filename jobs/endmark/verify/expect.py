@@ -1,4 +1,4 @@
-"""What should be there, by the definitions of ARCHITECTURE.md, from classified records and R."""
+"""What should be there, by the definitions of docs/semantics.md, from classified records and R."""
 
 from __future__ import annotations
 
