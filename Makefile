@@ -59,7 +59,7 @@ package: $(READY) ## What spark-submit takes to a cluster (docs/cluster.md), in 
 	PATH="$(CURDIR)/$(BIN):$$PATH" infra/package.sh var/package
 
 .PHONY: test-cluster
-test-cluster: package ## The package on a Spark cluster of processes, each part killed
+test-cluster: package ## The package on a Spark cluster of processes, each part killed; writes docs/cluster.md
 	PYTHONPATH=tests $(BIN)/python -m cluster.run var/package
 
 .PHONY: test-runbook
@@ -150,6 +150,10 @@ bench-costs: $(READY) ## Lookup: costs predicted and measured, memory, cache; wr
 .PHONY: bench-agreement
 bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes tests/bench/results
 	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_agreement.py $(ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: package test-system ## Records a second of one executor and of two; writes docs/cluster.md
+	PYTHONPATH=tests $(BIN)/python -m cluster.rates var/package
 
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models

@@ -1,7 +1,7 @@
 """A job on a Spark standalone cluster, as packaged for spark-submit: `make test-cluster`.
 
 Two workers share the state of a job. A worker, an executor and the driver are killed in turn while records
-are left to read; then every table must be right.
+are left to read; then every table must be right, and what was seen is kept.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ import argparse
 import os
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from cluster.doors import (
@@ -25,6 +23,7 @@ from endmark.cli import AUCTION
 from endmark.parts.broker import Broker
 from endmark.parts.process import ManagedProcess
 from endmark_feed.run import FeedOptions
+from support.faults import Faults, step
 from support.warehouse import Warehouse, wait_for
 
 # Generous, for machines of two cores that do something else beside.
@@ -32,18 +31,12 @@ _SECONDS = 600.0
 _SMALL_BATCHES = "--max-records-per-batch=4000"
 
 
-@contextmanager
-def step(name: str) -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
-
-
-def arguments(warehouse: Warehouse, directory: Path, *more: str) -> list[str]:
+def arguments(bootstrap: str, directory: Path, *more: str) -> list[str]:
+    """Of a job that has everything below one directory."""
     return [
         "run",
         str(AUCTION),
-        f"--bootstrap={warehouse.broker.bootstrap}",
+        f"--bootstrap={bootstrap}",
         f"--warehouse={directory / 'warehouse'}",
         f"--checkpoint={directory / 'checkpoint'}",
         f"--ops-url=sqlite:///{directory / 'ops.db'}",
@@ -65,11 +58,12 @@ def records_read(warehouse: Warehouse) -> float:
     return sum(value for name, value in batch.totals.items() if name.startswith("records_total{"))
 
 
-def test_every_part_killed(cluster: Cluster, warehouse: Warehouse) -> None:
+def test_every_part_killed(cluster: Cluster, warehouse: Warehouse, faults: Faults) -> None:
     feed = threading.Thread(target=warehouse.feed, daemon=True)
     feed.start()
     first, second = cluster.start_worker(), cluster.start_worker()
-    job = cluster.submit(*arguments(warehouse, warehouse.directory, _SMALL_BATCHES))
+    place = warehouse.broker.bootstrap, warehouse.directory
+    job = cluster.submit(*arguments(*place, _SMALL_BATCHES))
     with step("first batches"):
         wait_for(lambda: warehouse.batches() > 1, job, _SECONDS)
     held = first.segments(), second.segments()
@@ -80,14 +74,18 @@ def test_every_part_killed(cluster: Cluster, warehouse: Warehouse) -> None:
     test_no_end_by_web_page(cluster)
     test_no_worker_without_the_secret(cluster)
 
-    with step("kill a worker and its executor"):
+    seen = "Spark repeats its tasks on the other executor, which reads their state from the checkpoint."
+    with faults.survived("one of two workers, with its executor", seen):
         first.kill()
         moves_on(warehouse, job)
     with step("another worker joins"):
         third = cluster.start_worker()
         wait_for(third.has_environment, job, _SECONDS)
     # Spark leaves state where it is for as long as that executor lives and is not too busy.
-    with step("kill the executor that has the state"):
+    seen = (
+        "The worker starts another. The one that has joined meanwhile takes the tasks and reads their state."
+    )
+    with faults.survived("the executor that has all state", seen):
         second.kill_executor()
         moves_on(warehouse, job)
         wait_for(lambda: third.segments() > 0, job, _SECONDS)
@@ -95,16 +93,19 @@ def test_every_part_killed(cluster: Cluster, warehouse: Warehouse) -> None:
     job.kill()
     read = records_read(warehouse)
     feed.join()
-    with step("kill the driver, start another, read the rest"):
-        job = cluster.submit(*arguments(warehouse, warehouse.directory, "--available-now"))
+    with faults.survived("the driver") as fault:
+        job = cluster.submit(*arguments(*place, "--available-now"))
         job.wait_done(_SECONDS)
-    assert records_read(warehouse) > read, "nothing was left to read when the driver was killed"
+    left = records_read(warehouse) - read
+    assert left > 0, "nothing was left to read when the driver was killed"
+    fault.seen = f"Another goes on from the checkpoint and reads the {left:,.0f} records that are left."
 
     report = warehouse.verify()
     assert report.ok, report.to_json()
     rows = sum(table.actual for table in report.tables)
     assert rows > 10_000
-    print(f"{rows} rows as recomputed; {read:.0f} records were read when the driver was killed", flush=True)
+    print(f"{rows} rows as recomputed", flush=True)
+    faults.keep()
 
 
 def main() -> None:
@@ -117,8 +118,9 @@ def main() -> None:
         broker = stack.enter_context(Broker(directory / "broker"))
         warehouse = Warehouse(directory, broker, f"sqlite:///{directory / 'relation.db'}", feed)
         os.environ["ENDMARK_RELATION_URL"] = warehouse.relation_url
+        faults = Faults("cluster_faults")
         cluster = stack.enter_context(Cluster(directory, package.resolve()))
-        test_every_part_killed(cluster, warehouse)
+        test_every_part_killed(cluster, warehouse, faults)
     print("the cluster is as it should be")
 
 

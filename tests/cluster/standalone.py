@@ -136,9 +136,9 @@ class Cluster:
         worker.wait_ready(lambda: listens(port), _START_SECONDS)
         return Worker(worker, place)
 
-    def submit(self, *arguments: str) -> ManagedProcess:
+    def submit(self, *arguments: str, executors: int = 2) -> ManagedProcess:
         """Start the packaged program with these arguments as a driver, where its environment is unpacked;
-        executors unpack the archive."""
+        executors, at most so many, unpack the archive."""
         self._jobs += 1
         jars = ",".join(str(jar) for jar in sorted((self._package / "jars").iterdir()))
         conf = {
@@ -146,6 +146,7 @@ class Cluster:
             "spark.pyspark.driver.python": "./environment/bin/python",
             "spark.driver.memory": "1g",
             "spark.executor.memory": "1g",
+            "spark.cores.max": str(executors),
         }
         command = [
             "env",

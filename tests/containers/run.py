@@ -2,33 +2,35 @@
 
 Builds a base image and ours, brings the stack up, takes the job away while records come, and brings the
 stack down and up again: the job must go on from its checkpoint, and all tables must be right. Without
---quick it then does so with every part killed in turn. It starts an engine of its own and removes it.
+--quick it then does so with every part killed in turn, and keeps what it saw. It starts an engine of its own
+and removes it.
 """
 
 from __future__ import annotations
 
 import argparse
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from containers.base_image import make_base_image
 from containers.engine import engine
 from containers.stack import ROOT, Stack
+from support.faults import Faults, step
 
 # Generous, for machines of two cores that do something else beside.
 _UP_SECONDS = 400.0
 _BATCH_SECONDS = 300.0
 _DONE_SECONDS = 600.0
-
-
-@contextmanager
-def step(name: str) -> Iterator[None]:
-    print(f"{name} ...", flush=True)
-    started = time.monotonic()
-    yield
-    print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+# What is killed, in turn, by its service.
+_KILLED = {
+    "job": ("the job", "The engine starts it again, and it goes on from its checkpoint."),
+    "spark-worker": (
+        "one of two workers",
+        "Spark repeats its executor's tasks, with state from the checkpoint. The engine starts it again.",
+    ),
+    "mysql": ("the database", "The lookup tries again until it is back."),
+}
 
 
 @contextmanager
@@ -61,10 +63,12 @@ def verified(stack: Stack) -> None:
     stack.compose("run", "--rm", "verify")
 
 
-def test_down_and_up(stack: Stack) -> None:
+def test_down_and_up(stack: Stack, faults: Faults) -> None:
     """What came while the job was away is read from the checkpoint on when the stack is up again."""
     with up(stack):
-        with step("down and up"):
+        with faults.survived(
+            "everything, by `stop job`, `down`", "After `up` the job reads what came meanwhile."
+        ):
             stack.compose("stop", "job")
             before, read = stack.batch(), stack.total("records_total")
             stack.wait("records that are left", lambda: stack.records() > read, _BATCH_SECONDS)
@@ -78,15 +82,15 @@ def test_down_and_up(stack: Stack) -> None:
             verified(stack)
 
 
-def test_every_part_killed(stack: Stack) -> None:
+def test_every_part_killed(stack: Stack, faults: Faults) -> None:
     """The engine restarts what dies, and no record is lost or doubled. The broker is last: the feed may not
     outlast it."""
     with up(stack):
-        for service in ("job", "spark-worker", "mysql"):
-            with step(f"kill {service}"):
+        for service, (part, seen) in _KILLED.items():
+            with faults.survived(part, seen):
                 stack.crash(service)
                 moves_on(stack)
-        with step("kill broker"):
+        with faults.survived("the broker", "The job waits. Once it is back, all that it holds is read."):
             stack.crash("broker")
             all_done(stack)
         with step("verify"):
@@ -99,14 +103,16 @@ def main() -> None:
     quick = parser.parse_args().quick
     subprocess.run([ROOT / "infra/make-secrets.sh"], check=True)
     stack = Stack()
+    faults = Faults("compose_faults")
     with engine() as directory:
         with step("base image"):
             make_base_image(directory)
         with step("images"):
             stack.build()
-        test_down_and_up(stack)
+        test_down_and_up(stack, faults)
         if not quick:
-            test_every_part_killed(stack)
+            test_every_part_killed(stack, faults)
+            faults.keep()
     print("the stack is as it should be")
 
 

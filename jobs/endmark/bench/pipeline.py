@@ -73,6 +73,10 @@ class Batch(NamedTuple):
     records: float
     seconds: float
 
+    @classmethod
+    def of(cls, samples: Samples) -> Batch:
+        return cls(_records(samples), samples[_TOTAL])
+
 
 def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """Run both in turn, and report as JSON has values for it.
@@ -94,7 +98,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
                 if name == OURS:
                     samples = _ours(job, options)
                     told += steady(samples)
-                    batches = [Batch(_records(each), each[_TOTAL]) for each in samples]
+                    batches = [Batch.of(each) for each in samples]
                 else:
                     batches = _theirs(job.directory, servers, options, jars)
                 found = digests(servers.pipeline, job.warehouse)
@@ -122,13 +126,17 @@ def rate(batches: Iterable[Batch]) -> float:
 
 
 def _ours(job: Job, options: Options) -> list[Samples]:
-    """What a job tells of its batches that read any records."""
     process = job.start(
         "--available-now",
         f"--max-records-per-batch={options.batch_records}",
         f"--driver-memory={DRIVER_MEMORY}",
     )
     process.wait_done(DEADLINE_SECONDS)
+    return told_by(job)
+
+
+def told_by(job: Job) -> list[Samples]:
+    """What a job tells of its batches that read any records."""
     return [each.samples for each in job.batches() if _records(each.samples) and _TOTAL in each.samples]
 
 

@@ -1,0 +1,61 @@
+"""The tables of docs/cluster.md, from what runs have kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from endmark.reproduce.report import Table
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "tests" / "bench" / "results"
+PAGE = ROOT / "docs" / "cluster.md"
+FAULTS = ("compose_faults", "cluster_faults")
+RATES = "cluster_rates"
+_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z_]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+Report = dict[str, Any]
+
+
+def read() -> dict[str, Report]:
+    """What is kept, by the name of its file."""
+    files = {name: RESULTS / f"{name}.json" for name in (*FAULTS, RATES)}
+    return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+
+
+def render(page: str, reports: dict[str, Report]) -> str:
+    """The page with everything between its marks written anew."""
+    return _GENERATED.sub(lambda at: f"{at[1]}{_section(at['name'], reports)}\n{at[3]}", page)
+
+
+def write_page() -> None:
+    PAGE.write_text(render(PAGE.read_text(), read()))
+
+
+def _section(name: str, reports: dict[str, Report]) -> str:
+    if name not in reports:
+        return "No result is kept."
+    report = reports[name]
+    machine = report["machine"]
+    said = f"Commit {report['commit']}, {report['date']}; {machine['cores']} cores"
+    table = _rates(report) if name == RATES else _faults(report)
+    return f"{said}, load {machine['load']} before.\n\n{table.markdown()}"
+
+
+def _faults(report: Report) -> Table:
+    rows = [[each["taken"], str(each["seconds"]), each["seen"]] for each in report["faults"]]
+    return Table("", ("taken away", "seconds", "seen"), rows)
+
+
+def _rates(report: Report) -> Table:
+    rows = [
+        [
+            executors,
+            f"{each['median']:,.0f}",
+            ", ".join(f"{run:,.0f}" for run in each["runs"]),
+            f"{each['ratio']}",
+        ]
+        for executors, each in report["executors"].items()
+    ]
+    return Table("", ("executors", "records a second", "of each run", "as fast as one"), rows)
