@@ -17,6 +17,7 @@ from containers.base_image import make_base_image
 from containers.engine import engine
 from containers.stack import ROOT, Stack
 from support.faults import Faults, step
+from support.runbook import blocks
 
 # Generous, for machines of two cores that do something else beside.
 _UP_SECONDS = 400.0
@@ -90,6 +91,10 @@ def test_every_part_killed(stack: Stack, faults: Faults) -> None:
             with faults.survived(part, seen):
                 stack.crash(service)
                 moves_on(stack)
+        [rotate_secret] = blocks(compose=True)
+        with faults.survived("Spark's secret, as by the runbook", "Job, workers and master have another."):
+            stack.execute(rotate_secret)
+            moves_on(stack)
         with faults.survived("the broker", "The job waits. Once it is back, all that it holds is read."):
             stack.crash("broker")
             all_done(stack)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -29,6 +30,12 @@ class Stack:
 
     def compose(self, *words: str) -> None:
         subprocess.run([*_COMPOSE, *words], cwd=ROOT, check=True)
+
+    def execute(self, block: str) -> None:
+        """Run commands of the runbook on this stack."""
+        ours = f'docker() {{ shift; {shlex.join(_COMPOSE)} "$@"; }}'
+        command = ["bash", "-euo", "pipefail", "-c", f"{ours}\n{block}"]
+        subprocess.run(command, cwd=ROOT, check=True)
 
     def build(self) -> None:
         # The broker's stand-in is made of the job's image.

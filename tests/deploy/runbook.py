@@ -1,33 +1,29 @@
-"""Every command of docs/runbook.md, from top to bottom, against real parts: `make test-runbook`."""
+"""The commands of docs/runbook.md, less those of compose, on real parts: `make test-runbook`."""
 
 from __future__ import annotations
 
 import os
-import re
+import secrets
 import subprocess
 import tempfile
-import textwrap
 import threading
 import time
 from pathlib import Path
 
+import httpx
 from sqlalchemy import make_url
 
 from endmark.cli import AUCTION
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
+from endmark.parts.ports import LOOPBACK, free_port
 from endmark_feed.run import FeedOptions
+from support.runbook import blocks
 from support.warehouse import Warehouse
 
-ROOT = Path(__file__).parents[2]
 # Generous, for machines of two cores that do something else beside.
 _SECONDS = 300.0
-BLOCK = re.compile(r"^( *)```sh\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks() -> list[str]:
-    text = (ROOT / "docs" / "runbook.md").read_text()
-    return [textwrap.dedent(found[2]) for found in BLOCK.finditer(text)]
+_TOKEN = secrets.token_hex(24)
 
 
 def work(warehouse: Warehouse) -> None:
@@ -39,7 +35,8 @@ def work(warehouse: Warehouse) -> None:
 
 
 def prepare(directory: Path, database: MariaDb) -> dict[str, str]:
-    """Files that the runbook takes for given: the administrator's, and the URL of a user who may read."""
+    """Files that the runbook takes for given: the administrator's, the URL of a user who may read, the tokens
+    of the sidecar."""
     socket = directory / "mariadb" / "tables" / "server.sock"
     (directory / "admin.cnf").write_text(f"[client]\nuser=root\nsocket={socket}\n")
     reader = "CREATE USER job_a@'%' IDENTIFIED BY 'first'; GRANT SELECT ON warehouse.* TO job_a@'%'"
@@ -48,7 +45,25 @@ def prepare(directory: Path, database: MariaDb) -> dict[str, str]:
     url = make_url(database.url).set(username="job_a", password="first")  # noqa: S106  # gone with the database
     file = directory / "relation.url"
     file.write_text(url.render_as_string(hide_password=False))
-    return {"ENDMARK_RELATION_URL_FILE": str(file)}
+    tokens = directory / "tokens"
+    tokens.write_text(f"ann:write:{_TOKEN}\n")
+    return {
+        "ENDMARK_RELATION_URL_FILE": str(file),
+        "ENDMARK_OPS_TOKENS_FILE": str(tokens),
+        "OPS_PORT": str(free_port()),
+    }
+
+
+def tokens_count(environment: dict[str, str]) -> None:
+    """The sidecar that runs knows the tokens of its file, and no other."""
+    knob = f"http://{LOOPBACK}:{environment['OPS_PORT']}/api/knobs/nothing"
+    known = dict(
+        line.split(":write:") for line in Path(environment["ENDMARK_OPS_TOKENS_FILE"]).read_text().split()
+    )
+    with httpx.Client(transport=httpx.HTTPTransport(retries=8)) as client:
+        for token in {_TOKEN, *known.values()}:
+            answer = client.put(knob, headers={"Authorization": f"Bearer {token}"}, json={"value": "auto"})
+            assert (answer.status_code != httpx.codes.UNAUTHORIZED) == (token in known.values()), answer.text
 
 
 def execute(block: str, directory: Path, environment: dict[str, str]) -> None:
@@ -67,18 +82,20 @@ def main() -> None:
             environment = os.environ | warehouse.environment() | prepare(directory, database)
             environment["PIPELINE"] = str(AUCTION)
             try:
-                for block in blocks():
+                for block in blocks(compose=False):
                     print(block, flush=True)
                     execute(block, directory, environment)
                     if "> job.pid" in block:
                         work(warehouse)
+                    if "> ops.pid" in block:
+                        tokens_count(environment)
                     if block.startswith("mkdir backup"):
                         feed.join()  # so what is restored has something to read again
             finally:
-                if (directory / "job.pid").exists():
-                    execute('kill -KILL "$(cat job.pid)"', directory, environment)
+                for file in directory.glob("*.pid"):
+                    execute(f'kill -KILL "$(cat {file})"', directory, environment)
             assert warehouse.verify().ok
-    print(f"{len(blocks())} blocks of the runbook: passed")
+    print(f"{len(blocks(compose=False))} blocks of the runbook: passed")
 
 
 if __name__ == "__main__":
