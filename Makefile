@@ -41,6 +41,10 @@ test-spark: $(READY) ## CASES random pipelines of each preset (20) through Spark
 	@echo "repeat with: make test-spark CASES=$(CASES) SEED=$(SEED)"
 	ENDMARK_SPARK_CASES=$(CASES) ENDMARK_SPARK_SEED=$(SEED) $(BIN)/pytest tests/stack/test_pipeline_spark.py
 
+.PHONY: test-knobs
+test-knobs: $(READY) ## 1,000 knobs turned by 8 clients while the job is killed 3 times (ARGS=--seed=7)
+	PYTHONPATH=tests $(BIN)/python -m stack.knob_storm $(ARGS)
+
 .PHONY: test-system
 test-system: ## Debian packages the tests use: MariaDB, Chromium, Prometheus, docker-compose
 	infra/install-test-system.sh

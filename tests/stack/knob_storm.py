@@ -1,0 +1,175 @@
+"""Many clients turn knobs at once while the job is killed and restarted: the audit is one order, and every
+table is right. Run by `make test-knobs`, never by `make test`; it takes some minutes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import threading
+import time
+import urllib.request
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from endmark.cli import AUCTION
+from endmark.knobs import filed, steps_of, turned
+from endmark.opsdb import OpsDatabase
+from endmark.parts.broker import Broker
+from endmark.pipeline_file import load
+from endmark_feed.run import FeedOptions
+from support.ops_sidecar import Sidecar
+from support.warehouse import Warehouse, wait_for
+
+VALUES: dict[str, list[Any]] = {
+    "lookup.strategy": ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"],
+    "lookup.time_per_batch": ["0s", "100ms", "1s", None],
+    "lookup.memory": ["100kB", "1MB", 64_000_000],
+    "join.purge_every": [1, 2, 7, 40],
+}
+_TAIL = "0123456789abcdef"  # of each token
+
+
+class Client(threading.Thread):
+    """Turns knobs by HTTP, one after the other, with a token of its own.
+
+    `sent` has who sent what, by the offset of its record.
+    """
+
+    def __init__(self, name: str, url: str, changes: list[tuple[str, Any]], pause: float) -> None:
+        super().__init__(name=name, daemon=True)
+        self.sent: dict[int, tuple[str, str, Any]] = {}
+        self._url = url
+        self._changes = changes
+        self._pause = pause
+
+    def run(self) -> None:
+        for knob, value in self._changes:
+            request = urllib.request.Request(  # noqa: S310  # a loopback address of ours
+                f"{self._url}api/knobs/{knob}",
+                json.dumps({"value": value}).encode(),
+                {"Authorization": f"Bearer {self.name}-{_TAIL}", "Content-Type": "application/json"},
+                method="PUT",
+            )
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+                self.sent[json.load(answer)["offset"]] = (self.name, knob, value)
+            time.sleep(self._pause)
+
+
+@dataclass(frozen=True)
+class Storm:
+    """How much of it: each client waits `pause` seconds after a change."""
+
+    changes: int = 1_000
+    clients: int = 8
+    kills: int = 3
+    pause: float = 1.0
+    seed: int = 0
+
+
+def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
+    """What happened, in figures.
+
+    Raises:
+        AssertionError: the audit is not what was sent, or a table is wrong.
+    """
+    started = time.monotonic()
+    feed = FeedOptions(seed=storm.seed, minutes=1.5, rate=1_500, sellers=5_000, bad_rate=0.002)
+    with Broker(directory / "broker") as broker:
+        warehouse = Warehouse(directory, broker, f"sqlite:///{directory / 'relation.db'}", feed)
+        sent = _turned_and_killed(storm, warehouse)
+        warehouse.run_to_the_end()
+        audit = _checked_audit(warehouse, sent)
+        read_by = {turn["batch_id"] for turn in audit}
+        assert len(read_by) > storm.kills, f"{len(read_by)} batches read all turns: raise --pause"
+        report = warehouse.verify()
+        assert report.ok, report.to_json()
+        (directory / "again").mkdir()
+        again = Warehouse(directory / "again", broker, warehouse.relation_url, feed)
+        again.run_to_the_end()
+        assert [_said(turn) for turn in _checked_audit(again, sent)] == [_said(turn) for turn in audit]
+        repeated = again.verify()
+        assert repeated.ok, repeated.to_json()
+    return asdict(storm) | {
+        "batches": warehouse.batches(),
+        "batches_with_turns": len(read_by),
+        "batches_again": again.batches(),
+        "rows": {table.table: table.actual for table in report.tables},
+        "seconds": round(time.monotonic() - started),
+    }
+
+
+def _turned_and_killed(storm: Storm, warehouse: Warehouse) -> dict[int, tuple[str, str, Any]]:
+    """Feed, job and clients together, to the end of all three; what was sent, by the offset of its record."""
+    chance = random.Random(storm.seed)
+    feed = threading.Thread(target=warehouse.feed)
+    feed.start()
+    job = warehouse.start_job()
+    wait_for(lambda: warehouse.batches() > 0, job, seconds=400)
+    names = [f"client-{number}" for number in range(storm.clients)]
+    reach = {"tokens": ",".join(f"{name}:write:{name}-{_TAIL}" for name in names)}
+    sidecar = Sidecar(warehouse.ops_url, "auction", reach=reach | {"bootstrap": warehouse.broker.bootstrap})
+    sidecar.start()
+    each = storm.changes // storm.clients
+    crowd = [Client(name, sidecar.url, _changes(chance, each), storm.pause) for name in names]
+    for client in crowd:
+        client.start()
+    for _ in range(storm.kills):
+        time.sleep(chance.uniform(4, 8))
+        job.kill()
+        before = warehouse.batches()
+        job = warehouse.start_job()
+        wait_for(lambda before=before, job=job: warehouse.batches() > before, job, 400)  # type: ignore[misc]
+    for client in crowd:
+        client.join()
+    sidecar.stop()
+    feed.join()
+    job.stop()
+    sent = {offset: what for client in crowd for offset, what in client.sent.items()}
+    assert len(sent) == each * storm.clients, f"only {len(sent)} changes were taken"
+    return sent
+
+
+def _changes(chance: random.Random, count: int) -> list[tuple[str, Any]]:
+    knobs = [chance.choice(list(VALUES)) for _ in range(count)]
+    return [(knob, chance.choice(VALUES[knob])) for knob in knobs]
+
+
+def _checked_audit(warehouse: Warehouse, sent: dict[int, tuple[str, str, Any]]) -> list[dict[str, Any]]:
+    """Every turn that was sent, once, in the order of Kafka, each from what the one before it had left."""
+    steps = steps_of(load(AUCTION, {"ENDMARK_RELATION_URL": warehouse.relation_url}))
+    held = filed(steps)
+    with closing(OpsDatabase(warehouse.ops_url)) as ops:
+        turns = list(ops.turns("auction"))
+    assert [turn["offset"] for turn in turns] == sorted(sent)
+    batches = [turn["batch_id"] for turn in turns]
+    assert batches == sorted(batches)
+    for turn in turns:
+        by, name, value = sent[turn["offset"]]
+        assert (turn["by"], turn["name"], turn["refused"]) == (by, name, None)
+        assert (turn["before"], turn["value"]) == (held[name], turned(steps, name, value)), turn
+        held[name] = turn["value"]
+    return turns
+
+
+def _said(turn: dict[str, Any]) -> dict[str, Any]:
+    """What no cut of batches may change."""
+    return {name: told for name, told in turn.items() if name != "batch_id"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for part in fields(Storm):
+        default = random.randrange(1 << 30) if part.name == "seed" else part.default
+        parser.add_argument(f"--{part.name}", type=type(part.default), default=default)
+    storm = Storm(**vars(parser.parse_args()))
+    print(f"repeat with: --seed={storm.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        print(json.dumps(weathered(storm, Path(directory))))
+
+
+if __name__ == "__main__":
+    main()
