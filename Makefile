@@ -159,6 +159,10 @@ bench-agreement: $(READY) ## Every lookup strategy on a million rows against Duc
 bench-cluster: package test-system ## Records a second of one executor and of two; writes docs/cluster.md
 	PYTHONPATH=tests $(BIN)/python -m cluster.rates var/package
 
+.PHONY: bench-sidecar
+bench-sidecar: $(READY) test-system ## What a sidecar costs its job that answers 200 requests a second; writes tests/bench/results
+	PYTHONPATH=tests $(BIN)/python tests/bench/sidecar.py $(ARGS)
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json

@@ -1,0 +1,147 @@
+"""What a sidecar that answers 200 requests a second costs its job: rates of the auction with and without.
+
+Both read the same topics, filled before. The requests are what a dashboard and Prometheus ask for; they are
+sent from here at times of their own, however long answers take, so their work is part of the cost.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import count
+from pathlib import Path
+from statistics import median, quantiles
+from urllib.parse import urlsplit
+
+import typer
+
+from endmark.bench import auction
+from endmark.bench.auction import Recorded, Servers, workload
+from endmark.bench.contest import interleaved
+from endmark.bench.job import DEADLINE_SECONDS, Job, wait_until
+from endmark.bench.pipeline import DRIVER_MEMORY, Batch, rate
+from endmark.bench.report import origin
+from endmark.metrics import Samples, parse, sample
+from support.ops_sidecar import Sidecar
+
+RESULTS = Path(__file__).parent / "results" / "sidecar.json"
+ALONE, ASKED = "alone", "asked"
+ASKERS = 8
+RATE = 20_000.0  # records for each second of event time
+PATHS = ("/api/status", "/metrics", "/api/batches?limit=2", "/api/status", "/api/pipeline")
+_TOTAL = sample("batch_seconds", phase="total")
+
+
+class Asker(threading.Thread):
+    """Sends a request every `interval` seconds, until `stopped`.
+
+    `seconds` has what answers took from when they were due, `refused` how many were none.
+    """
+
+    def __init__(self, url: str, interval: float, stopped: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.seconds: list[float] = []
+        self.refused = 0
+        self._at = urlsplit(url).netloc
+        self._interval = interval
+        self._stopped = stopped
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection(self._at, timeout=30)
+        started = time.monotonic()
+        for number in count():
+            due = started + number * self._interval
+            if self._stopped.wait(max(0.0, due - time.monotonic())):
+                return
+            connection.request("GET", PATHS[number % len(PATHS)])
+            answer = connection.getresponse()
+            answer.read()
+            self.refused += answer.status != http.client.OK
+            self.seconds.append(time.monotonic() - due)
+
+
+@contextmanager
+def asked(job: Job, pipeline: str, requests: float, found: dict[str, float]) -> Iterator[None]:
+    """Ask a sidecar of the job `requests` times a second; puts figures of it into `found`."""
+    sidecar = Sidecar(job.ops_url, pipeline)
+    sidecar.start()
+    stopped = threading.Event()
+    askers = [Asker(sidecar.url, ASKERS / requests, stopped) for _ in range(ASKERS)]
+    started = time.monotonic()
+    for asker in askers:
+        asker.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for asker in askers:
+            asker.join()
+        seconds = time.monotonic() - started
+        taken = [each for asker in askers for each in asker.seconds]
+        found["requests_per_second"] = len(taken) / seconds
+        found["refused"] = sum(asker.refused for asker in askers)
+        found["answer_p50_seconds"] = median(taken)
+        found["answer_p99_seconds"] = quantiles(taken, n=100)[-1]
+        sidecar.stop()
+
+
+def run(servers: Servers, batch_records: int, requests: float | None) -> tuple[float, dict[str, float]]:
+    """Records a second of a job that reads all there is, and figures of the sidecar, if it is asked."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
+        job = Job(Path(work), servers)
+        process = job.start(
+            "--available-now",
+            f"--max-records-per-batch={batch_records}",
+            f"--driver-memory={DRIVER_MEMORY}",
+        )
+        wait_until(lambda: bool(job.batches()), process, every=0.2)
+        with nullcontext() if requests is None else asked(job, servers.pipeline.name, requests, found):
+            process.wait_done(DEADLINE_SECONDS)
+        batches = [Batch(_records(each.samples), each.samples.get(_TOTAL, 0.0)) for each in job.batches()]
+    return rate(each for each in batches if each.records and each.seconds), found
+
+
+def _records(samples: Samples) -> float:
+    return sum(value for key, value in samples.items() if parse(key)[0] == "records_total")
+
+
+def main(
+    records: int = 1_500_000,
+    batch_records: int = 50_000,
+    sellers: int = 500_000,
+    requests: float = 200.0,
+    repeats: int = 5,
+    results: Path = RESULTS,
+) -> None:
+    recorded = Recorded.of(Path("var/bench"), workload(records / RATE, RATE, sellers))
+    rates: dict[str, list[float]] = defaultdict(list)
+    answers: list[dict[str, float]] = []
+    with auction.running(recorded, print) as servers:
+        for repeat, name in interleaved((ALONE, ASKED), repeats):
+            reached, found = run(servers, batch_records, requests if name == ASKED else None)
+            rates[name].append(reached)
+            answers += [found] if found else []
+            print(f"{repeat + 1}: {name}: {reached:,.0f} records/s {found or ''}", flush=True)
+    cost = 1 - median(rates[ASKED]) / median(rates[ALONE])
+    said = {"records": records, "batch_records": batch_records, "sellers": sellers, "requests": requests}
+    report = {
+        "bench": "sidecar",
+        **origin(),
+        "options": said,
+        "cost": cost,
+        "rates": rates,
+        "answers": answers,
+    }
+    results.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"costs {100 * cost:.1f} % of the rate")
+
+
+if __name__ == "__main__":
+    typer.run(main)
