@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from endmark.cli import AUCTION
-from endmark.knobs import filed, steps_of, turned
-from endmark.opsdb import OpsDatabase
+from endmark.ops.database import OpsDatabase
+from endmark.ops.knobs import filed, steps_of, turned
 from endmark.parts.broker import Broker
-from endmark.pipeline_file import load
+from endmark.pipeline.file import load
 from endmark_feed.run import FeedOptions
 from support.ops_sidecar import Sidecar
 from support.warehouse import Warehouse, wait_for
