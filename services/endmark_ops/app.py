@@ -33,9 +33,13 @@ from endmark_ops.routes import (
 )
 from endmark_ops.routes.dependencies import Refusal
 from endmark_ops.security import HEADERS, TRUSTED_HOSTS, SecurityHeaders
+from endmark_ops.shared import SharedAnswers
 from endmark_ops.source import OpsSource, UnreadableError
 
 STATIC = Path(__file__).parent / "static"
+SHARED_SECONDS = 0.5  # less than most batches take, and than a person sees
+# What is asked for again and again, of whatever clients there are.
+_SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline")
 
 
 def create_app(
@@ -44,6 +48,7 @@ def create_app(
     stale_seconds: float = STALE_SECONDS,
     known_as: Sequence[str] = (),
     reach: Reach = Reach(),  # noqa: B008  # frozen
+    shared_seconds: float = SHARED_SECONDS,
 ) -> FastAPI:
     """Build the application over the ops database at an SQLAlchemy URL.
 
@@ -53,6 +58,7 @@ def create_app(
         stale_seconds: age of the last batch above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
         reach: whom it answers, and what it may write to.
+        shared_seconds: how old an answer may be that is given to several.
 
     Raises:
         ConfigError: `ops_url` is no database URL.
@@ -77,6 +83,7 @@ def create_app(
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(Exception, _crashed)
+    app.add_middleware(SharedAnswers, paths=_SHARED, seconds=shared_seconds)
     app.add_middleware(Guard, tokens=reach.tokens)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)

@@ -114,3 +114,17 @@ def test_latency_is_that_of_what_came_after_the_warm_up(auction: Callable[..., d
     assert 500 < load["results"] < 4_000
     seconds = load["seconds"]
     assert 0 < seconds["p50"] <= seconds["p95"] <= seconds["p99"]
+
+
+def test_a_sidecar_answers_beside_its_job(recordings: Path, tmp_path: Path) -> None:
+    bench = [sys.executable, str(Path(__file__).with_name("sidecar.py")), "--batch-records=500"]
+    found = tmp_path / "sidecar.json"
+    subprocess.run([*bench, *RECORDED, f"--results={found}"], cwd=recordings, check=True)
+
+    report = json.loads(found.read_text())
+    assert [len(each["runs"]) for each in report["cells"][0]["contenders"].values()] == [1, 1]
+    [answers] = report["answers"]
+    assert answers["refused"] == 0
+    assert answers["requests_per_second"] == pytest.approx(200, rel=0.2)
+    assert 0 < answers["p50_milliseconds"] <= answers["p99_milliseconds"]
+    assert answers["sidecar_cores"] > 0

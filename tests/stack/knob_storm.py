@@ -1,5 +1,8 @@
 """Many clients turn knobs at once while the job is killed and restarted: the audit is one order, and every
-table is right. Run by `make test-knobs`, never by `make test`; it takes some minutes."""
+table is right. Another job that reads all of it in other batches comes to the same.
+
+Run by `make test-knobs`, never by `make test`; it takes some minutes.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ VALUES: dict[str, list[Any]] = {
     "join.purge_every": [1, 2, 7, 40],
 }
 _TAIL = "0123456789abcdef"  # of each token
+_OTHER_CUT = 10_000  # records a batch, when all is read once more
 
 
 class Client(threading.Thread):
@@ -89,7 +93,7 @@ def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
         assert report.ok, report.to_json()
         (directory / "again").mkdir()
         again = Warehouse(directory / "again", broker, warehouse.relation_url, feed)
-        again.run_to_the_end()
+        again.run_to_the_end(f"--max-records-per-batch={_OTHER_CUT}")
         assert [_said(turn) for turn in _checked_audit(again, sent)] == [_said(turn) for turn in audit]
         repeated = again.verify()
         assert repeated.ok, repeated.to_json()

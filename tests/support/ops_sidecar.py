@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 SERVE = """
 import json, sys
@@ -41,6 +43,12 @@ class Sidecar:
         self.url = self._process.stdout.readline().strip()
         assert self.url, "the sidecar did not start"
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What it has had of all cores since it began; on Linux."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         self._process.terminate()

@@ -70,9 +70,9 @@ class Warehouse:
             "ENDMARK_OPS_URL": self.ops_url,
         }
 
-    def run_to_the_end(self) -> ManagedProcess:
+    def run_to_the_end(self, *extra: str) -> ManagedProcess:
         """Run until everything in Kafka is done; returns the ended job."""
-        job = self.start_job("--available-now")
+        job = self.start_job("--available-now", *extra)
         job.wait_done(300)
         return job
 

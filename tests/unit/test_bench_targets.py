@@ -62,6 +62,9 @@ def test_whole_jobs_have_targets() -> None:
         ["at most 8 s", "7.50 s", "yes"],
         ["at most 20 s", "21.00 s", "**no**"],
     ]
+    rates = {"alone": {"median": 80_000.0}, "asked": {"median": 75_000.0}}
+    sidecar = {"options": {"requests": 200.0}, "cells": [{"contenders": rates}]}
+    assert said("sidecar", sidecar) == [["at most 5 % of its rate", "6.25 % of its rate", "**no**"]]
 
 
 def test_the_page_has_them_only_of_results_that_are_kept() -> None:

@@ -168,6 +168,12 @@ def test_every_bench_has_its_tables_and_pictures() -> None:
     load = {"share": 50.0, "rate": 1_000.0, "results": 12_345, "seconds": seconds, "feed_behind": 0.01}
     runs = [{"Python": 1.0, "query": 2.0}, {"Python": 3.0, "query": 6.0}, {"Python": 2.0, "query": 3.0}]
     recovery_report = {"bench": "recovery", "runs": {"start": runs, "kill -9": runs[:1]}}
+    answers = {"requests_per_second": 199.8, "p50_milliseconds": 2.0, "p99_milliseconds": 31.0, "refused": 0}
+    sidecar_report = {
+        "bench": "sidecar",
+        "cells": [{"title": "auction", "contenders": {"alone": rate, "asked": rate}}],
+        "answers": [answers | {"sidecar_cores": 0.1}],
+    }
 
     rates, wall, python = tables(pipeline_report)
     assert rates.headings[-1] == "endmark / this"
@@ -183,6 +189,9 @@ def test_every_bench_has_its_tables_and_pictures() -> None:
         ["all, least", "3.00", "3.00"],
         ["all, most", "9.00", "3.00"],
     ]
+    rates, asked = tables(sidecar_report)
+    assert (rates.headings[-1], asked.rows) == ("alone / this", [["199.80", "2.00", "31.00", "0.10"]])
+    assert pictures(sidecar_report) == {}
     assert list(pictures(pipeline_report)) == ["pipeline-1.svg", "pipeline-2.svg"]
     assert list(pictures({"bench": "latency", "loads": [load]})) == ["latency-1.svg"]
     assert list(pictures(recovery_report)) == ["recovery-1.svg"]

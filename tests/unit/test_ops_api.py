@@ -38,7 +38,7 @@ def job(url: str) -> Iterator[Job]:
 
 @pytest.fixture
 def client(url: str, job: Job) -> Iterator[TestClient]:
-    with TestClient(create_app(url, PIPELINE)) as client:
+    with TestClient(create_app(url, PIPELINE, shared_seconds=0)) as client:
         yield client
 
 
@@ -242,7 +242,7 @@ def test_unreadable_database_is_a_clear_503(path: str) -> None:
 def test_sidecar_recovers_when_the_database_appears(tmp_path: Path) -> None:
     """A database that is not there yet is opened as soon as it is."""
     url = f"sqlite:///{tmp_path / 'later' / 'ops.db'}"
-    with TestClient(create_app(url, PIPELINE)) as client:
+    with TestClient(create_app(url, PIPELINE, shared_seconds=0)) as client:
         assert client.get("/api/status").status_code == 503
         (tmp_path / "later").mkdir()
         database = OpsDatabase(url)

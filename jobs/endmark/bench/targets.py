@@ -107,10 +107,18 @@ def _recovery(report: Report) -> Iterator[Target]:
         yield Target(what, bar, seconds, "s", "bench-recovery", most=True)
 
 
+def _sidecar(report: Report) -> Iterator[Target]:
+    [cell] = report["cells"]
+    alone, asked = (cell["contenders"][name]["median"] for name in ("alone", "asked"))
+    what = f"what {report['options']['requests']:,g} requests a second to the sidecar cost its job"
+    yield Target(what, 5.0, 100 * (1 - asked / alone), "% of its rate", "bench-sidecar", most=True)
+
+
 _ALL: dict[str, Callable[[Report], Iterator[Target]]] = {
     "stream-join": _stream,
     "lookup-join": _lookup,
     "pipeline": _pipeline,
     "latency": _latency,
     "recovery": _recovery,
+    "sidecar": _sidecar,
 }

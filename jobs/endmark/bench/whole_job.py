@@ -80,10 +80,27 @@ def _recovery_pictures(report: Report) -> list[str]:
     return [stacked("Seconds until the first output, medians by stage", found)]
 
 
+def _sidecar_tables(report: Report) -> list[Table]:
+    [cell] = report["cells"]
+    names = {
+        "requests a second": "requests_per_second",
+        "median answer, ms": "p50_milliseconds",
+        "p99, ms": "p99_milliseconds",
+        "cores": "sidecar_cores",
+    }
+    rows = [[f"{answer[name]:,.2f}" for name in names.values()] for answer in report["answers"]]
+    return [rate_table(cell, "records/s"), Table("The sidecar in each run", tuple(names), rows)]
+
+
+def _sidecar_pictures(_report: Report) -> list[str]:
+    return []
+
+
 _WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
     "pipeline": (_pipeline_tables, _pipeline_pictures),
     "latency": (_latency_tables, _latency_pictures),
     "recovery": (_recovery_tables, _recovery_pictures),
+    "sidecar": (_sidecar_tables, _sidecar_pictures),
 }
 WHOLE_JOB = frozenset(_WAYS)
 
