@@ -121,8 +121,8 @@ def main(
     repeats: int = 5,
     results: Path = RESULTS,
 ) -> None:
-    options = {"records": records, "batch_records": batch_records, "sellers": sellers}
-    options |= {"rate": rate, "requests": requests, "repeats": repeats}
+    size = {"records": records, "batch_records": batch_records, "sellers": sellers, "repeats": repeats}
+    options = size | {"rate": rate, "requests": requests}
     report: dict[str, Any] = {"bench": "sidecar", **origin(), "options": options}
     rates: dict[str, list[float]] = defaultdict(list)
     answers: list[dict[str, float]] = []
