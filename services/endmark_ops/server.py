@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from endmark_ops.health import STALE_SECONDS
 from endmark_ops.reach import Reach
 
 _SHUTDOWN_SECONDS = 5
+_GIVES_WAY = 10  # of 19: on a machine that they share, the job goes first
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "0.0.0.0"  # noqa: S104
 
@@ -32,6 +34,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests and return. Call it on the main thread.
 
+    The process has less of the cores than others from then on, where there are not enough for all.
+
     Args:
         port: TCP port; 0 picks a free one.
         host: IPv4 address to listen on; anything but loopback belongs in a container only.
@@ -46,6 +50,7 @@ def serve(
     """
     app = create_app(ops_url, pipeline, stale_seconds, known_as, reach)
     with _listen(host, port) as listener:
+        os.nice(_GIVES_WAY)
         address, port = listener.getsockname()
         # A browser finds a server that listens everywhere on loopback too, and is trusted there only.
         url = f"http://{_LOOPBACK if address == _EVERYWHERE else address}:{port}/"

@@ -6,8 +6,8 @@ sent from this machine, at times of their own however long answers take, so thei
 
 from __future__ import annotations
 
-import http.client
 import json
+import socket
 import tempfile
 import threading
 import time
@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import typer
@@ -53,17 +53,32 @@ class Asker(threading.Thread):
         self._stopped = stopped
 
     def run(self) -> None:
-        connection = http.client.HTTPConnection(self._at, timeout=30)
-        started = time.monotonic()
-        for number in count():
-            due = started + number * self._interval
-            if self._stopped.wait(max(0.0, due - time.monotonic())):
-                return
-            connection.request("GET", PATHS[number % len(PATHS)])
-            answer = connection.getresponse()
-            answer.read()
-            self.refused += answer.status != http.client.OK
-            self.seconds.append(time.monotonic() - due)
+        host, _, port = self._at.partition(":")
+        with (
+            socket.create_connection((host, int(port)), timeout=30) as connection,
+            connection.makefile("rb") as answers,
+        ):
+            started = time.monotonic()
+            for number in count():
+                due = started + number * self._interval
+                if self._stopped.wait(max(0.0, due - time.monotonic())):
+                    return
+                path = PATHS[number % len(PATHS)]
+                connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {self._at}\r\n\r\n".encode())
+                self.refused += not _read(answers).startswith(b"HTTP/1.1 200 ")
+                self.seconds.append(time.monotonic() - due)
+
+
+def _read(answers: BinaryIO) -> bytes:
+    """The first line of an answer, all of which is read; by `http.client`, that would cost half of what the
+    sidecar does."""
+    first = answers.readline()
+    length = 0
+    while (line := answers.readline()).strip():
+        name, _, value = line.partition(b":")
+        length = int(value) if name.lower() == b"content-length" else length
+    answers.read(length)
+    return first
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import statistics
@@ -53,6 +54,7 @@ def test_server_announces_itself_and_returns_on_signals(
     """It answers on loopback as soon as it said so, and ends in order though a client stays connected."""
     host, port = address(process)
     assert host == "127.0.0.1"
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(19, os.nice(0) + 10)
     connection = http.client.HTTPConnection(host, port, timeout=5)
     connection.request("GET", "/healthz")
     answer = connection.getresponse()
