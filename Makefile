@@ -160,8 +160,9 @@ bench-cluster: package test-system ## Records a second of one executor and of tw
 	PYTHONPATH=tests $(BIN)/python -m cluster.rates var/package
 
 .PHONY: bench-sidecar
-bench-sidecar: $(READY) test-system ## What a sidecar costs its job that answers 200 requests a second; writes tests/bench/results
+bench-sidecar: $(READY) test-system ## What a sidecar that answers 200 requests a second costs its job; writes tests/bench/results and docs/bench.md
 	PYTHONPATH=tests $(BIN)/python tests/bench/sidecar.py $(ARGS)
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
