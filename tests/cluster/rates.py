@@ -1,8 +1,8 @@
 """Records a second of the auction on a Spark standalone cluster, by one executor and by two:
 `make bench-cluster`.
 
-Each executor has one core. The driver, the broker and the database are on the same machine, so two executors
-are faster than one by what these leave of the second core.
+Each executor runs one task at a time. Driver, broker and database are on the same machine, so two executors
+are faster than one by what these, and Python beside the JVM, leave of its cores.
 """
 
 from __future__ import annotations

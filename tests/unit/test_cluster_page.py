@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from support.cluster_page import PAGE, read, render
+from support.cluster_page import FAULTS, PAGE, RATES, read, render
 
 
 def test_the_page_is_written_from_the_results() -> None:
     reports = read()
+    assert reports.keys() == {*FAULTS, RATES}
     page = PAGE.read_text()
 
     assert render(page, reports) == page, "run make test-compose, test-cluster or bench-cluster"
