@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaAdminClient, KafkaProducer
 
+from endmark.cli import AUCTION
 from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
@@ -30,8 +31,10 @@ def database(tmp_path: Path) -> Iterator[MariaDb]:
 
 @pytest.fixture
 def warehouse(tmp_path: Path, database: MariaDb) -> Iterator[Warehouse]:
+    pipeline = tmp_path / "impatient.yaml"
+    pipeline.write_text(AUCTION.read_text().replace("table: sellers", "table: sellers\n    retry: 30s"))
     with Broker(tmp_path / "broker") as broker:
-        yield Warehouse(tmp_path, broker, database.url, OPTIONS)
+        yield Warehouse(tmp_path, broker, database.url, OPTIONS, pipeline)
 
 
 @pytest.fixture

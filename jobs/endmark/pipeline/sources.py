@@ -104,7 +104,7 @@ class Relation(Model):
     table: Name
     key: Names
     columns: Columns
-    retry: Duration = timedelta(seconds=30)
+    retry: Duration = timedelta(minutes=1)
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:
