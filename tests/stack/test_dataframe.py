@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -174,3 +176,15 @@ def test_what_cannot_be_joined_is_said(spark: SparkSession, join: dict[str, Any]
 
     with pytest.raises(ConfigError, match=complaint):
         stream_join(left, right, **(arguments | join))
+
+
+def test_workers_hold_the_engine_apart_from_garbage(spark: SparkSession) -> None:
+    """Else each looks through all of its modules behind each task, for longer than a small task takes."""
+
+    def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch({"objects": [gc.get_freeze_count()]})
+
+    [row] = spark.range(1).mapInArrow(held, "objects bigint").collect()
+
+    assert row.objects > 50_000
