@@ -68,9 +68,11 @@ class Auto:
 
     def _densest(self, waiting: Waiting, limit: int) -> Read:
         """What answers most rows a second, unless a row is overdue."""
-        oldest = waiting.keys.first(LIST_KEYS)
-        if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
-            return ReadKeys(oldest)
+        # Keys take longer to put by age than a read, and few batches have an overdue row.
+        if overdue(waiting, waiting.pages.oldest[waiting.pages.waiting > 0]).any():
+            oldest = waiting.keys.first(LIST_KEYS)
+            if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
+                return ReadKeys(oldest)
         keys = waiting.keys.fullest(LIST_KEYS * min(limit, _LISTS))
         pages = np.sort(waiting.page_numbers[fullest := waiting.pages.fullest(limit)])
         segment, in_segment = self._fullest_segment(waiting)

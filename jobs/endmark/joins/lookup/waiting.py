@@ -18,6 +18,27 @@ if TYPE_CHECKING:
 SERIAL = "$serial"  # int64: the order in which rows arrived
 
 
+class _Order:
+    """Groups in an order that stays, which are asked for from its front."""
+
+    def __init__(self, groups: Ints) -> None:
+        self._groups = groups
+        self._head = 0
+
+    def front(self, waiting: Ints, limit: int) -> Ints:
+        """Up to `limit` groups with waiting rows; a group never waits again."""
+        found: list[Ints] = []
+        missing, at = limit, self._head
+        while missing > 0 and at < len(self._groups):
+            window = self._groups[at : at + limit]
+            found.append(window[waiting[window] > 0][:missing])
+            missing -= len(found[-1])
+            at += limit
+            if missing == limit:  # none before the first group that waits is looked at again
+                self._head = at
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
 class Groups:
     """Runs of neighbouring rows that are answered together, in order of age.
 
@@ -34,7 +55,6 @@ class Groups:
         waiting = np.add.reduceat(unanswered, starts, dtype=np.int64) if len(starts) else starts
         self.waiting: Ints = waiting
         """Rows of each group that still wait."""
-        self._head = 0
 
     def answered(self, rows: Ints) -> None:
         groups = np.searchsorted(self.starts, rows, "right") - 1
@@ -42,16 +62,7 @@ class Groups:
 
     def first(self, limit: int) -> Ints:
         """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
-        found: list[Ints] = []
-        missing, at = limit, self._head
-        while missing > 0 and at < len(self._queue):
-            window = self._queue[at : at + limit]
-            found.append(window[self.waiting[window] > 0][:missing])
-            missing -= len(found[-1])
-            at += limit
-            if missing == limit:  # whoever is before the first waiting group never waits again
-                self._head = at
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        return self._by_age.front(self.waiting, limit)
 
     def fullest(self, limit: int) -> Ints:
         """Up to `limit` groups, those most rows of which wait, in no order."""
@@ -62,8 +73,8 @@ class Groups:
         return found
 
     @cached_property
-    def _queue(self) -> Ints:
-        return np.argsort(self.oldest)
+    def _by_age(self) -> _Order:
+        return _Order(np.argsort(self.oldest))
 
     def rows(self, groups: Ints) -> Ints:
         """Positions of all rows of some groups, group by group."""
@@ -71,6 +82,19 @@ class Groups:
         before = np.cumsum(counts) - counts
         rows: Ints = np.arange(counts.sum()) + np.repeat(self.starts[groups] - before, counts)
         return rows
+
+
+class KeyGroups(Groups):
+    """Runs of rows of one key. They are answered together, so that all of a group wait, or none."""
+
+    def fullest(self, limit: int) -> Ints:
+        return self._by_number.front(self.waiting, limit)
+
+    @cached_property
+    def _by_number(self) -> _Order:
+        # Of short numbers, NumPy's stable sort is one by their digits, a tenth of the time.
+        few = np.iinfo(np.uint16).max - np.minimum(self.waiting, np.iinfo(np.uint16).max)
+        return _Order(np.argsort(few.astype(np.uint16), kind="stable"))
 
 
 class Waiting:
@@ -110,12 +134,12 @@ class Waiting:
         return self._left
 
     @cached_property
-    def keys(self) -> Groups:
+    def keys(self) -> KeyGroups:
         """Rows of one page and equal code."""
         codes = self._codes
         begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
         begins[self.pages.starts] = True  # a code may be that of keys on several pages
-        return Groups(np.flatnonzero(begins), self._serials, self.unanswered)
+        return KeyGroups(np.flatnonzero(begins), self._serials, self.unanswered)
 
     @cached_property
     def keys_on_page(self) -> Ints:
