@@ -129,7 +129,7 @@ def _records(samples: Samples) -> float:
 
 def main(
     records: int = 1_500_000,
-    batch_records: int = 50_000,
+    batch_records: int = 150_000,
     sellers: int = 500_000,
     rate: float = 20_000.0,
     requests: float = 200.0,
