@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -34,11 +34,13 @@ class ColumnType:
 
     Args:
         precision, scale: a decimal's digits in all, and those after the point; 0 for every other kind.
+        many: whether it holds an array of such values; no stream and no relation has one.
     """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
+    many: bool = False
 
     LONG: ClassVar[ColumnType]
     DOUBLE: ClassVar[ColumnType]
@@ -71,7 +73,13 @@ class ColumnType:
         raise ValueError(f"{text!r} is not one of {', '.join(plain)}, decimal(18,2){hint}")
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+        one = f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+        return f"array<{one}>" if self.many else one
+
+    @property
+    def array(self) -> ColumnType:
+        """That of arrays of its values."""
+        return replace(self, many=True)
 
     def fits(self, number: Decimal) -> bool:
         """Whether a decimal of this type can be that number, without rounding."""
@@ -81,6 +89,8 @@ class ColumnType:
 
     @property
     def duckdb(self) -> str:
+        if self.many:
+            return f"{replace(self, many=False).duckdb}[]"
         names = {Kind.LONG: "BIGINT", Kind.STRING: "VARCHAR", Kind.TIMESTAMP: "TIMESTAMPTZ"}
         return names.get(self.kind, str(self).upper())
 
@@ -88,6 +98,8 @@ class ColumnType:
     def arrow(self) -> pa.DataType:
         import pyarrow as pa
 
+        if self.many:
+            return pa.list_(replace(self, many=False).arrow)
         if self.kind is Kind.DECIMAL:
             return pa.decimal128(self.precision, self.scale)
         return {
@@ -109,7 +121,7 @@ ColumnType.TIMESTAMP = ColumnType(Kind.TIMESTAMP)
 
 
 Direction = Literal["ascending", "descending"]
-MeasureFunction = Literal["count", "sum", "min", "max", "avg", "first", "last", "count_distinct"]
+MeasureFunction = Literal["count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "sorted"]
 
 
 class JoinType(StrEnum):

@@ -22,6 +22,7 @@ from endmark.formats.renamed import Renaming
 from endmark.frame.texts import Writer
 from endmark.types import JoinType
 from support.cases import cases
+from support.counted import counted
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
 from support.group_tasks import GroupTasks
 from support.program_streams import DOMAIN, Batch, Row, matches, meaning, possible, streams
@@ -101,7 +102,7 @@ class Run:
         columns = self._program.shown["after"]
         named = [dict(zip(columns, row, strict=True)) for row in rows]
         out = grouped.batch([*map(said, texts), *named])
-        groups = [tuple(row[name] for name in self._program.columns) for row in out if row[COLUMN] is None]
+        groups = [counted(row[name] for name in self._program.columns) for row in out if row[COLUMN] is None]
         return groups, [row[COLUMN] for row in out if row[COLUMN] is not None]
 
     def _control(self, side: str, rows: list[Row], came: dict[str, Batch]) -> Rows:

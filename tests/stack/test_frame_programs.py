@@ -19,6 +19,7 @@ from endmark.frame import PunctuatedFrame
 from endmark.pipeline import Relation
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
+from support.counted import counted
 from support.delta_batches import rows_by_batch
 from support.program_streams import DOMAIN, Batch, Row, matches, meaning, streams
 from support.programs import RELATION, Program, Step, programs
@@ -136,7 +137,7 @@ def test_programs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
 def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: str) -> None:
     columns = program.columns
     rows, said, letters = (rows_by_batch(base / table) for table in ("rows", "said", "letters"))
-    out: Counter[Row] = Counter(tuple(row.values()) for each in rows.values() for row in each)
+    out: Counter[Row] = Counter(counted(row.values()) for each in rows.values() for row in each)
     answer = program.answer({side: [row for each in came[side] for row in each.rows] for side in came})
     assert out <= answer, about
     if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):

@@ -14,10 +14,11 @@ import duckdb
 from hypothesis import strategies as st
 
 from endmark.types import JoinType
+from support.counted import counted
 from support.program_streams import DOMAIN, Row
 
 NAMES = ("a", "b", "c", "d", "e")
-MEASURES = ("n", "total", "least", "kinds", "opened", "ended")
+MEASURES = ("n", "total", "least", "kinds", "every", "opened", "ended")
 Nullable = dict[str, bool]
 RELATION = ((0, 5), (2, 6))  # key and value
 _DATABASE = duckdb.connect()
@@ -83,7 +84,7 @@ class Program:
     @property
     def measures(self) -> dict[str, Any]:
         """As a group-by takes them."""
-        functions = {"total": "sum", "least": "min", "kinds": "count_distinct"}
+        functions = {"total": "sum", "least": "min", "kinds": "count_distinct", "every": "sorted"}
         functions |= {"opened": "first", "ended": "last"}
         return {"n": "count"} | {name: {each: self.measured} for name, each in functions.items()}
 
@@ -95,6 +96,7 @@ class Program:
         if self.by:
             x, key = self.measured, ", ".join(self.by)
             measures = f"count(*) AS n, sum({x}) AS total, min({x}) AS least, count(DISTINCT {x}) AS kinds"
+            measures += f", coalesce(list({x} ORDER BY {x}) FILTER ({x} IS NOT NULL), []) AS every"
             order = ", ".join(f"{name} NULLS FIRST" for name in (*self.ordered_by, x))
             ends = ", ".join(
                 f"{function}({x} ORDER BY {order}) FILTER ({x} IS NOT NULL) AS {name}"
@@ -102,7 +104,7 @@ class Program:
             )
             query = f"FROM ({query}) SELECT {key}, {measures}, {ends} GROUP BY {key}"
         found = _DATABASE.execute(f"FROM ({query}) SELECT {', '.join(self.columns)}")
-        return Counter(found.fetchall())
+        return Counter(map(counted, found.fetchall()))
 
     def _joined(self, left: str, right: str) -> str:
         shown = ["left"] if self.kind is JoinType.SEMI else ["left", "right"]

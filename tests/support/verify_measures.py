@@ -19,7 +19,8 @@ _NUMBERS = {
     "sellers": ["seller_id", "rating"],
 }
 _OTHERS = {"bids": ["urgent", "note", "due", "bid_at"], "items": ["listed_at"], "sellers": ["name"]}
-_OF_ANY = ["min", "max", "first", "last", "count_distinct"]
+_OF_ANY = ["min", "max", "first", "last", "count_distinct", "sorted"]
+_OF_NO_VALUE = {"count_distinct": 0, "sorted": []}
 _OF_NUMBERS = ["sum", "avg", *_OF_ANY]
 
 
@@ -74,7 +75,7 @@ def measured(pipeline: Pipeline, measure: Measure, rows: list[dict[str, Any]]) -
         if row[column] is not None
     ]
     if not placed:
-        return 0 if measure.function == "count_distinct" else None
+        return _OF_NO_VALUE.get(measure.function)
     return _FUNCTIONS[measure.function](placed)
 
 
@@ -99,6 +100,7 @@ def _double(total: Fraction | int) -> float | None:
 
 
 _FUNCTIONS: dict[str, Callable[[list[Placed]], Any]] = {
+    "sorted": lambda placed: sorted(_values(placed)),
     "count_distinct": lambda placed: len(set(_values(placed))),
     "min": lambda placed: min(_values(placed)),
     "max": lambda placed: max(_values(placed)),

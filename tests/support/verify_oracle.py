@@ -11,6 +11,7 @@ from typing import Any
 from endmark.joins.presets import Preset
 from endmark.pipeline import Lookup, Pipeline, Stream
 from endmark.types import JoinType
+from support.counted import counted
 from support.verify_declared import end_of_run, is_behind, precedes, said_by_row
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
@@ -296,4 +297,4 @@ class _World:
         assert aggregate is not None
         group = [found[name] for name in aggregate.by]
         group += [measured(self.pipeline, measure, rows) for measure in aggregate.measures.values()]
-        return tuple(group)
+        return counted(group)

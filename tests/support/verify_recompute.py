@@ -20,6 +20,7 @@ from endmark.verify.idle import note_idle_violations
 from endmark.verify.run import load_records
 from endmark.verify.running import keep_latest
 from endmark.verify.session import Session
+from support.counted import counted
 from support.verify_oracle import Expected, Sellers, recompute
 from support.verify_others import OTHERS
 from support.verify_world import EPOCH, Record, Row, arrow_schema, schema_of, to_kafka
@@ -106,7 +107,7 @@ def tables_of(pipeline: Pipeline) -> list[str]:
 def rows_of(session: Session, table: str) -> Counter[Row]:
     # What is named with a `#` is no column of the table.
     found = session.run(f"SELECT COLUMNS('^[^#]') FROM expected_{table}")  # noqa: S608
-    return Counter(tuple(row.values()) for row in found)
+    return Counter(counted(row.values()) for row in found)
 
 
 def known_rows(rows: Counter[Row], table: str) -> Counter[Row]:

@@ -118,6 +118,8 @@ FUNCTIONS: dict[str, tuple[MeasureFunction, str, pa.DataType, pa.DataType]] = {
     "total": ("sum", "price", DOUBLE, DOUBLE),
     "mean": ("avg", "price", DOUBLE, DOUBLE),
     "prices": ("count_distinct", "price", LONG, DOUBLE),
+    "each_price": ("sorted", "price", pa.list_(DOUBLE), DOUBLE),
+    "each_paid": ("sorted", "paid", pa.list_(DECIMAL), DECIMAL),
     "pieces": ("sum", "pieces", LONG, LONG),
     "paid": ("sum", "paid", pa.decimal128(38, 2), DECIMAL),
     "usually_paid": ("avg", "paid", DOUBLE, DECIMAL),
@@ -174,6 +176,8 @@ def test_measures_do_not_hang_on_order(tmp_path: Path, cuts: list[int], reverse:
         "total": 0.1,
         "mean": 0.1 / 5,
         "prices": 4,
+        "each_price": [-1e17, 0.0, 0.0, 0.1, 1e17],
+        "each_paid": [Decimal(paid) for paid in ("-1.30", "0.10", "1.10", "9.99", "9.99")],
         "pieces": 2**63 - 9,
         "paid": Decimal("19.88"),
         "usually_paid": 19.88 / 5,
@@ -185,7 +189,7 @@ def test_measures_do_not_hang_on_order(tmp_path: Path, cuts: list[int], reverse:
 
 def test_a_group_without_values_has_nulls(tmp_path: Path) -> None:
     assert measured(tmp_path, [[(None, None, None, 5, 0, 1)]]) == {
-        name: 0 if function == "count_distinct" else None for name, (function, *_) in FUNCTIONS.items()
+        name: {"count_distinct": 0, "sorted": []}.get(function) for name, (function, *_) in FUNCTIONS.items()
     }
 
 
@@ -220,15 +224,18 @@ def test_a_key_may_be_called_like_anything(tmp_path: Path, name: str) -> None:
     assert closed == [{name: 7, "price": 2, "most": 3.0, "several": 1}]
 
 
-def test_distinct_values_may_be_all_there_is(tmp_path: Path) -> None:
-    groups = ClosingAggregate(
-        ITEM,
-        [MeasureSpec("n", "count_distinct", "price", LONG, DOUBLE)],
-        SegmentStore(MemoryBlobs(), tmp_path),
-    )
+def test_values_may_be_all_there_is(tmp_path: Path) -> None:
+    measures = [
+        MeasureSpec("n", "count_distinct", "price", LONG, DOUBLE),
+        MeasureSpec("prices", "sorted", "price", pa.list_(DOUBLE), DOUBLE),
+    ]
+    groups = ClosingAggregate(ITEM, measures, SegmentStore(MemoryBlobs(), tmp_path))
     rows = pa.record_batch({"l_item": pa.array([7, 7, 8]), "price": pa.array([1.0, 2.0, None])})
     groups.add([groups.inputs(rows)])
     groups.add([groups.inputs(rows)])
 
     closed = groups.close_where(lambda keys: keys.codes > 0).to_pylist()
-    assert closed == [{"item": 7, "n": 2}, {"item": 8, "n": 0}]
+    assert closed == [
+        {"item": 7, "n": 2, "prices": [1.0, 1.0, 2.0, 2.0]},
+        {"item": 8, "n": 0, "prices": []},
+    ]

@@ -27,6 +27,7 @@ SCHEMA = pa.schema(
         ("at", pa.timestamp("us", "UTC")),
         ("open", pa.bool_()),
         ("raw", pa.binary()),
+        ("scores", pa.list_(pa.float64())),
     ]
 )
 BIG = Decimal("123456789012345678901234567890123456.78")
@@ -39,6 +40,7 @@ FULL = {
     "at": datetime(2026, 1, 2, 3, 4, 5, 678901, UTC),
     "open": True,
     "raw": b"\xff",
+    "scores": [0.5, 1.0],
 }
 EMPTY: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 

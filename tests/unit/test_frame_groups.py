@@ -35,6 +35,7 @@ MEASURES = {
     "total": {"sum": "price"},
     "mean": {"avg": "weight"},
     "days": {"count_distinct": "day"},
+    "sizes": {"sorted": "pieces"},
 }
 
 
@@ -65,7 +66,10 @@ def test_a_group_comes_out_with_its_punctuation(tmp_path: Path, buckets: int) ->
 
     assert told(tasks, [sale("north", 1, 2), sale("south", 1), said(east)]) == ([], [east])
     rows = [sale("north", 2, 3, None), sale("north", 1, 1, "1.00"), said(north)]
-    assert told(tasks, rows) == ([("north", 3, 6, Decimal("1.00"), Decimal("3.50"), 0.5, 2)], [north])
+    assert told(tasks, rows) == (
+        [("north", 3, 6, Decimal("1.00"), Decimal("3.50"), 0.5, 2, [1, 2, 3])],
+        [north],
+    )
     found, texts = told(tasks, [sale("north", 3)])
 
     assert found == []
@@ -75,7 +79,7 @@ def test_a_group_comes_out_with_its_punctuation(tmp_path: Path, buckets: int) ->
         "shop": "north", "day": "2026-01-03", "pieces": 1, "price": "2.50", "weight": 0.25
     }  # fmt: skip
     assert told(tasks, [said({"shop": {"anything": True}})])[0] == [
-        ("south", 1, 1, Decimal("2.50"), Decimal("2.50"), 0.25, 1)
+        ("south", 1, 1, Decimal("2.50"), Decimal("2.50"), 0.25, 1, [1])
     ]
 
 

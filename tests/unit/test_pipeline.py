@@ -240,6 +240,7 @@ def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
         ("first", "string", "string"),
         ("last", "date", "date"),
         ("count_distinct", "boolean", "long"),
+        ("sorted", "decimal(6,2)", "array<decimal(6,2)>"),
     ],
 )
 def test_measures_have_types(tmp_path: Path, function: str, of: str, kind: str) -> None:

@@ -60,7 +60,9 @@ class ClosingAggregate:
         self._key = key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
         self._combine = partial(combined, key, measures, self._partial)
         self.groups = SegmentList(store, key, merge=self._combine)
-        self._spread = {measure.name: Spread(measure, key, store) for measure in measures if measure.spreads}
+        self._spread = {
+            measure.name: Spread.of(measure, key, store) for measure in measures if measure.spreads
+        }
         if restored is not None:
             manifest.load(restored, self.lists)
 

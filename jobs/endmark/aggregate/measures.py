@@ -76,7 +76,7 @@ class MeasureSpec:
     @property
     def spreads(self) -> bool:
         """Whether the group's own row is not all that it keeps."""
-        return self.adds_doubles or self.function == "count_distinct"
+        return self.adds_doubles or self.function in ("count_distinct", "sorted")
 
     @property
     def inputs(self) -> list[str]:
@@ -124,7 +124,7 @@ class MeasureSpec:
 
     def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
         """The measure of closed groups; `spread` is what all that it keeps beside their own rows comes to."""
-        if self.function == "count_distinct":
+        if self.function in ("count_distinct", "sorted"):
             return spread
         total = groups.column(self.name) if spread is None else spread
         if self.function == "avg":

@@ -1,12 +1,14 @@
 """What measures keep of a group beyond the group's own row: rows of its key, as many as it takes.
 
-`count_distinct` keeps each value once, a sum of doubles the digits of its exact sum.
+`count_distinct` keeps each value once, `sorted` with how often it came, a sum of doubles the digits of its
+exact sum.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +22,32 @@ from endmark.state.segment_list import SegmentList
 if TYPE_CHECKING:
     from endmark.aggregate.measures import MeasureSpec
     from endmark.state.keys import KeySpec
+    from endmark.state.search import Ints
     from endmark.state.segment_list import Gone
     from endmark.state.store import SegmentStore
 
-_PLACE, _AMOUNT, _VALUE = "$place", "$amount", "$value"  # beside key columns, which have no `$`
+_PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key columns have no `$`
 
 
-class Spread:
-    """Rows of one measure, found by the key of their group."""
+class Spread(ABC):
+    """Rows of one measure, found by the key of their group.
+
+    A kind of them has a row for each key and `own` column, with the sum of what came in the column `added`.
+    """
+
+    own: ClassVar[str] = _VALUE
+    added: ClassVar[str | None] = None
+
+    @staticmethod
+    def of(measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> Spread:
+        """The rows that a measure which spreads takes."""
+        kinds = {"count_distinct": _Distinct, "sorted": _Sorted}
+        return kinds.get(measure.function, _Digits)(measure, key, store)
 
     def __init__(self, measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> None:
         self._measure = measure
         self._key = key
-        self._combine = partial(_combined, key, adds=measure.adds_doubles)
+        self._combine = partial(_combined, key, own=self.own, added=self.added)
         self.rows = SegmentList(store, key, merge=self._combine)
 
     def add(self, inputs: pa.RecordBatch) -> None:
@@ -40,39 +55,77 @@ class Spread:
         values = inputs.column(input_name(str(self._measure.column)))
         present = pc.is_valid(values)
         keys = inputs.select(list(self._key.columns)).filter(present)
-        split = self._digits if self._measure.adds_doubles else self._values
-        rows = split(keys, values.filter(present))
+        rows = self._rows(keys, values.filter(present))
         if rows.num_rows:  # zeros have no digits
             self.rows.append(self._combine(rows))
             self.rows.maintain()
 
-    def _values(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
-        if pa.types.is_floating(values.type):
-            values = pc.add(values, 0.0)  # zero has two signs, and is one value
-        return keys.append_column(_VALUE, values)
+    def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
+        """What their rows say of `groups`, one value each."""
+        keys = groups.slice(0, 0).select(list(self._key.columns))
+        none = self._key.coded(self._rows(keys, pa.array([], self._measure.of)))
+        rows = self._combine(codec.concat([one.batch for one in found])) if found else none
+        owners = np.empty(rows.num_rows, np.int64)
+        for group, row in self._key.keys(groups).pairs(self._key.keys(rows)):
+            owners[row] = group
+        return self._told(rows, owners, groups.num_rows)
 
-    def _digits(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+    @abstractmethod
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        """Rows of values, none of which is null."""
+
+    @abstractmethod
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        """What combined rows say of `count` groups; `owners` are the groups that each is of."""
+
+
+class _Distinct(Spread):
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        return keys.append_column(_VALUE, _one_zero(values))
+
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        return pa.array(np.bincount(owners, minlength=count).astype(np.int64))
+
+
+class _Sorted(Spread):
+    added = _TIMES
+
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        rows = keys.append_column(_VALUE, _one_zero(values))
+        return rows.append_column(_TIMES, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
+
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        values, times = rows.column(_VALUE), rows.column(_TIMES).to_numpy()
+        table = pa.table({"owner": owners, "value": values})
+        order = pc.sort_indices(table, [("owner", "ascending"), ("value", "ascending")]).to_numpy()
+        ends = np.cumsum(np.bincount(owners, times, minlength=count)).astype(np.int32)
+        every = values.take(pa.array(np.repeat(order, times[order])))
+        return pa.ListArray.from_arrays(np.concatenate([np.zeros(1, np.int32), ends]), every)
+
+
+class _Digits(Spread):
+    own = _PLACE
+    added = _AMOUNT
+
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
         at, places, amounts = exact_sum.digits(values.to_numpy(zero_copy_only=False))
         digits = keys.take(pa.array(at)).append_column(_PLACE, pa.array(places))
         return digits.append_column(_AMOUNT, pa.array(amounts).cast(exact_sum.AMOUNT))
 
-    def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
-        """What their rows say of `groups`: how many values each has, or their sum."""
-        if not found:
-            return pa.array(np.zeros(groups.num_rows, float if self._measure.adds_doubles else np.int64))
-        rows = self._combine(codec.concat([one.batch for one in found]))
-        owners = np.empty(rows.num_rows, np.int64)
-        for group, row in self._key.keys(groups).pairs(self._key.keys(rows)):
-            owners[row] = group
-        if not self._measure.adds_doubles:
-            return pa.array(np.bincount(owners, minlength=groups.num_rows).astype(np.int64))
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
         places = rows.column(_PLACE).to_numpy()
-        return pa.array(exact_sum.nearest(owners, places, rows.column(_AMOUNT), groups.num_rows))
+        return pa.array(exact_sum.nearest(owners, places, rows.column(_AMOUNT), count))
 
 
-def _combined(key: KeySpec, rows: pa.RecordBatch, *, adds: bool) -> pa.RecordBatch:
-    """In order of code, one row for each key and place, with its sum, or for each key and value."""
-    own = [*key.columns, _PLACE if adds else _VALUE]
-    grouped = pa.Table.from_batches([rows]).group_by(own, use_threads=False)
-    once = grouped.aggregate([(_AMOUNT, "sum")] if adds else []).rename_columns([*own, *([_AMOUNT] * adds)])
+def _one_zero(values: pa.Array) -> pa.Array:
+    """Zero has two signs among doubles, and is one value."""
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
+
+
+def _combined(key: KeySpec, rows: pa.RecordBatch, *, own: str, added: str | None) -> pa.RecordBatch:
+    """In order of code, one row for each key and what is its own, with the sum of what is added."""
+    columns = [*key.columns, own]
+    sums = [] if added is None else [added]
+    grouped = pa.Table.from_batches([rows]).group_by(columns, use_threads=False)
+    once = grouped.aggregate([(name, "sum") for name in sums]).rename_columns([*columns, *sums])
     return key.sorted(key.coded(codec.concat(once.to_batches())))

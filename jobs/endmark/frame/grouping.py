@@ -216,7 +216,10 @@ def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Plac
         return MeasureSpec(name, measure.function, None, pa.int64())
     of = rows.field(measure.column).type
     try:
-        kind = of if measure.function in _AS_ITS_COLUMN else measure.kind(kind_of(of)).arrow
+        if measure.function == "sorted":
+            kind = pa.list_(of)
+        else:
+            kind = of if measure.function in _AS_ITS_COLUMN else measure.kind(kind_of(of)).arrow
     except ValueError as error:
         raise ConfigError(f"aggregate: {name}: {error}") from error
     place = tuple(places) if measure.function in ("first", "last") else ()

@@ -158,10 +158,11 @@ class Join(Model):
 class Measure(Model):
     """One column of a closed group: the `count` of its results, or what a function says of a column of them.
 
-    It is named `stream.column`, and its nulls have no part: a group without a value has null, or 0 of
-    `count_distinct`, which is exact and keeps each value while the group is open. `sum` is exact, and null
-    where its type, the column's own or a decimal of 38 digits, holds no such number. `avg` is a double: the
-    sum, rounded to one, over the number of values. `first` and `last` go by event time, then partition and
+    It is named `stream.column`, and its nulls have no part: a group without a value has null, 0 of
+    `count_distinct`, or an empty array of `sorted`, which has all values, the least first. These two keep
+    each value once while the group is open; `count_distinct` is exact. So is `sum`, which is null where its
+    type, the column's own or a decimal of 38 digits, holds no such number. `avg` is a double: the sum,
+    rounded to one, over the number of values. `first` and `last` go by event time, then partition and
     offset, of the row of the stream that a value is of, then by value.
     """
 
@@ -182,6 +183,8 @@ class Measure(Model):
         """
         if self.function == "count_distinct":
             return ColumnType.LONG
+        if self.function == "sorted":
+            return of.array
         if self.function not in ("sum", "avg"):
             return of
         if of.kind not in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL):

@@ -190,6 +190,8 @@ def spark_type(kind: pa.DataType) -> str:
     """What a column's type is called in DDL."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
     return _SPARK_TYPES[kind]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from deltalake import DeltaTable
+from deltalake.schema import ArrayType, DataType
 
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
@@ -71,7 +72,7 @@ def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> 
     if not DeltaTable.is_deltatable(str(path)):
         return None
     delta = DeltaTable(str(path))
-    found = {field.name: str(getattr(field.type, "type", field.type)) for field in delta.schema().fields}
+    found = {field.name: _said(field.type) for field in delta.schema().fields}
     if list(found.items()) != list(columns.items()):
         return f"has the columns {_listed(found)}, but should have {_listed(columns)}"
     session.run_on(
@@ -83,7 +84,13 @@ def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> 
     return None
 
 
+def _said(kind: DataType) -> str:
+    return f"array<{_said(kind.element_type)}>" if isinstance(kind, ArrayType) else str(kind.type)
+
+
 def _duckdb(kind: str) -> str:
+    if kind.startswith("array<"):
+        return f"{_duckdb(kind[len('array<') : -1])}[]"
     return _OTHER_TYPES.get(kind) or ColumnType.parse(kind).duckdb
 
 

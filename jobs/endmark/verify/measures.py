@@ -14,6 +14,7 @@ _TEMPLATES = {
     "count_distinct": "count(DISTINCT $value)",
     "first": "first($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)",
     "last": "last($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)",
+    "sorted": "coalesce(list($value ORDER BY $value) FILTER ($value IS NOT NULL), [])",
     "sum": "sum($value)",
     "avg": "sum($value)::VARCHAR::DOUBLE / count($value)",
 }
