@@ -28,6 +28,7 @@ from endmark.spark.publish import OutputTopic, output_topic
 from endmark.spark.session import SAFE_FORMAT, start_session, submitted
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
+from endmark.spark.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -141,6 +142,7 @@ def _run(
 ) -> None:
     spark = _spark(pipeline.name, options, jars, run.say)
     run.say("Spark is up")
+    warm_up(spark, options.buckets)
     cache = cache_name(run.run_id)
     remove_orphaned_caches()
     pulse = Pulse(options.bootstrap, pipeline.control_topic)
