@@ -36,7 +36,9 @@ TURNS = [
     Turn("lookup.time_per_batch", None, "Ann"),
     Turn("lookup.memory", 1, "Ann"),
     Turn("lookup.sellers.time_per_batch", "0s", "Ann"),  # which only some pipelines know
-    Turn("join.purge_every", 3, "Ann"),  # which some presets refuse
+    Turn("join.purge_every", 3, "Ann"),  # which some presets refuse, and the next
+    Turn("join.memory", 1, "Ann"),
+    Turn("join.memory", None, "Ann"),
 ]
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 

@@ -32,6 +32,7 @@ VALUES: dict[str, list[Any]] = {
     "lookup.time_per_batch": ["0s", "100ms", "1s", None],
     "lookup.memory": ["100kB", "1MB", 64_000_000],
     "join.purge_every": [1, 2, 7, 40],
+    "join.memory": ["100kB", "10MB", None],
 }
 _TAIL = "0123456789abcdef"  # of each token
 _OTHER_CUT = 10_000  # records a batch, when all is read once more

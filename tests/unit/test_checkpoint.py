@@ -136,6 +136,20 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
             pinned("dead_letter", 2)
 
 
+def test_knobs_of_the_join_may_change(tmp_path: Path) -> None:
+    """Also where an earlier version pinned them."""
+    join = SPEC.join.model_copy(update={"purge_every": 3, "memory": 1000})
+    with claimed(tmp_path):
+        pin(tmp_path, settings(SPEC, buckets=2))
+        file = tmp_path / "endmark" / "settings.json"
+        pinned = json.loads(file.read_text())
+        pinned["pipeline.join"] |= {"purge_every": 2, "memory": 500}
+        file.write_text(json.dumps(pinned))
+
+        pin(tmp_path, settings(SPEC, buckets=2))
+        pin(tmp_path, settings(SPEC.model_copy(update={"join": join}), buckets=2))
+
+
 def test_settings_of_the_first_version_are_understood() -> None:
     """A checkpoint of the auction made before joins had types goes on, and may publish from then on; another
     type of join is another setting."""

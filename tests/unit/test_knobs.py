@@ -35,6 +35,7 @@ def test_values_are_those_of_the_file() -> None:
         "lookup.time_per_batch": 2.0,
         "lookup.memory": 64_000_000,
         "join.purge_every": 1,
+        "join.memory": None,
     }
     assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
 
@@ -50,6 +51,7 @@ def test_values_are_those_of_the_file() -> None:
         ("lookup.strategy", "sacn", "lookup.strategy: Input should be 'auto', 'hybrid'"),
         ("lookup.time_per_batch", "soon", "lookup.time_per_batch: 'soon' is not a duration such as 500ms"),
         ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
+        ("join.memory", "1MB", "join.memory: preset pwjoin keeps all rows in memory"),
     ],
 )
 def test_what_the_file_could_not_say_is_refused(name: str, value: Any, says: str) -> None:
@@ -141,6 +143,18 @@ def test_purging_waits_for_so_many_punctuations(tmp_path: Path) -> None:
         return turning.batch(close("bids", key), bid(other, 1))["state_rows{operator=join,stream=items}"]
 
     assert [kept(first), kept(second, join__purge_every=2), kept(third), kept(fourth)] == [0, 1, 0, 1]
+
+
+def test_the_join_may_keep_more_or_less_in_memory(tmp_path: Path) -> None:
+    """All buckets together, as in the pipeline file; what is spilled stays so."""
+    turning = Turning(tmp_path)
+
+    def spilled(**knobs: Any) -> float:
+        return turning.batch(item(0, 1), **knobs)["join_spilled_bytes{stream=items}"]
+
+    assert [spilled(), spilled(join__memory=2)] == [0, 0]
+    some, more, still = spilled(), spilled(join__memory=None), spilled()
+    assert 0 < some < more == still
 
 
 @pytest.fixture

@@ -162,7 +162,7 @@ def test_there_may_be_none(tmp_path: Path) -> None:
     found = run(BucketTasks(pipeline, [], PARTITIONS, tmp_path), *records)
 
     assert [row["bids"] for row in found["groups"]] == [1]
-    assert list(filed(steps_of(pipeline))) == ["join.purge_every"]
+    assert list(filed(steps_of(pipeline))) == ["join.purge_every", "join.memory"]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
     with pytest.raises(ConfigError, match="by --relation; there are: none"):
@@ -193,6 +193,7 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
         "lookup.ranks.time_per_batch": None,
         "lookup.ranks.memory": 64_000_000,
         "join.purge_every": 1,
+        "join.memory": None,
     }
     with recomputed(pipeline, records, found=total(found)) as session:
         require_within(session, pipeline)

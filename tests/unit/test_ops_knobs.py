@@ -51,7 +51,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     found = client(ops, None).get("/api/knobs").json()
 
     knobs = {knob["name"]: knob for knob in found["knobs"]}
-    strategy, time, memory, every = knobs.values()
+    strategy, time, memory, every, of_join = knobs.values()
     assert strategy["choices"][:3] == ["auto", "hybrid", "best_page"]
     assert [strategy[key] for key in ("default", "filed", "value", "turned")] == [
         "auto",
@@ -62,6 +62,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     assert [time[key] for key in ("kind", "default", "filed", "value")] == ["duration", None, 1.5, 1.5]
     assert [memory[key] for key in ("kind", "filed")] == ["size", 64_000_000]
     assert [every[key] for key in ("kind", "filed", "applies", "turned")] == ["number", 1, "live", False]
+    assert [of_join[key] for key in ("kind", "default", "filed")] == ["size", None, None]
     assert all(knob["effect"].endswith(".") for knob in knobs.values())
     assert [(turn["offset"], turn["before"], turn["refused"]) for turn in found["history"]] == [
         (1, "scan", "there is none"),

@@ -55,6 +55,11 @@ _FIELDS = {
             "1 or more; presets that purge with each punctuation take 1 alone",
             "How many punctuations of a stream make a purge: more of them are less work and more state.",
         ),
+        "memory": Knob(
+            "size",
+            "such as 256MB; a number is bytes; null: any number; presets that do not spill take null alone",
+            "What rows of both streams may take, in all buckets; those beyond it meet later rows in a pause.",
+        ),
     },
 }
 

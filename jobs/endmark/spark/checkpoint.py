@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _FORMAT = "state_format"
 _CONTROL_TOPIC = "pipeline.control.topic"
+_JOIN = "pipeline.join"
+# Knobs of the join, which earlier versions pinned if the file said anything of them.
+_FREE = ("purge_every", "memory")
 
 
 @contextmanager
@@ -57,8 +60,9 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     punctuations, so that its checkpoints go on.
     """
     spec = _one_by_itself(pipeline.model_dump(mode="json"))
-    unsaid = {"type": "inner", "where": None, "preset": "auto", "purge_every": 1, "memory": None}
-    spec["join"] = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
+    unsaid = {"type": "inner", "where": None, "preset": "auto"}
+    said = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
+    spec["join"] = _pinned_of_join(said)
     for stream in spec["streams"].values():
         for field, usual in (
             ("punctuation_scope", "partition"),
@@ -85,6 +89,10 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     for name, relation in spec["relations"].items():
         settings[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
     return settings
+
+
+def _pinned_of_join(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name not in _FREE}
 
 
 def _lookup(lookup: Lookup) -> dict[str, Any]:
@@ -120,6 +128,8 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
         partial.write_text(json.dumps(made, indent=2, sort_keys=True))
         partial.rename(file)
     pinned = json.loads(file.read_text())
+    if _JOIN in pinned:
+        pinned[_JOIN] = _pinned_of_join(pinned[_JOIN])
     pinned.setdefault(_CONTROL_TOPIC, settings.get(_CONTROL_TOPIC))  # pinned since later than the others
     changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
     if changes:

@@ -10,7 +10,7 @@ from endmark.pipeline import Join, Lookup, Pipeline
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
 
-KNOBS = {"lookup": ("strategy", "time_per_batch", "memory"), "join": ("purge_every",)}
+KNOBS = {"lookup": ("strategy", "time_per_batch", "memory"), "join": ("purge_every", "memory")}
 BY_LENGTH = 200
 
 # A pulse holds no text but its name, so a comma anywhere in it is one too many.

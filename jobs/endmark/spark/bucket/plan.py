@@ -27,6 +27,7 @@ class BucketPlan:
     the batch after, since a batch that is replayed with another value must give what it gave before.
 
     Args:
+        buckets: that share what the join may keep in memory.
         lookups: of the streams, before the join; those of a stream in their order.
         made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
         in_band: violations leave as text, for a frame that has a column of punctuations.
@@ -40,6 +41,7 @@ class BucketPlan:
     policy: Policy
     group: GroupPlan | None
     full_batch: int | None = None
+    buckets: int = 1
     lookups: tuple[LookupPlan, ...] = ()
     made_with: Mapping[str, str] = field(default_factory=dict)
     in_band: bool = False
@@ -64,6 +66,7 @@ class BucketPlan:
             policy=pipeline.join.policy(buckets),
             group=group_plan(pipeline),
             full_batch=full_batch,
+            buckets=buckets,
             lookups=tuple(lookups),
         )
 

@@ -42,6 +42,10 @@ class Knobs:
         every = self._values.get("join.purge_every")
         if every is not None and plan.policy.purge_every is not None:  # else the preset never purges
             plan = replace(plan, policy=replace(plan.policy, purge_every=every))
+        if "join.memory" in self._values:
+            memory = self._values["join.memory"]
+            memory = None if memory is None else share(memory, plan.buckets)
+            plan = replace(plan, policy=replace(plan.policy, memory=memory))
         steps = lookup_steps([each.relation for each in plan.lookups])
         return replace(plan, lookups=tuple(map(self._looking_up, plan.lookups, steps)))
 
