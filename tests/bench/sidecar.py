@@ -26,16 +26,14 @@ from endmark.bench import auction
 from endmark.bench.auction import Recorded, Servers, workload
 from endmark.bench.contest import Rates, compared, interleaved
 from endmark.bench.job import DEADLINE_SECONDS, Job, wait_until
-from endmark.bench.pipeline import DRIVER_MEMORY, Batch, rate
+from endmark.bench.pipeline import DRIVER_MEMORY, Batch, rate, told_by
 from endmark.bench.report import origin
-from endmark.metrics import Samples, parse, sample
 from support.ops_sidecar import Sidecar
 
 RESULTS = Path(__file__).parent / "results" / "sidecar.json"
 ALONE, ASKED = "alone", "asked"
 ASKERS = 8
 PATHS = ("/api/status", "/metrics", "/api/batches?limit=2", "/api/status", "/api/pipeline")
-_TOTAL = sample("batch_seconds", phase="total")
 
 
 class Asker(threading.Thread):
@@ -119,12 +117,7 @@ def run(servers: Servers, batch_records: int, requests: float | None) -> tuple[f
         wait_until(lambda: bool(job.batches()), process, every=0.2)
         with nullcontext() if requests is None else asked(job, servers.pipeline.name, requests, found):
             process.wait_done(DEADLINE_SECONDS)
-        batches = [Batch(_records(each.samples), each.samples.get(_TOTAL, 0.0)) for each in job.batches()]
-    return rate(each for each in batches if each.records and each.seconds), found
-
-
-def _records(samples: Samples) -> float:
-    return sum(value for key, value in samples.items() if parse(key)[0] == "records_total")
+        return rate(map(Batch.of, told_by(job))), found
 
 
 def main(

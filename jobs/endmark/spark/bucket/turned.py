@@ -44,7 +44,7 @@ class Knobs:
             plan = replace(plan, policy=replace(plan.policy, purge_every=every))
         if "join.memory" in self._values:
             memory = self._values["join.memory"]
-            memory = None if memory is None else share(memory, plan.buckets)
+            memory = None if memory is None else memory // plan.buckets
             plan = replace(plan, policy=replace(plan.policy, memory=memory))
         steps = lookup_steps([each.relation for each in plan.lookups])
         return replace(plan, lookups=tuple(map(self._looking_up, plan.lookups, steps)))
