@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # Host names a request may be addressed to, against DNS rebinding. `testserver` is what test clients send.
@@ -21,9 +20,12 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 
+_ADDED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_NAMES = frozenset(name for name, _ in _ADDED)
+
 
 class SecurityHeaders:
-    """ASGI middleware that adds `HEADERS` to every response."""
+    """ASGI middleware that puts `HEADERS` into every response, whatever it says of them itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,7 +33,8 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                own = [pair for pair in message.get("headers", ()) if pair[0] not in _NAMES]
+                message["headers"] = own + _ADDED
             await send(message)
 
         await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)

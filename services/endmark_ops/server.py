@@ -60,6 +60,8 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # nothing hangs on who the client is
+            http="httptools",
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         server = _Server(config, lambda: on_ready(url) if on_ready else None)
