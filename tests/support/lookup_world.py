@@ -127,5 +127,5 @@ def histories(draw: st.DrawFn, strategy: Name) -> History:
         fate=draw(st.sampled_from(["drop", "nulls", "dead_letter"])),
         attempts=draw(st.sampled_from([1, 1, 2, 3])),
         cache=draw(st.sampled_from([None, 0, 150, 5000, 5000])),
-        costs=draw(st.builds(ReadCosts, *4 * [_SECONDS])),
+        costs=draw(st.builds(ReadCosts, *5 * [_SECONDS])),
     )

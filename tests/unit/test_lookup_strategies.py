@@ -145,6 +145,16 @@ def test_auto_takes_the_fullest_key_or_page_alone() -> None:
     assert _pages(by_page.plan(waiting, 1, drain=False)) == [1]
 
 
+def test_auto_looks_at_no_key_while_pages_are_read_sooner_than_joined() -> None:
+    """The ten pages take 10, the keys 0.5; five rows are joined in 10 or in 9."""
+    costs = ReadCosts(seek=0.0, page=1.0, trip=0.0, key=0.1, row=2.0)
+    waiting = _waiting(CROWDED)
+    assert _pages(Auto(costs, len(PAGES)).plan(waiting, 64, drain=False)) == list(range(10))
+    assert "keys" not in vars(waiting)
+    costs.row = 1.8
+    assert isinstance(Auto(costs, len(PAGES)).plan(waiting, 64, drain=False), ReadKeys)
+
+
 def test_auto_serves_an_overdue_key_before_crowded_pages() -> None:
     costs = ReadCosts(seek=1.0, page=1.0, trip=0.0, key=9.0)
     waiting = _waiting(CROWDED)
@@ -154,12 +164,14 @@ def test_auto_serves_an_overdue_key_before_crowded_pages() -> None:
 
 
 def test_costs_follow_what_reads_take() -> None:
-    costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01)
+    costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01, row=1.0)
     for _ in range(60):
         costs.saw_pages(np.array([1, 2, 7, 8]), 18.0)  # two ranges of four pages
         costs.saw_keys(2_000, 42.0)
+        costs.saw_rows(10, 40.0)
     assert (costs.seek, costs.page) == pytest.approx((3.0, 3.0), rel=0.01)
     assert (costs.trip, costs.key) == pytest.approx((2.0, 0.02), rel=0.01)
+    assert costs.row == pytest.approx(4.0, rel=0.01)
 
 
 def test_one_slow_read_is_not_believed() -> None:
@@ -182,5 +194,6 @@ def test_costs_of_an_empty_relation_can_be_measured() -> None:
 
 def test_costs_of_another_make_are_not_taken_from_a_snapshot() -> None:
     fresh = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=1.0)
-    assert ReadCosts.restored({"page": 2.0, "trip": 2.0, "key": 2.0, "scan": 2.0}, fresh) == fresh
-    assert ReadCosts.restored({"seek": 2.0, "page": 2.0, "trip": 2.0, "key": 2.0}, fresh).key == 2.0
+    assert ReadCosts.restored({"page": 2.0, "trip": 2.0, "key": 2.0}, fresh) == fresh
+    kept = {"seek": 2.0, "page": 2.0, "trip": 2.0, "key": 2.0, "row": 2.0}
+    assert ReadCosts.restored(kept, fresh).key == 2.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from endmark.joins.lookup.costs import LIST_KEYS
-from endmark.joins.lookup.reads import PAGES_AT_ONCE, ReadKeys, ReadPages, overdue
+from endmark.joins.lookup.reads import ReadKeys, ReadPages, overdue
 
 if TYPE_CHECKING:
     from endmark.joins.lookup.costs import ReadCosts
@@ -22,8 +22,9 @@ _LISTS = 4
 class Auto:
     """The cheapest way to answer all that wait; or, where rows may go on waiting, the most rows a second.
 
-    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the keys, the
-    pages or the segment of neighbouring pages that most rows wait for, whichever answers more for its time.
+    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the segment of
+    neighbouring pages that most rows wait for, if its rows take longer to join than it to be read; otherwise
+    that segment, or the keys or pages that most rows wait for, whichever answers more for its time.
     `predicted` holds, of the last plan, the seconds it takes each strategy to answer all that wait.
 
     Args:
@@ -73,17 +74,22 @@ class Auto:
             oldest = waiting.keys.first(LIST_KEYS)
             if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
                 return ReadKeys(oldest)
+        segment, in_segment = self._fullest_segment(waiting, limit)
+        seconds = self._costs.pages(segment)
+        if seconds <= in_segment * self._costs.row:
+            # It is there before what was read before is joined, so no read is quicker; grouping keys and
+            # choosing some took a tenth of what the join did.
+            return ReadPages(segment)
         keys = waiting.keys.fullest(LIST_KEYS * min(limit, _LISTS))
         pages = np.sort(waiting.page_numbers[fullest := waiting.pages.fullest(limit)])
-        segment, in_segment = self._fullest_segment(waiting)
         choices: list[tuple[float, Read]] = [
             (waiting.keys.waiting[keys].sum() / self._costs.lists(len(keys)), ReadKeys(keys)),
             (waiting.pages.waiting[fullest].sum() / self._costs.pages(pages), ReadPages(pages)),
-            (in_segment / self._costs.pages(segment), ReadPages(segment)),
+            (in_segment / seconds, ReadPages(segment)),
         ]
         return max(choices, key=lambda choice: choice[0])[1]
 
-    def _fullest_segment(self, waiting: Waiting) -> tuple[Ints, float]:
-        rows = np.bincount(waiting.page_numbers // PAGES_AT_ONCE, weights=waiting.pages.waiting)
-        first = int(rows.argmax()) * PAGES_AT_ONCE
-        return np.arange(first, min(first + PAGES_AT_ONCE, self._pages)), float(rows.max())
+    def _fullest_segment(self, waiting: Waiting, pages: int) -> tuple[Ints, float]:
+        rows = np.bincount(waiting.page_numbers // pages, weights=waiting.pages.waiting)
+        first = int(rows.argmax()) * pages
+        return np.arange(first, min(first + pages, self._pages)), float(rows.max())

@@ -125,6 +125,7 @@ class Resolver:
             self._saw(read, seconds + time.perf_counter() - started)
             if len(answer.rows):
                 yield answer
+                self.costs.saw_rows(len(answer.rows), time.perf_counter() - started)
 
     def _planned(self, waiting: Waiting, budget: Budget, keep: int | None) -> Iterator[Callable[[], _Done]]:
         """Reads to come, while rows wait."""

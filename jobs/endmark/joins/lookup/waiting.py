@@ -136,15 +136,19 @@ class Waiting:
     @cached_property
     def keys(self) -> KeyGroups:
         """Rows of one page and equal code."""
-        codes = self._codes
-        begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
-        begins[self.pages.starts] = True  # a code may be that of keys on several pages
-        return KeyGroups(np.flatnonzero(begins), self._serials, self.unanswered)
+        return KeyGroups(self._key_starts, self._serials, self.unanswered)
 
     @cached_property
     def keys_on_page(self) -> Ints:
         """How many keys each page had when the first of them waited."""
-        return np.diff(np.searchsorted(self.keys.starts, np.append(self.pages.starts, len(self._order))))
+        return np.diff(np.searchsorted(self._key_starts, np.append(self.pages.starts, len(self._order))))
+
+    @cached_property
+    def _key_starts(self) -> Ints:
+        codes = self._codes
+        begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
+        begins[self.pages.starts] = True  # a code may be that of keys on several pages
+        return np.flatnonzero(begins)
 
     @property
     def row_bytes(self) -> float:
