@@ -35,6 +35,13 @@ TURNS = [
     Turn("lookup.time_per_batch", "0s", "Ann"),
     Turn("lookup.time_per_batch", None, "Ann"),
     Turn("lookup.memory", 1, "Ann"),
+    Turn("lookup.page_rows", 1, "Ann"),
+    Turn("lookup.page_rows", 3, "Ann"),
+    Turn("lookup.cache.memory", 1, "Ann"),  # which only pipelines with a cache know
+    Turn("lookup.cache.memory", "1MB", "Ann"),
+    Turn("lookup.cache.lifetime", "1s", "Ann"),
+    Turn("lookup.sellers.page_rows", 1, "Ann"),
+    Turn("lookup.sellers.cache.lifetime", "0s", "Ann"),
     Turn("lookup.sellers.time_per_batch", "0s", "Ann"),  # which only some pipelines know
     Turn("join.purge_every", 3, "Ann"),  # which some presets refuse, and the next
     Turn("join.memory", 1, "Ann"),

@@ -29,6 +29,7 @@ from support.warehouse import Warehouse, wait_for
 
 VALUES: dict[str, list[Any]] = {
     "lookup.strategy": ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"],
+    "lookup.page_rows": [37, 500, 3_000],
     "lookup.time_per_batch": ["0s", "100ms", "1s", None],
     "lookup.memory": ["100kB", "1MB", 64_000_000],
     "join.purge_every": [1, 2, 7, 40],

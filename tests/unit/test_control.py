@@ -56,7 +56,7 @@ OTHERS = {
     b'{"set": [], "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.strategy": "sacn"}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.strategy": {"a": [1]}}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.page_rows": 9}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.miss": "nulls"}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.time_per_batch": "soon"}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.memory": 0}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.time_per_batch": NaN}, "by": "Ann"}': "malformed",

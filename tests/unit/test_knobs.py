@@ -8,23 +8,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
-from endmark.formats.control import Turn
-from endmark.metrics import add
 from endmark.ops.database import OpsDatabase
-from endmark.ops.knobs import filed, knobs_of, steps_of, turned
+from endmark.ops.knobs import default, filed, knobs_of, steps_of, turned
 from endmark.parts.broker import Broker
 from endmark.spark.kafka import make_topic
 from endmark.verify.consume import Log
-from support.bucket_tasks import BUCKETS, BucketTasks, Located
+from support.bucket_tasks import BUCKETS
 from support.commands import endmark
-from support.verify_world import Record, bid, close, item, make_pipeline
-
-SELLERS = [(1, "Ann", 4.5)]
+from support.turning import Turning, keys_of
+from support.verify_world import bid, close, item, make_pipeline
 
 
 def test_values_are_those_of_the_file() -> None:
@@ -32,6 +28,7 @@ def test_values_are_those_of_the_file() -> None:
 
     assert filed(steps_of(pipeline)) == {
         "lookup.strategy": "auto",
+        "lookup.page_rows": 500,
         "lookup.time_per_batch": 2.0,
         "lookup.memory": 64_000_000,
         "join.purge_every": 1,
@@ -40,56 +37,50 @@ def test_values_are_those_of_the_file() -> None:
     assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
 
 
+def test_a_cache_has_knobs_where_there_is_one() -> None:
+    """Beside those of its lookup, by the relation's name where there are several; `cache` is a name, too."""
+    one = steps_of(make_pipeline(looking={"cache": {"lifetime": "90s"}}))
+    ranks = steps_of(make_pipeline(others={"ranks": {"stream": "items", "key": "seller_id", "cache": {}}}))
+    cached = {name: value for name, value in filed(one).items() if "cache" in name}
+
+    assert cached == {
+        "lookup.cache.memory": 64_000_000,
+        "lookup.cache.lifetime": 90.0,
+        "lookup.cache.absent_lifetime": 10.0,
+    }
+    assert [name for name in knobs_of(ranks) if "cache" in name] == [
+        name.replace("lookup", "lookup.ranks") for name in cached
+    ]
+    assert turned(one, "lookup.cache.lifetime", "2m") == 120.0
+    assert turned(ranks, "lookup.ranks.cache.memory", "1MB") == 1_000_000
+    assert default(ranks, "lookup.ranks.cache.lifetime") == 300.0
+    with pytest.raises(ConfigError, match=r"'lookup\.sellers\.cache\.memory' is no knob"):
+        turned(ranks, "lookup.sellers.cache.memory", "1MB")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
         (
             "lookup.miss",
             "nulls",
-            "'lookup.miss' is no knob; there are lookup.strategy, lookup.time_per_batch, ",
+            "'lookup.miss' is no knob; there are lookup.strategy, lookup.page_rows, ",
         ),
         ("lookup.strategy", "sacn", "lookup.strategy: Input should be 'auto', 'hybrid'"),
         ("lookup.time_per_batch", "soon", "lookup.time_per_batch: 'soon' is not a duration such as 500ms"),
+        ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
+        ("lookup.cache.memory", 0, "lookup.cache.memory: Input should be greater than or equal to 1"),
         ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
         ("join.memory", "1MB", "join.memory: preset pwjoin keeps all rows in memory"),
     ],
 )
 def test_what_the_file_could_not_say_is_refused(name: str, value: Any, says: str) -> None:
-    steps = steps_of(make_pipeline(join={"preset": "pwjoin"}))
+    steps = steps_of(make_pipeline(looking={"cache": {}}, join={"preset": "pwjoin"}))
 
     with pytest.raises(ConfigError) as refused:
         turned(steps, name, value)
 
     assert str(refused.value).startswith(says)
-
-
-class Turning:
-    """Batches of a pipeline and what they tell."""
-
-    def __init__(self, directory: Path, **fields: Any) -> None:
-        self._tasks = BucketTasks(
-            make_pipeline(windows=(None, None), **fields), SELLERS, 1, directory, full_batch=1
-        )
-        self._ends: dict[str, int] = {}
-
-    def batch(self, *records: Record, **knobs: Any) -> dict[str, float]:
-        turns = [
-            Record("small-control", 0, Turn(name.replace("__", "."), to, "Ann").written())
-            for name, to in knobs.items()
-        ]
-        located: list[Located] = []
-        for record in [*records, *turns]:
-            offset = self._ends.get(record.topic, 0)
-            self._ends[record.topic] = offset + 1
-            located.append((record.topic, 0, offset, record.value, 0))
-        self._tasks.batch(located)
-        return add(report["samples"] for report in self._tasks.reports)
-
-
-def keys_of(bucket: int) -> list[int]:
-    numbers = np.arange(100)
-    found: list[int] = numbers[BUCKETS.of_keys(numbers) == bucket].tolist()
-    return found
 
 
 @pytest.mark.parametrize("bucket", range(len(BUCKETS)))

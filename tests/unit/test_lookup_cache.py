@@ -49,6 +49,41 @@ def test_a_newer_answer_replaces_an_older_one() -> None:
     assert len(cache) == 2
 
 
+def test_a_cache_becomes_smaller_and_larger() -> None:
+    """What is asked for most stays, and is known by that whatever the size of the sketch."""
+    cache = _cache()
+    keys = list(range(100))
+    cache.admit([(_keys(keys), _rows(keys))], now=0)
+    for _ in range(3):
+        _held(cache, keys[40:60], now=1)
+    full = cache.size
+    cache.become(CacheSpec(full // 5, lifetime=100, absent_lifetime=10))
+    assert 15 <= len(cache) <= 20
+    assert set(_held(cache, keys, now=2)) <= set(keys[40:60])
+
+    cache.become(CacheSpec(100_000_000, lifetime=5, absent_lifetime=10))
+    assert _held(cache, keys, now=5) == {}
+    cache.admit([(_keys(keys), _rows(keys))], now=6)
+    assert len(cache) == 100
+
+
+def test_counts_outlive_another_size_of_the_sketch() -> None:
+    """Never too low; nor higher than before in a larger one, in which keys to come are told apart."""
+    frequencies = Frequencies(bits=10)
+    some, others = KEY.keys(_rows(list(range(50)))).codes, KEY.keys(_rows(list(range(50, 90)))).codes
+    for _ in range(3):
+        frequencies.add(some)
+    before = frequencies.of(some)
+    frequencies.resize(14)
+    assert (frequencies.of(some) == before).all()
+    frequencies.add(others)
+    frequencies.resize(6)
+    assert (frequencies.of(some) >= 3).all()
+    assert (frequencies.of(others) >= 1).all()
+    frequencies.add(others)
+    assert (frequencies.of(others) >= 2).all()
+
+
 def test_all_rows_of_a_key_come_from_the_cache() -> None:
     cache = _cache()
     cache.admit([(_keys([7]), _rows([7, 7, 7]))], now=0)

@@ -187,9 +187,11 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
     assert (lists, pages) == ([0, 1], [1, 0])
     assert filed(steps_of(pipeline)) == {
         "lookup.sellers.strategy": "hybrid",
+        "lookup.sellers.page_rows": 500,
         "lookup.sellers.time_per_batch": None,
         "lookup.sellers.memory": 64_000_000,
         "lookup.ranks.strategy": "mesh",
+        "lookup.ranks.page_rows": 500,
         "lookup.ranks.time_per_batch": None,
         "lookup.ranks.memory": 64_000_000,
         "join.purge_every": 1,

@@ -51,7 +51,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     found = client(ops, None).get("/api/knobs").json()
 
     knobs = {knob["name"]: knob for knob in found["knobs"]}
-    strategy, time, memory, every, of_join = knobs.values()
+    strategy, pages, time, memory, every, of_join = knobs.values()
     assert strategy["choices"][:3] == ["auto", "hybrid", "best_page"]
     assert [strategy[key] for key in ("default", "filed", "value", "turned")] == [
         "auto",
@@ -59,6 +59,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
         "scan",
         True,
     ]
+    assert [pages[key] for key in ("kind", "default", "choices")] == ["number", 500, []]
     assert [time[key] for key in ("kind", "default", "filed", "value")] == ["duration", None, 1.5, 1.5]
     assert [memory[key] for key in ("kind", "filed")] == ["size", 64_000_000]
     assert [every[key] for key in ("kind", "filed", "applies", "turned")] == ["number", 1, "live", False]

@@ -64,7 +64,9 @@ def _plan(url: str, strategy: Name, cache: CacheSpec | None, cache_name: str) ->
     schema = pa.schema([("key", pa.int64()), ("id", pa.int64()), (BATCH, pa.int64())])
     renamed = {name: name for name in ("name", "price", "pad")}
     lookup = LookupSpec(schema, KeySpec.of(["key"], [pa.int64()]), renamed, Misses("drop"))
-    return LookupPlan("s", "r", IntakeSpec(lookup, _JOIN_KEY), source, reader.batch, cache, cache_name, 1)
+    intake = IntakeSpec(lookup, _JOIN_KEY)
+    paging = PAGE_ROWS, reader.directory
+    return LookupPlan("s", "r", intake, source, reader.batch, cache, cache_name, 1, *paging)
 
 
 def _pack(batches: Iterator[pa.RecordBatch], buckets: Buckets) -> Iterator[pa.RecordBatch]:

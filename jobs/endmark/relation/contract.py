@@ -44,6 +44,14 @@ class RelationReader(Protocol):
         ...
 
 
+class PagedRelation(RelationReader, Protocol):
+    """One that can be cut into pages."""
+
+    def directory(self, page_rows: int) -> PageDirectory:
+        """The pages of `page_rows` rows."""
+        ...
+
+
 class PageDirectory:
     """Which page holds a key: the lower key of every page, ascending.
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from endmark.errors import ConfigError
-from endmark.pipeline import Join, Lookup, Pipeline
+from endmark.pipeline import Pipeline
+from endmark.pipeline.fields import Model
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
 
-KNOBS = {"lookup": ("strategy", "time_per_batch", "memory"), "join": ("purge_every", "memory")}
+Part = TypeVar("Part", bound=Model)
+
+KNOBS = {
+    "lookup": {"strategy", "page_rows", "time_per_batch", "memory"},
+    "cache": {"memory", "lifetime", "absent_lifetime"},
+    "join": {"purge_every", "memory"},
+}
 BY_LENGTH = 200
 
 # A pulse holds no text but its name, so a comma anywhere in it is one too many.
@@ -79,26 +86,29 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _steps(pipeline: Pipeline) -> dict[str, Join | Lookup]:
-    steps: dict[str, Join | Lookup] = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
-    if len(steps) == 1:
-        steps = {"lookup": pipeline.lookups[0]}
-    return {**steps, "join": pipeline.join}
-
-
 def _is_possible(pipeline: Pipeline, name: str, value: Any) -> bool:
     """Whether the pipeline file could say so."""
     step, _, field = name.rpartition(".")
-    declared = _steps(pipeline).get(step)
-    if declared is None or field not in KNOBS[step.partition(".")[0]]:
-        return False
+    lookups = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
+    if len(lookups) == 1:
+        lookups = {"lookup": pipeline.lookups[0]}
+    caches = {f"{name}.cache": lookup.cache for name, lookup in lookups.items() if lookup.cache is not None}
     try:
-        changed = type(declared).model_validate({**declared.model_dump(), field: value})
-        if isinstance(changed, Join):
-            changed.policy()
+        if step == "join" and field in KNOBS["join"]:
+            _changed(pipeline.join, field, value).policy()
+        elif step in lookups and field in KNOBS["lookup"]:
+            _changed(lookups[step], field, value)
+        elif step in caches and field in KNOBS["cache"]:
+            _changed(caches[step], field, value)
+        else:
+            return False
     except (ValueError, ConfigError):
         return False
     return True
+
+
+def _changed(declared: Part, field: str, value: Any) -> Part:
+    return type(declared).model_validate({**declared.model_dump(), field: value})
 
 
 def count_control(session: Session, pipeline: Pipeline) -> TopicCounts:

@@ -79,13 +79,13 @@ def revert_knob(name: str, to: Revert, source: Source, dial: Dial) -> Sent:
 
 
 def _knob(steps: Steps, name: str, held: dict[str, Any]) -> Knob:
-    what, filed = known.knob(name), known.filed(steps)[name]
+    what, filed = known.knob(steps, name), known.filed(steps)[name]
     return Knob(
         name=name,
         kind=what.kind,
-        choices=known.choices(name),
+        choices=known.choices(steps, name),
         values=what.values,
-        default=known.default(name),
+        default=known.default(steps, name),
         filed=filed,
         value=held.get(name, filed),
         effect=what.effect,

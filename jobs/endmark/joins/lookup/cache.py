@@ -53,6 +53,16 @@ class Frequencies:
         found: Ints = np.min([self._counts[row][at] for row, at in enumerate(self._places(codes))], axis=0)
         return found
 
+    def resize(self, bits: int) -> None:
+        """Have 2^bits counters in each row; what was counted so far tells keys apart no better."""
+        before = 64 - int(self._shift)
+        # The first bits of a place are those it has among fewer.
+        if bits > before:
+            self._counts = np.repeat(self._counts, 1 << (bits - before), axis=1)
+        else:
+            self._counts = self._counts.reshape(_ROWS, 1 << bits, -1).sum(axis=2)
+        self._shift = np.uint64(64 - bits)
+
     def _places(self, codes: Ints) -> list[Ints]:
         mixed = codes.view(np.uint64)
         return [((mixed * seed) >> self._shift).astype(np.int64) for seed in _SEEDS]
@@ -89,8 +99,7 @@ class FrontCache:
         self._keys = self._block.select(key.stored)
         self._read = np.empty(0, np.int64)
         self._found = np.empty(0, bool)
-        # About one counter for each key that could be held.
-        self._asked = Frequencies(max(10, min(20, int(spec.capacity / 100).bit_length())))
+        self._asked = Frequencies(_sketch_bits(spec))
 
     def __len__(self) -> int:
         """Keys held."""
@@ -100,6 +109,14 @@ class FrontCache:
     def size(self) -> int:
         """Bytes held, the sketch aside."""
         return int(self._block.nbytes + self._keys.nbytes) + _ENTRY_BYTES * len(self)
+
+    def become(self, spec: CacheSpec) -> None:
+        """Keep so much from now on, and believe it for so long."""
+        if spec == self._spec:
+            return
+        self._spec = spec
+        self._asked.resize(_sketch_bits(spec))
+        self._shrink()
 
     def age(self, now: int) -> int:
         """Microseconds since the oldest answer that is still given was read; 0 without one."""
@@ -195,6 +212,11 @@ class FrontCache:
         self._read, self._found = self._read[kept], self._found[kept]
         held = self._key.keys(self._block).among(self._key.keys(self._keys))
         self._block = self._block.filter(pa.array(held))
+
+
+def _sketch_bits(spec: CacheSpec) -> int:
+    """About one counter for each key that could be held."""
+    return max(10, min(20, int(spec.capacity / 100).bit_length()))
 
 
 def _taken(keys: Keys, rows: Ints) -> Keys:

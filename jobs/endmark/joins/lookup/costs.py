@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,10 @@ class ReadCosts:
     def restored(cls, kept: dict[str, float], measured: ReadCosts) -> ReadCosts:
         """What a snapshot kept, unless it kept other figures than these."""
         return cls(**kept) if kept.keys() == vars(measured).keys() else measured
+
+    def cut(self, pages: int, into: int) -> ReadCosts:
+        """Of pages that are as many more, and as much smaller; a snapshot of costs is of its own pages."""
+        return replace(self, page=self.page * (pages / into))
 
     def pages(self, numbers: Ints) -> float:
         """Seconds of reading pages by ascending number; neighbours are one range."""

@@ -151,8 +151,12 @@ class LookupJoin:
         self._cache = cache
         notes = self.pending.notes
         self.notes: dict[str, Any] = notes.get("caller", {})
-        self._costs = ReadCosts.restored(notes["costs"], source.costs) if notes else source.costs
-        self._strategy = make(source.strategy, len(source.directory), self._costs, notes.get("position", 0))
+        self._pages = len(source.directory)
+        self._costs = source.costs
+        if notes:
+            kept = ReadCosts.restored(notes["costs"], source.costs)
+            self._costs = kept.cut(notes.get("pages", self._pages), self._pages)
+        self._strategy = make(source.strategy, self._pages, self._costs, notes.get("position", 0))
         self._resolver = Resolver(
             source.reader, source.directory, self._strategy, self._costs, unique=source.unique
         )
@@ -162,7 +166,12 @@ class LookupJoin:
 
     def snapshot(self) -> bytes:
         """What the next batch needs to know, beside the segments."""
-        known = {"costs": vars(self._costs), "position": self._strategy.position, "caller": self.notes}
+        known = {
+            "costs": vars(self._costs),
+            "pages": self._pages,
+            "position": self._strategy.position,
+            "caller": self.notes,
+        }
         return self.pending.snapshot(known)
 
     def process(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from endmark.joins.lookup.operator import Fate
     from endmark.pipeline import Lookup as Declared
-    from endmark.relation.contract import PageDirectory, RelationReader
+    from endmark.relation.contract import PageDirectory, PagedRelation
     from endmark.spark.streams import StreamPlan
 
 
@@ -40,6 +40,7 @@ class LookupPlan:
         cache: how much of the relation a Python process keeps at hand; `None` is nothing.
         cache_name: the cache that all buckets of a process share.
         buckets: that share its memory.
+        page_rows, paged: of the source's directory, and what makes one of other pages.
         over: tells what the cache need not keep; `None` if punctuations say nothing of it.
     """
 
@@ -51,6 +52,8 @@ class LookupPlan:
     cache: CacheSpec | None
     cache_name: str
     buckets: int
+    page_rows: int
+    paged: Callable[[int], PageDirectory]
     over: OverKeys | None = None
 
     @property
@@ -63,7 +66,7 @@ def lookup_plan(
     declared: Declared,
     stream: StreamPlan,
     buckets: int,
-    reader: RelationReader,
+    reader: PagedRelation,
     directory: PageDirectory,
     reading: Callable[[], AbstractContextManager[None]],
     cache_name: str,
@@ -106,7 +109,17 @@ def lookup_plan(
     over = OverKeys.of(stream, declared.key)
     intake = _intake(stream, lookup, carries=declared.time_per_batch is not None, first=first)
     return LookupPlan(
-        stream.name, declared.relation, intake, source, reading, cache, cache_name, buckets, over
+        stream=stream.name,
+        relation=declared.relation,
+        intake=intake,
+        source=source,
+        reading=reading,
+        cache=cache,
+        cache_name=cache_name,
+        buckets=buckets,
+        page_rows=declared.page_rows,
+        paged=reader.directory,
+        over=over,
     )
 
 

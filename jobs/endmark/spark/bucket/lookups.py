@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.joins.lookup.cache import FrontCache
 from endmark.joins.lookup.intake import Intake
 from endmark.joins.lookup.intakes import MISSED, Intakes, side_by_side
 from endmark.metrics import Samples, sample
+from endmark.spark.bucket.at_hand import shared_cache
 from endmark.spark.packing.channels import DEAD_LETTER_SCHEMA, VALUE
-from endmark.state.keys import KeySpec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from endmark.joins.lookup.cache import CacheSpec
     from endmark.joins.lookup.intake import Arrivals
     from endmark.joins.lookup.operator import LookupOutput
     from endmark.spark.bucket.lookup import LookupPlan
@@ -115,7 +113,7 @@ class _Lookup:
 
     def __init__(self, plan: LookupPlan, store: SegmentStore, restored: bytes | None) -> None:
         self.plan = plan
-        self._cache = None if plan.cache is None else _shared_cache(plan, plan.cache)
+        self._cache = None if plan.cache is None else shared_cache(plan, plan.cache)
         self.intake = Intake(plan.intake, plan.source, store, self._cache, restored, plan.reading)
 
     def forget(self, came: Arrivals) -> None:
@@ -186,18 +184,3 @@ def _reads(output: LookupOutput) -> dict[str, int]:
 
 def _now() -> int:
     return time.time_ns() // 1_000
-
-
-def _shared_cache(plan: LookupPlan, spec: CacheSpec) -> FrontCache:
-    """Of the relation in this process; tasks come and go."""
-    caches, reader = _caches(plan.cache_name), plan.source.reader
-    if plan.relation not in caches:
-        kinds = tuple(reader.schema.field(name).type for name in reader.key)
-        caches[plan.relation] = FrontCache(spec, KeySpec.of(reader.key, kinds), reader.schema)
-    return caches[plan.relation]
-
-
-@lru_cache(maxsize=2)
-def _caches(name: str) -> dict[str, FrontCache]:
-    """Those of a job, by relation."""
-    return {}

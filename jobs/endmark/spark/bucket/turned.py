@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.joins.lookup.resolve import Budget
 from endmark.ops.knobs import lookup_steps
+from endmark.spark.bucket.at_hand import directory_of
 from endmark.spark.bucket.lookup import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from endmark.joins.lookup.cache import CacheSpec
+    from endmark.joins.lookup.operator import Source
     from endmark.spark.bucket.lookup import LookupPlan
     from endmark.spark.bucket.plan import BucketPlan
 
@@ -52,6 +55,8 @@ class Knobs:
     def _looking_up(self, plan: LookupPlan, step: str) -> LookupPlan:
         if (strategy := f"{step}.strategy") in self._values:
             plan = replace(plan, source=replace(plan.source, strategy=self._values[strategy]))
+        if (page_rows := f"{step}.page_rows") in self._values:
+            plan = replace(plan, source=_cut(plan, self._values[page_rows]))
         if (time_per_batch := f"{step}.time_per_batch") in self._values:
             seconds = self._values[time_per_batch]
             lookup = replace(plan.intake.lookup, budget=Budget(seconds=seconds))
@@ -59,4 +64,24 @@ class Knobs:
         if (memory := f"{step}.memory") in self._values:
             lookup = replace(plan.intake.lookup, capacity=share(self._values[memory], plan.buckets))
             plan = replace(plan, intake=replace(plan.intake, lookup=lookup))
-        return plan
+        return plan if plan.cache is None else replace(plan, cache=self._caching(plan.cache, f"{step}.cache"))
+
+    def _caching(self, cache: CacheSpec, step: str) -> CacheSpec:
+        if (memory := f"{step}.memory") in self._values:
+            cache = replace(cache, capacity=self._values[memory])
+        if (lifetime := f"{step}.lifetime") in self._values:
+            cache = replace(cache, lifetime=_microseconds(self._values[lifetime]))
+        if (absent := f"{step}.absent_lifetime") in self._values:
+            cache = replace(cache, absent_lifetime=_microseconds(self._values[absent]))
+        return cache
+
+
+def _cut(plan: LookupPlan, page_rows: int) -> Source:
+    """The relation in pages of so many rows, which cost as much more or less."""
+    source, directory = plan.source, directory_of(plan, page_rows)
+    costs = source.costs.cut(len(source.directory), len(directory))
+    return replace(source, directory=directory, costs=costs)
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1_000_000)

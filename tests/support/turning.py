@@ -1,0 +1,44 @@
+"""A pipeline's stages on records, and on turns of its knobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from endmark.formats.control import Turn
+from endmark.metrics import add
+from support.bucket_tasks import BUCKETS, BucketTasks, Located
+from support.verify_world import Record, make_pipeline
+
+SELLERS = [(1, "Ann", 4.5)]
+
+
+class Turning:
+    """Batches of a pipeline and what they tell."""
+
+    def __init__(self, directory: Path, sellers: list[Any] = SELLERS, **fields: Any) -> None:
+        self._tasks = BucketTasks(
+            make_pipeline(windows=(None, None), **fields), sellers, 1, directory, full_batch=1
+        )
+        self._ends: dict[str, int] = {}
+
+    def batch(self, *records: Record, **knobs: Any) -> dict[str, float]:
+        turns = [
+            Record("small-control", 0, Turn(name.replace("__", "."), to, "Ann").written())
+            for name, to in knobs.items()
+        ]
+        located: list[Located] = []
+        for record in [*records, *turns]:
+            offset = self._ends.get(record.topic, 0)
+            self._ends[record.topic] = offset + 1
+            located.append((record.topic, 0, offset, record.value, 0))
+        self._tasks.batch(located)
+        return add(report["samples"] for report in self._tasks.reports)
+
+
+def keys_of(bucket: int) -> list[int]:
+    numbers = np.arange(100)
+    found: list[int] = numbers[BUCKETS.of_keys(numbers) == bucket].tolist()
+    return found
