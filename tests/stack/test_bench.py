@@ -9,7 +9,13 @@ from endmark.bench import lookup_input, lookup_map
 from endmark.bench.contest import DisagreementError
 
 SMALL_MAP = lookup_map.Options(
-    rows=(2_000,), exponents=(0.0, 1.0), delays=(0.0,), memories=(1,), driver="pymysql", seconds=0.0
+    rows=(2_000,),
+    exponents=(0.0, 1.0),
+    delays=(0.0,),
+    memories=(1,),
+    driver="pymysql",
+    seconds=0.0,
+    repeats=1,
 )
 
 

@@ -219,12 +219,35 @@ def test_a_map_is_shown_by_skew() -> None:
     names = ("delay", "exponent", "waits", "rate")
     runs = [mesh | dict(zip(names, each, strict=True)) for each in found]
 
-    near, far = tables(a_report("lookup-map", runs=runs))
+    _, near, far = tables(a_report("lookup-map", runs=runs))
 
     assert (near.title, far.title) == ("500 rows of R, 0 ms away", "500 rows of R, 2 ms away")
     assert near.headings == ("rows/s, by exponent", "0", "1")
     assert near.rows == [["mesh", "1", "3"], ["mesh, 50 MB wait", "2", "4"]]
     assert far.rows == [["mesh", "5"]]
+
+
+def test_a_map_says_who_wins_and_how_near_auto_comes() -> None:
+    place = {"relation_rows": 500, "delay": 0.0, "waits": 0}
+    rates = {0.0: {"auto": 9.0, "mesh": 10.0, "scan": 5.0, "memory": 20.0}, 1.0: {"auto": 3.0, "mesh": 2.0}}
+    runs = [
+        place | {"exponent": exponent, "strategy": name, "rate": rate}
+        for exponent, found in rates.items()
+        for name, rate in found.items()
+    ]
+    runs.append(place | {"waits": 50, "exponent": 1.0, "strategy": "auto", "rate": 1.0})
+
+    report = a_report("lookup-map", runs=runs)
+    winners = tables(report)[0]
+
+    assert winners.headings == ("R, distance, memory", "exponent 0", "exponent 1")
+    assert winners.rows == [
+        ["500 rows, 0 ms, none wait", "mesh, 0.90", "auto, 1.50"],
+        ["500 rows, 0 ms, 50 MB wait", "", ""],
+    ]
+    [picture] = pictures(report).values()
+    assert "mesh 0.90" in picture
+    assert "auto 1.50" in picture
 
 
 def test_what_has_no_result_says_so() -> None:

@@ -1,4 +1,4 @@
-"""Bars with their spread as SVG, drawn by hand: one picture needs no library."""
+"""Bars with their spread, and a map, as SVG drawn by hand: a picture or two need no library."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _LABEL, _PLOT, _VALUE, _ROW, _TOP, _BOTTOM = 150, 420, 90, 26, 34, 26
 _LEGEND, _LEGEND_COLUMNS = 18, 3
+_WIDE_LABEL, _CELL = 250, 120
+ENOUGH = 0.85
+"""How near to the best a choice is to come."""
 _INK, _QUIET, _OURS, _THEIRS = "#24292f", "#8c959f", "#1a7f64", "#8fa3b5"
 
 
@@ -72,6 +75,28 @@ def stacked(title: str, rows: Mapping[str, Mapping[str, float]]) -> str:
         x, y = 8 + width / _LEGEND_COLUMNS * column, legend + _LEGEND * row
         drawn.append(f'<rect x="{x:.1f}" y="{y}" width="10" height="10" fill="{colour[part]}"/>')
         drawn.append(_text(x + 16, y + 10, part, _INK))
+    return "\n".join([*drawn, "</svg>", ""])
+
+
+def grid(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[tuple[str, float]]]) -> str:
+    """A cell for each name and ratio, the greener the higher the ratio, red below `ENOUGH`; none without a
+    name."""
+    bottom = _TOP + _ROW * (len(rows) + 1)
+    drawn = _opened(title, _WIDE_LABEL + _CELL * len(columns) + 8, bottom + 8)
+    for at, column in enumerate(columns):
+        drawn.append(_text(_WIDE_LABEL + _CELL * (at + 0.5), _TOP + 17, column, _QUIET, "middle"))
+    for row, (name, cells) in enumerate(rows.items(), 1):
+        y = _TOP + _ROW * row
+        drawn.append(_text(_WIDE_LABEL - 8, y + 17, name, _INK, "end"))
+        for at, (winner, ratio) in enumerate(cells):
+            if not winner:
+                continue
+            x = _WIDE_LABEL + _CELL * at
+            light = 92 - 25 * min(1.0, max(0.0, ratio - ENOUGH))
+            colour = f"hsl(160 45% {light:.0f}%)" if ratio >= ENOUGH else "hsl(10 70% 82%)"
+            box = f'x="{x + 1}" y="{y + 1}" width="{_CELL - 2}" height="{_ROW - 2}"'
+            drawn.append(f'<rect {box} fill="{colour}"/>')
+            drawn.append(_text(x + _CELL / 2, y + 17, f"{winner} {ratio:.2f}", _INK, "middle"))
     return "\n".join([*drawn, "</svg>", ""])
 
 

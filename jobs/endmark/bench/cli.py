@@ -67,7 +67,8 @@ def lookup_map(
         list[int] | None, typer.Option(help="MB that rows may wait in; repeat for more. [50 and 250]")
     ] = None,
     driver: Driver = "pymysql",
-    seconds: Annotated[float, typer.Option(help="Of measuring, for each contender in each cell.")] = 2.0,
+    seconds: Annotated[float, typer.Option(help="Of measuring, for each contender, cell and turn.")] = 2.0,
+    repeats: Repeats = 3,
     as_json: AsJson = False,
 ) -> None:
     """Try every strategy of the lookup over sizes, skew, distance and memory."""
@@ -80,6 +81,7 @@ def lookup_map(
         tuple(memory or (50, 250)),
         driver,
         seconds,
+        repeats,
     )
     _show(measure_map(options, say), as_json=as_json)
 

@@ -60,7 +60,8 @@ class Options:
         delays: milliseconds added to each statement.
         memories: MB that rows may wait in.
         driver: of the database, as SQLAlchemy names it.
-        seconds: of measuring, for each contender.
+        seconds: of measuring, for each contender and turn.
+        repeats: turns of which each contender's middle one counts.
     """
 
     rows: tuple[int, ...]
@@ -69,6 +70,7 @@ class Options:
     memories: tuple[int, ...]
     driver: str
     seconds: float
+    repeats: int
 
 
 @dataclass(frozen=True)
@@ -229,24 +231,35 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
             for delay, exponent in product(options.delays, options.exponents):
                 remote.seconds = delay / 1000
                 bench = Bench(reader, directory, measure(reader, directory), options.seconds)
-                found += _cell(Cell(rows, exponent, delay), bench, relation, options.memories, say)
+                found += _cell(Cell(rows, exponent, delay), bench, relation, options, say)
     return report | {"runs": found}
 
 
 def _cell(
-    cell: Cell, bench: Bench, relation: pa.Table, memories: tuple[int, ...], say: Callable[[str], None]
+    cell: Cell, bench: Bench, relation: pa.Table, options: Options, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Every contender in one cell, each compared with DuckDB."""
+    """The contenders in one cell by turns, each answer compared with DuckDB's."""
     stream = Stream(cell)
-    contenders = [(name, 0) for name in AT_ONCE] + [(name, memory) for memory in memories for name in WAITING]
-    runs = [in_memory(relation, stream, bench.seconds)]
-    for name, waits in contenders:
-        given: list[pa.RecordBatch] = []
-        run = bench.run(name, waits, stream, given.extend)
-        runs.append((run, pa.Table.from_batches(given)))
-    for run, table in runs:
-        if digest(table) != expected(relation, stream, table.num_rows):
-            raise DisagreementError(f"{run} gave other answers in {cell} than DuckDB")
-    shown = " ".join(f"{run.strategy}{run.waits or ''}={run.rate / 1000:.0f}k" for run, _ in runs)
+    contenders = [(name, 0) for name in AT_ONCE]
+    contenders += [(name, memory) for memory in options.memories for name in WAITING]
+    turns: list[list[Run]] = []
+    for _ in range(options.repeats):
+        run, table = in_memory(relation, stream, bench.seconds)
+        runs = [_agreed(run, table, relation, stream, cell)]
+        for name, waits in contenders:
+            given: list[pa.RecordBatch] = []
+            run = bench.run(name, waits, stream, given.extend)
+            runs.append(_agreed(run, pa.Table.from_batches(given), relation, stream, cell))
+        turns.append(runs)
+    middle = [
+        sorted(of_one, key=lambda run: run.rate)[len(turns) // 2] for of_one in zip(*turns, strict=True)
+    ]
+    shown = " ".join(f"{run.strategy}{run.waits or ''}={run.rate / 1000:.0f}k" for run in middle)
     say(f"{cell.relation_rows:,} rows, exponent {cell.exponent}, +{cell.delay} ms: {shown}")
-    return [{**asdict(cell), **asdict(run)} for run, _ in runs]
+    return [{**asdict(cell), **asdict(run)} for run in middle]
+
+
+def _agreed(run: Run, table: pa.Table, relation: pa.Table, stream: Stream, cell: Cell) -> Run:
+    if digest(table) != expected(relation, stream, table.num_rows):
+        raise DisagreementError(f"{run} gave other answers in {cell} than DuckDB")
+    return run

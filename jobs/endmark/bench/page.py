@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from endmark.bench.lookup_join import CONTENDERS
+from endmark.bench.map_page import map_picture, map_tables
 from endmark.bench.rates import rate_bars, rate_table
 from endmark.bench.targets import targets_table
 from endmark.bench.whole_job import WHOLE_JOB, whole_job_pictures, whole_job_tables
@@ -21,34 +22,23 @@ Report = dict[str, Any]
 
 
 def tables(report: Report) -> list[Table]:
-    """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, one for
-    each size of R and distance: rates by skew."""
+    """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, who wins
+    where, and rates by skew."""
     if report["bench"] in WHOLE_JOB:
         return whole_job_tables(report)
     if "cells" in report:
         return [rate_table(cell, "rows/s") for cell in report["cells"]]
-    places = dict.fromkeys((run["relation_rows"], run["delay"]) for run in report["runs"])
-    return [_by_skew(report["runs"], *place) for place in places]
-
-
-def _by_skew(runs: list[dict[str, Any]], relation_rows: int, delay: float) -> Table:
-    here = [run for run in runs if (run["relation_rows"], run["delay"]) == (relation_rows, delay)]
-    exponents = dict.fromkeys(run["exponent"] for run in here)
-    rates: dict[str, dict[float, float]] = {}
-    for run in here:
-        name = f"{run['strategy']}, {run['waits']} MB wait" if run["waits"] else run["strategy"]
-        rates.setdefault(name, {})[run["exponent"]] = run["rate"]
-    headings = ("rows/s, by exponent", *(f"{exponent:g}" for exponent in exponents))
-    rows = [[name, *(f"{found[each]:,.0f}" for each in exponents)] for name, found in rates.items()]
-    return Table(f"{relation_rows:,} rows of R, {delay:g} ms away", headings, rows)
+    return map_tables(report["runs"])
 
 
 def pictures(report: Report) -> dict[str, str]:
-    """SVG by file name, one for each cell; a map has none."""
+    """SVG by file name, one for each cell, or for a map."""
     if report["bench"] in WHOLE_JOB:
         drawn = whole_job_pictures(report)
+    elif "cells" in report:
+        drawn = [rate_bars(cell, "rows") for cell in report["cells"]]
     else:
-        drawn = [rate_bars(cell, "rows") for cell in report.get("cells", [])]
+        drawn = [map_picture(report["runs"])]
     return {f"{report['bench']}-{number}.svg": picture for number, picture in enumerate(drawn, 1)}
 
 
