@@ -161,15 +161,25 @@ class Knob(BaseModel):
     value: Any = Field(description="that holds, as far as the last batch told")
     effect: str
     applies: Literal["live"] = Field(
-        default="live", description="from the next batch on; needs no restart and no new checkpoint"
+        description="from the next batch on; needs no restart and no new checkpoint"
     )
     turned: bool
 
 
+class FileField(BaseModel):
+    """What another value of a field of the pipeline file takes, and of all below it that is not named."""
+
+    name: str = Field(description="`*` is any name; a lookup's are the same in a list of lookups")
+    change: Literal["live", "restart", "new checkpoint"]
+    advice: str = Field(description="how to make such a change")
+    remark: str
+
+
 class Knobs(BaseModel):
-    """All knobs, and who turned what, newest first."""
+    """All knobs, what any field of the file takes, and who turned what, newest first."""
 
     knobs: list[Knob]
+    fields: list[FileField]
     history: list[TurnInfo]
 
 

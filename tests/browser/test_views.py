@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from endmark.cli import AUCTION
+from endmark.ops.changes import CHANGES
 from endmark.ops.description import describe
 from endmark.pipeline.file import load
 from support.broken_records import write_letters
@@ -143,3 +144,15 @@ def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: P
     card.get_by_role("button", name="Turn", exact=True).click()
     expect(card.get_by_role("status")).to_contain_text("no Kafka broker at 127.0.0.1:1", timeout=10_000)
     assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 1, ""]
+
+
+def test_the_page_says_what_any_field_takes(described_job: Job, page: Page) -> None:
+    """Beside what is turned here, on a click."""
+    page.goto(f"{page.url}#knobs")
+    table = page.get_by_role("region", name="Fields of the pipeline file")
+    expect(page.get_by_role("region", name="lookup.page_rows")).to_contain_text("live")
+    expect(table).to_be_hidden()
+    page.get_by_text("What another value of any field takes").click()
+    expect(table.get_by_role("row")).to_have_count(len(CHANGES) + 1)
+    expect(table.get_by_role("row", name="publish")).to_contain_text("restart")
+    expect(page.get_by_text("new checkpoint: stop the job, change the file")).to_be_visible()

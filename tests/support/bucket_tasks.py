@@ -92,11 +92,11 @@ class BucketTasks:
                     first=declared is pipeline.lookups_of(declared.stream)[0],
                 )
             )
-        self._plan = BucketPlan.of(pipeline, streams, lookups, len(BUCKETS), full_batch)
+        self.plan = BucketPlan.of(pipeline, streams, lookups, len(BUCKETS), full_batch)
         self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
         self._batches = 0
         self._store = SegmentStore(MemoryBlobs(), directory)
-        self._tasks = {label: BucketTask(self._plan, self._store, None) for label in BUCKETS.labels}
+        self._tasks = {label: BucketTask(self.plan, self._store, None) for label in BUCKETS.labels}
         self._ingest = Ingest(streams, BUCKETS, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
 
@@ -111,7 +111,7 @@ class BucketTasks:
         reports: list[dict[str, Any]] = []
         found: Tables = {channel: [] for channel in self._schemas}
         for label, task in self._tasks.items():
-            self._tasks[label] = BucketTask(self._plan, self._store, task.snapshot())
+            self._tasks[label] = BucketTask(self.plan, self._store, task.snapshot())
             mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
             for channel, blob in self._tasks[label].run(mine):
                 if channel == channels.METRICS:

@@ -13,7 +13,7 @@ import pytest
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.ops.database import OpsDatabase
-from endmark.ops.knobs import default, filed, knobs_of, steps_of, turned
+from endmark.ops.knobs import about_knob, filed, knobs_of, steps_of, turned
 from endmark.parts.broker import Broker
 from endmark.spark.kafka import make_topic
 from endmark.verify.consume import Log
@@ -53,18 +53,24 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
     ]
     assert turned(one, "lookup.cache.lifetime", "2m") == 120.0
     assert turned(ranks, "lookup.ranks.cache.memory", "1MB") == 1_000_000
-    assert default(ranks, "lookup.ranks.cache.lifetime") == 300.0
-    with pytest.raises(ConfigError, match=r"'lookup\.sellers\.cache\.memory' is no knob"):
+    assert about_knob(ranks, "lookup.ranks.cache.lifetime")["default"] == 300.0
+    with pytest.raises(ConfigError, match=r"lookup\.sellers\.cache\.memory: this lookup has no cache; give"):
         turned(ranks, "lookup.sellers.cache.memory", "1MB")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
+        ("lookup.mist", 1, "'lookup.mist' is no knob; there are lookup.strategy, lookup.page_rows, "),
         (
             "lookup.miss",
             "nulls",
-            "'lookup.miss' is no knob; there are lookup.strategy, lookup.page_rows, ",
+            "lookup.miss is no knob, since another value takes a new checkpoint: stop the job, change the",
+        ),
+        (
+            "relations.sellers.url",
+            "sqlite://",
+            "relations.sellers.url is no knob, since another value takes a restart: change the file, and",
         ),
         ("lookup.strategy", "sacn", "lookup.strategy: Input should be 'auto', 'hybrid'"),
         ("lookup.time_per_batch", "soon", "lookup.time_per_batch: 'soon' is not a duration such as 500ms"),
@@ -199,6 +205,13 @@ def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
     with Log(broker.bootstrap, ["auction-control"]) as log:
         values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
     assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
+    assert shown["about"]["lookup.page_rows"]["applies"] == "live"
     assert shown["knobs"] == filed(steps_of(make_pipeline())) | {"lookup.strategy": "mesh"}
     assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
+    fields = json.loads(run("fields", str(AUCTION), "--json").stdout)
+    assert [fields[name] for name in ("lookup.strategy", "publish", "join.window.left")] == [
+        "live",
+        "restart",
+        "new checkpoint",
+    ]
     assert "there is none" in run("list", str(AUCTION), f"--ops-url={ops.engine.url}").stdout

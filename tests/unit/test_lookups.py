@@ -257,7 +257,7 @@ def test_a_checkpoint_is_of_its_lookups(tmp_path: Path) -> None:
 
 def test_the_first_rests_where_the_only_one_did(tmp_path: Path) -> None:
     """Checkpoints of earlier versions have one lookup, without the name of its relation."""
-    plan: BucketPlan = tasks_of(make_pipeline(others=RANKS), tmp_path)._plan
+    plan: BucketPlan = tasks_of(make_pipeline(others=RANKS), tmp_path).plan
 
     assert resting(plan) == {"sellers": "lookup", "ranks": "lookup ranks"}
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from endmark.ops.changes import CHANGES
 from endmark.ops.database import OpsDatabase
 from endmark.ops.description import describe
 from endmark.ops.knobs import filed, steps_of
@@ -65,6 +66,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     assert [every[key] for key in ("kind", "filed", "applies", "turned")] == ["number", 1, "live", False]
     assert [of_join[key] for key in ("kind", "default", "filed")] == ["size", None, None]
     assert all(knob["effect"].endswith(".") for knob in knobs.values())
+    assert {field["name"]: field["change"] for field in found["fields"]} == CHANGES
     assert [(turn["offset"], turn["before"], turn["refused"]) for turn in found["history"]] == [
         (1, "scan", "there is none"),
         (0, "auto", None),
@@ -108,7 +110,9 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
 @pytest.mark.parametrize(
     ("name", "body", "status", "says"),
     [
-        ("lookup.miss", {"value": "nulls"}, 404, "'lookup.miss' is no knob; there are lookup.strategy, "),
+        ("lookup.mist", {"value": 1}, 404, "'lookup.mist' is no knob; there are lookup.strategy, "),
+        ("lookup.miss", {"value": "nulls"}, 409, "takes a new checkpoint: stop the job, change the file"),
+        ("lookup.cache", {"value": {}}, 409, "takes a restart: change the file, and start the job again"),
         ("lookup.strategy", {"value": "sacn"}, 400, "lookup.strategy: Input should be 'auto', 'hybrid'"),
         ("join.purge_every", {"value": 0}, 400, "join.purge_every: Input should be greater than"),
         ("join.purge_every", {"value": 2}, 503, "no Kafka broker at 127.0.0.1:1 takes a record"),
@@ -128,7 +132,7 @@ def test_what_cannot_be_is_refused_with_why(
 
 def test_without_a_job_or_a_broker_there_is_nothing_to_turn(ops: OpsDatabase) -> None:
     before = client(ops, NOBODY)
-    assert before.get("/api/knobs").json() == {"knobs": [], "history": []}
+    assert before.get("/api/knobs").json() | {"fields": []} == {"knobs": [], "fields": [], "history": []}
     assert "start one first" in before.put("/api/knobs/x", json={"value": 1}).json()["detail"]
     ops.describe("small", describe(make_pipeline()).model_dump())
     refused = client(ops, None).put("/api/knobs/join.purge_every", json={"value": 2})

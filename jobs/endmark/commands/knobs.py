@@ -6,14 +6,18 @@ import getpass
 import json
 import time
 from contextlib import closing
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from endmark.commands.options import AsJson, Bootstrap, OpsUrl, PipelineFile
 from endmark.formats.control import Turn
-from endmark.ops.knobs import filed, steps_of, turned
+from endmark.ops.changes import change_of
+from endmark.ops.knobs import about_knob, filed, steps_of, turned
 from endmark.pipeline.file import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
 
@@ -24,21 +28,50 @@ def list_knobs(
     ops_url: OpsUrl,
     as_json: AsJson = False,
 ) -> None:
-    """Show the value of every knob, and who turned what when; durations are in seconds."""
+    """Show every knob with its value, and who turned what when; durations are in seconds."""
     from endmark.ops.database import OpsDatabase
 
     spec = load(pipeline)
     with closing(OpsDatabase(ops_url)) as ops:
         turns = ops.turns(spec.name)
-    values = filed(steps_of(spec))
-    values |= {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
+    steps = steps_of(spec)
+    values = filed(steps)
+    values |= {
+        turn["name"]: turn["value"] for turn in turns if turn["refused"] is None and turn["name"] in values
+    }
     if as_json:
-        typer.echo(json.dumps({"knobs": values, "turns": turns}))
+        about = {name: about_knob(steps, name) for name in values}
+        typer.echo(json.dumps({"knobs": values, "about": about, "turns": turns}))
         return
     for name, value in values.items():
+        about = about_knob(steps, name)
         typer.echo(f"{name}: {json.dumps(value)}")
+        typer.echo(f"    {about['effect']}")
+        usual = json.dumps(about["default"])
+        typer.echo(f"    {about['kind']}: {about['values']}; usually {usual}; {about['applies']}")
     for turn in turns:
         typer.echo(_said(turn))
+
+
+@app.command("fields")
+def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
+    """Show what another value of each field of the file takes: nothing, a restart, or a new checkpoint."""
+    takes = {".".join(path): str(change_of(path)) for path in _fields(load(pipeline).model_dump(mode="json"))}
+    typer.echo(
+        json.dumps(takes) if as_json else "\n".join(f"{name}: {change}" for name, change in takes.items())
+    )
+
+
+def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Once each, if there are several lookups."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        found = dict.fromkeys(name for each in value for name in _fields(each, path))
+        yield from found
+    elif isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _fields(inner, (*path, name))
+    else:
+        yield path
 
 
 def _said(turn: dict[str, Any]) -> str:

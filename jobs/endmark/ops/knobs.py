@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from operator import attrgetter, getitem
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from endmark.errors import ConfigError
+from endmark.ops.changes import CHANGES, Change, change_of
+from endmark.ops.dials import KNOBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,67 +22,6 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark.pipeline.steps import Cache, Join, Lookup
 
-
-@dataclass(frozen=True)
-class Knob:
-    """A field that may be turned: what its values are and what turning it does, for people.
-
-    All of them are turned while the job runs and keep the checkpoint.
-    """
-
-    kind: Literal["choice", "duration", "size", "number"]
-    values: str
-    effect: str
-
-
-# By their names in a file that has one lookup.
-KNOBS = {
-    "lookup.strategy": Knob(
-        "choice",
-        "auto takes the cheapest by what each has cost",
-        "How the relation is read: by pages, by lists of keys or all of it.",
-    ),
-    "lookup.page_rows": Knob(
-        "number",
-        "1 to 1000000",
-        "Rows of a page: each Python process makes its page directory anew, by a short read for each page.",
-    ),
-    "lookup.time_per_batch": Knob(
-        "duration",
-        "such as 500ms or 2s; null: until all is answered",
-        "How long a full batch reads the relation; rows that it leaves wait for the next.",
-    ),
-    "lookup.memory": Knob(
-        "size",
-        "such as 64MB; a number is bytes",
-        "What rows may take that a batch leaves waiting, in all buckets; beyond it, the batch reads on.",
-    ),
-    "lookup.cache.memory": Knob(
-        "size",
-        "such as 64MB; a number is bytes",
-        "What rows of the relation at hand may take in each Python process; less lets go of the rarest.",
-    ),
-    "lookup.cache.lifetime": Knob(
-        "duration",
-        "such as 30s or 5m",
-        "How long what the relation had is believed, and so how old it may be in results.",
-    ),
-    "lookup.cache.absent_lifetime": Knob(
-        "duration",
-        "such as 10s",
-        "How long the relation is believed not to have a key that it did not have.",
-    ),
-    "join.purge_every": Knob(
-        "number",
-        "1 or more; presets that purge with each punctuation take 1 alone",
-        "How many punctuations of a stream make a purge: more of them are less work and more state.",
-    ),
-    "join.memory": Knob(
-        "size",
-        "such as 256MB; a number is bytes; null: any number; presets that do not spill take null alone",
-        "What rows of both streams may take, in all buckets; those beyond it meet later rows in a pause.",
-    ),
-}
 
 # What the file says of each step that has knobs, by the step's name.
 Steps = dict[str, dict[str, Any]]
@@ -106,23 +47,19 @@ def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return list(_places(steps))
 
 
-def knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> Knob:
-    """What there is to say of a knob."""
-    return KNOBS[_places(steps)[name].usual]
-
-
-def choices(steps: Mapping[str, Mapping[str, Any]], name: str) -> list[str]:
-    """The values of a knob that has so few of them that they can be told."""
+def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """What there is to say of a knob: the `kind` of its `values`, all of them if they are `choices`, its
+    `default` where the file says nothing, its `effect`, and what `applies` it."""
     place = _places(steps)[name]
-    if KNOBS[place.usual].kind != "choice":
-        return []
-    return list(get_args(_model(place).model_fields[place.path[-1]].annotation))
-
-
-def default(steps: Mapping[str, Mapping[str, Any]], name: str) -> Any:
-    """The value of a knob where the pipeline file says nothing, as `turned` gives it."""
-    place = _places(steps)[name]
-    return as_number(_model(place).model_fields[place.path[-1]].default)
+    what, field = KNOBS[place.usual], _model(place).model_fields[place.path[-1]]
+    return {
+        "kind": what.kind,
+        "values": what.values,
+        "choices": list(get_args(field.annotation)) if what.kind == "choice" else [],
+        "default": as_number(field.default),
+        "effect": what.effect,
+        "applies": str(Change.LIVE),
+    }
 
 
 def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -138,7 +75,7 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     """
     places = _places(steps)
     if name not in places:
-        raise ConfigError(f"{name!r} is no knob; there are {', '.join(places)}")
+        raise ConfigError(why_not(steps, name) or f"{name!r} is no knob; there are {', '.join(places)}")
     # Tasks import this module, and a knob is rarely turned.
     from pydantic import ValidationError
 
@@ -154,6 +91,27 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     if isinstance(found, Join):
         found.policy()  # which refuses what the preset has no use for
     return as_number(attrgetter(".".join(at.path))(found))
+
+
+def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
+    """Of a field that is no knob: what to do instead of turning it. `None` if there is no such field."""
+    path = _path(steps, name)
+    if path is None:
+        return None
+    change = change_of(path)
+    if change is Change.LIVE:  # of a cache
+        return f"{name}: this lookup has no cache; give it one in the file, and start the job again"
+    return f"{name} is no knob, since another value takes a {change}: {change.advice}"
+
+
+def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] | None:
+    """Of a field, in a file that has one lookup."""
+    for step, said in steps.items():
+        if name.startswith(f"{step}."):
+            path = name.removeprefix(f"{step}.").split(".")
+            return (step.partition(".")[0], *path) if path[0] in said else None
+    part, *below = name.split(".")
+    return (part, *below) if part in CHANGES and part not in ("lookup", "join") else None
 
 
 @dataclass(frozen=True)

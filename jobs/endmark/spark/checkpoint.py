@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.ops.changes import Change, change_of, fits
 from endmark.spark.session import FIRST_FORMAT, SAFE_FORMAT
 
 if TYPE_CHECKING:
@@ -16,14 +17,32 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from endmark.pipeline import Lookup, Pipeline
+    from endmark.pipeline import Pipeline
 
 
 _FORMAT = "state_format"
 _CONTROL_TOPIC = "pipeline.control.topic"
-_JOIN = "pipeline.join"
-# Knobs of the join, which earlier versions pinned if the file said anything of them.
-_FREE = ("purge_every", "memory")
+# What a file may leave out since later than the first version, and what that means.
+_USUAL: dict[str, Any] = {
+    "streams.*.punctuation_scope": "partition",
+    "streams.*.ordered": {},
+    "streams.*.unique": None,
+    "streams.*.clustered": None,
+    "streams.*.closes": None,
+    "streams.*.format": "json",
+    "streams.*.updates": "dead_letter",
+    "streams.*.event_time.idle": None,
+    "lookup.miss": "drop",
+    "lookup.cardinality": "many_to_one",
+    "lookup.as_of": None,
+    "join.type": "inner",
+    "join.where": None,
+    "join.preset": "auto",
+    "aggregate.running": False,
+    "tables.punctuations": "punctuations",
+    "tables.running": "running",
+}
+_PARTS = ("streams", "lookup", "join", "aggregate", "tables")
 
 
 @contextmanager
@@ -54,64 +73,45 @@ def claimed(checkpoint: Path) -> Iterator[str]:
 
 
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
-    """Whatever rows in state and tables depend on. A relation may move, and pages may change their size.
+    """Whatever rows in state and tables depend on: all that takes a new checkpoint.
 
     Spelled as the first version did, which knew inner joins on one column and no output
     punctuations, so that its checkpoints go on.
     """
     spec = _one_by_itself(pipeline.model_dump(mode="json"))
-    unsaid = {"type": "inner", "where": None, "preset": "auto"}
-    said = {name: value for name, value in spec["join"].items() if unsaid.get(name, ...) != value}
-    spec["join"] = _pinned_of_join(said)
-    for stream in spec["streams"].values():
-        for field, usual in (
-            ("punctuation_scope", "partition"),
-            ("ordered", {}),
-            ("unique", None),
-            ("clustered", None),
-            ("closes", None),
-            ("format", "json"),
-            ("updates", "dead_letter"),
-        ):
-            if stream[field] == usual:
-                del stream[field]
-        if stream["event_time"]["idle"] is None:
-            del stream["event_time"]["idle"]
-    for table in ("punctuations", "running"):
-        if spec["tables"][table] == table:
-            del spec["tables"][table]
-    if spec["aggregate"] is not None and not spec["aggregate"]["running"]:
-        del spec["aggregate"]["running"]
+    parts: dict[tuple[str, ...], Any] = {(part,): spec[part] for part in _PARTS}
+    parts |= {("relations", name): relation for name, relation in spec["relations"].items()}
     settings: dict[str, Any] = {"buckets": buckets, _CONTROL_TOPIC: pipeline.control_topic}
-    settings |= {f"pipeline.{name}": spec[name] for name in ("streams", "join", "aggregate", "tables")}
-    lookups = [_lookup(lookup) for lookup in pipeline.lookups]
-    settings["pipeline.lookup"] = _one_by_itself(lookups)
-    for name, relation in spec["relations"].items():
-        settings[f"pipeline.relations.{name}"] = {field: relation[field] for field in ("key", "columns")}
-    return settings
+    return settings | {".".join(("pipeline", *path)): _pinned(path, part) for path, part in parts.items()}
 
 
-def _pinned_of_join(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name not in _FREE}
+def _pinned(path: tuple[str, ...], value: Any) -> Any:
+    """What a checkpoint keeps of a part of the file: what takes a new one, and is not as usual."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):  # lookups
+        return [_pinned(path, each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {
+        name: _pinned((*path, name), inner)
+        for name, inner in value.items()
+        if _is_pinned((*path, name), inner)
+    }
+    return {name: inner for name, inner in kept.items() if inner != {} or value[name] == {}}
 
 
-def _lookup(lookup: Lookup) -> dict[str, Any]:
-    spec = _one_by_itself(lookup.model_dump(mode="json"))
-    if lookup.park is not None:  # how often and how far apart may change
-        spec["miss"] = {"park": {"then": lookup.fate}}
-    settings = {name: spec[name] for name in ("stream", "relation", "key")}
-    for field, usual in (("miss", "drop"), ("cardinality", "many_to_one"), ("as_of", None)):
-        if spec[field] != usual:
-            settings[field] = spec[field]
-    return settings
+def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
+    if any(fits(pattern, path) and value == usual for pattern, usual in _USUAL.items()):
+        return False
+    return bool(value and isinstance(value, dict)) or change_of(path) is Change.NEW_CHECKPOINT
 
 
 def _one_by_itself(value: Any) -> Any:
     """Lists of one name as that name, and those of none as null."""
     if isinstance(value, dict):
         return {name: _one_by_itself(inner) for name, inner in value.items()}
-    if isinstance(value, list) and len(value) < 2:
-        return value[0] if value else None
+    if isinstance(value, list):
+        several = [_one_by_itself(inner) for inner in value]
+        return several if len(several) > 1 else several[0] if several else None
     return value
 
 
@@ -128,8 +128,10 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
         partial.write_text(json.dumps(made, indent=2, sort_keys=True))
         partial.rename(file)
     pinned = json.loads(file.read_text())
-    if _JOIN in pinned:
-        pinned[_JOIN] = _pinned_of_join(pinned[_JOIN])
+    for name, value in pinned.items():
+        part, *path = name.split(".")
+        if part == "pipeline":  # earlier versions pinned more
+            pinned[name] = _pinned(tuple(path), value)
     pinned.setdefault(_CONTROL_TOPIC, settings.get(_CONTROL_TOPIC))  # pinned since later than the others
     changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
     if changes:

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Depends, Query
 from endmark.errors import ConfigError
 from endmark.formats.control import Turn
 from endmark.ops import knobs as known
+from endmark.ops.changes import CHANGES, REMARKS
 from endmark.ops.knobs import Steps
 from endmark.ops.pulse import send
-from endmark_ops.models import Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
+from endmark_ops.models import FileField, Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
 from endmark_ops.routes.dependencies import (
     REFUSED,
     UNREADABLE,
@@ -21,6 +22,10 @@ from endmark_ops.routes.dependencies import (
     Source,
 )
 
+_FIELDS = [
+    FileField(name=name, change=str(change), advice=change.advice, remark=REMARKS.get(name, ""))
+    for name, change in CHANGES.items()
+]
 router = APIRouter(prefix="/api/knobs", tags=["knobs"])
 
 
@@ -33,8 +38,12 @@ class _Dial:
     broker: Broker
 
     def require(self, name: str) -> None:
-        if name not in (there := known.knobs_of(self.described.steps)):
-            raise Refusal(404, f"{name!r} is no knob; there are {', '.join(there)}")
+        steps = self.described.steps
+        if name in (there := known.knobs_of(steps)):
+            return
+        if (reason := known.why_not(steps, name)) is not None:
+            raise Refusal(409, reason)
+        raise Refusal(404, f"{name!r} is no knob; there are {', '.join(there)}")
 
     def turn(self, name: str, value: Any, by: str | None) -> Sent:
         turn = Turn(name, value, self.caller.named(by))
@@ -57,7 +66,8 @@ def knobs(source: Source, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> 
     turns = source.turns()
     history = [TurnInfo(**turn) for turn in reversed(turns[-limit:])]
     held = {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
-    return Knobs(knobs=[_knob(steps, name, held) for name in known.knobs_of(steps)], history=history)
+    found = [_knob(steps, name, held) for name in known.knobs_of(steps)]
+    return Knobs(knobs=found, fields=_FIELDS, history=history)
 
 
 @router.put("/{name}", status_code=202, responses=REFUSED)
@@ -79,15 +89,6 @@ def revert_knob(name: str, to: Revert, source: Source, dial: Dial) -> Sent:
 
 
 def _knob(steps: Steps, name: str, held: dict[str, Any]) -> Knob:
-    what, filed = known.knob(steps, name), known.filed(steps)[name]
-    return Knob(
-        name=name,
-        kind=what.kind,
-        choices=known.choices(steps, name),
-        values=what.values,
-        default=known.default(steps, name),
-        filed=filed,
-        value=held.get(name, filed),
-        effect=what.effect,
-        turned=name in held,
-    )
+    filed = known.filed(steps)[name]
+    value = held.get(name, filed)
+    return Knob(name=name, filed=filed, value=value, turned=name in held, **known.about_knob(steps, name))

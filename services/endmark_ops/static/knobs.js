@@ -94,20 +94,37 @@ const rowOf = (turn) => [
   turn.refused ? `refused: ${turn.refused}` : `batch ${turn.batch_id}`,
 ];
 
+/** What another value of each field of the file takes; closed until somebody wants to know. */
+function fieldsOf(fields) {
+  const rows = fields.map(({ name, change, remark }) => [name, change, remark]);
+  const advice = new Map(fields.map(({ change, advice }) => [change, advice]));
+  const said = [...advice].map(([change, text]) => element("p", { className: "note", text: `${change}: ${text}.` }));
+  return element("details", {
+    className: "block",
+    children: [
+      element("summary", { text: "What another value of any field takes" }),
+      ...said,
+      table("Fields of the pipeline file", ["Field", "Takes", ""], rows),
+    ],
+  });
+}
+
 /** Returns what brings the view up to date. */
 export function createKnobs() {
   const cards = new Map();
   const list = element("div", { className: "columns" });
   const past = element("div", { className: "block" });
-  byId("knobs-body").append(list, past);
+  const file = element("div", {});
+  byId("knobs-body").append(list, past, file);
   let last = "";
   const update = async () => {
-    const { knobs, history } = await fetchKnobs();
+    const { knobs, fields, history } = await fetchKnobs();
     const names = knobs.map(({ name }) => name);
     if (names.join() !== [...cards.keys()].join()) {
       cards.clear();
       for (const knob of knobs) cards.set(knob.name, new KnobCard(knob, update));
       list.replaceChildren(...[...cards.values()].map(({ node }) => node));
+      file.replaceChildren(fieldsOf(fields));
     }
     for (const knob of knobs) cards.get(knob.name).update(knob, history);
     const signature = JSON.stringify(history);

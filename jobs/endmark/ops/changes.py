@@ -1,0 +1,82 @@
+"""What another value of each field of the pipeline file takes.
+
+A checkpoint compares what takes a new one by this table (`endmark.spark.checkpoint`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from endmark.ops.dials import KNOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Change(StrEnum):
+    """What it takes, the least first."""
+
+    LIVE = "live"
+    RESTART = "restart"
+    NEW_CHECKPOINT = "new checkpoint"
+
+    @property
+    def advice(self) -> str:
+        """How to make such a change, for people."""
+        match self:
+            case Change.LIVE:
+                return "turn it while the job runs, or change the file before it was ever turned"
+            case Change.RESTART:
+                return "change the file, and start the job again"
+            case Change.NEW_CHECKPOINT:
+                return (
+                    "stop the job, change the file, and start it with a new checkpoint and an empty warehouse"
+                )
+
+
+# Of a field and all below it that has no line of its own; `*` is any name. Lookups in a list are all alike.
+CHANGES: dict[str, Change] = {
+    "name": Change.RESTART,
+    "streams": Change.NEW_CHECKPOINT,
+    "relations": Change.NEW_CHECKPOINT,
+    "relations.*.url": Change.RESTART,
+    "relations.*.table": Change.RESTART,
+    "relations.*.retry": Change.RESTART,
+    "lookup": Change.NEW_CHECKPOINT,
+    "lookup.miss.park.delay": Change.RESTART,
+    "lookup.miss.park.attempts": Change.RESTART,
+    "lookup.cache": Change.RESTART,
+    "join": Change.NEW_CHECKPOINT,
+    **dict.fromkeys(KNOBS, Change.LIVE),
+    "aggregate": Change.NEW_CHECKPOINT,
+    "tables": Change.NEW_CHECKPOINT,
+    "publish": Change.RESTART,
+    "control": Change.NEW_CHECKPOINT,
+    "unbounded_state": Change.RESTART,
+}
+REMARKS = {
+    "name": "names the control topic, unless control.topic does",
+    "lookup.cache": "whether there is one",
+    "publish": "another topic for each checkpoint",
+}
+
+
+def change_of(path: Sequence[str]) -> Change:
+    """What another value of the field takes whose names from the file's top on these are.
+
+    Raises:
+        KeyError: a pipeline file has no such part.
+    """
+    for end in range(len(path), 0, -1):
+        for pattern, change in CHANGES.items():
+            if fits(pattern, path[:end]):
+                return change
+    raise KeyError(".".join(path))
+
+
+def fits(pattern: str, path: Sequence[str]) -> bool:
+    """Whether these names are those of a pattern, in which `*` is any name."""
+    parts = pattern.split(".")
+    same = (part in ("*", name) for part, name in zip(parts, path, strict=False))
+    return len(parts) == len(path) and all(same)

@@ -1,0 +1,68 @@
+"""The knobs there are, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A field that may be turned: what its values are and what turning it does, for people.
+
+    All of them are turned while the job runs and keep the checkpoint.
+    """
+
+    kind: Literal["choice", "duration", "size", "number"]
+    values: str
+    effect: str
+
+
+# By their names in a file that has one lookup.
+KNOBS = {
+    "lookup.strategy": Knob(
+        "choice",
+        "auto takes the cheapest by what each has cost",
+        "How the relation is read: by pages, by lists of keys or all of it.",
+    ),
+    "lookup.page_rows": Knob(
+        "number",
+        "1 to 1000000",
+        "Rows of a page: each Python process makes its page directory anew, by a short read for each page.",
+    ),
+    "lookup.time_per_batch": Knob(
+        "duration",
+        "such as 500ms or 2s; null: until all is answered",
+        "How long a full batch reads the relation; rows that it leaves wait for the next.",
+    ),
+    "lookup.memory": Knob(
+        "size",
+        "such as 64MB; a number is bytes",
+        "What rows may take that a batch leaves waiting, in all buckets; beyond it, the batch reads on.",
+    ),
+    "lookup.cache.memory": Knob(
+        "size",
+        "such as 64MB; a number is bytes",
+        "What rows of the relation at hand may take in each Python process; less lets go of the rarest.",
+    ),
+    "lookup.cache.lifetime": Knob(
+        "duration",
+        "such as 30s or 5m",
+        "How long what the relation had is believed, and so how old it may be in results.",
+    ),
+    "lookup.cache.absent_lifetime": Knob(
+        "duration",
+        "such as 10s",
+        "How long the relation is believed not to have a key that it did not have.",
+    ),
+    "join.purge_every": Knob(
+        "number",
+        "1 or more; presets that purge with each punctuation take 1 alone",
+        "How many punctuations of a stream make a purge: more of them are less work and more state.",
+    ),
+    "join.memory": Knob(
+        "size",
+        "such as 256MB; a number is bytes; null: any number; presets that do not spill take null alone",
+        "What rows of both streams may take, in all buckets; those beyond it meet later rows in a pause.",
+    ),
+}
