@@ -15,6 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from endmark.errors import MissingPartError
 from endmark_ops.access import Guard
+from endmark_ops.feed import Feed
 from endmark_ops.health import STALE_SECONDS
 from endmark_ops.openapi import document
 from endmark_ops.reach import Reach
@@ -22,6 +23,7 @@ from endmark_ops.routes import (
     batches,
     dashboard,
     dead_letters,
+    events,
     healthz,
     knobs,
     metrics,
@@ -38,6 +40,7 @@ from endmark_ops.source import OpsSource, UnreadableError
 
 STATIC = Path(__file__).parent / "static"
 SHARED_SECONDS = 0.5  # less than most batches take, and than a person sees
+STREAM_SECONDS = 600.0  # after which who listens comes again, and who is gone without a word keeps no place
 # What is asked for again and again, of whatever clients there are.
 _SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline")
 
@@ -49,6 +52,7 @@ def create_app(
     known_as: Sequence[str] = (),
     reach: Reach = Reach(),  # noqa: B008  # frozen
     shared_seconds: float = SHARED_SECONDS,
+    stream_seconds: float = STREAM_SECONDS,
 ) -> FastAPI:
     """Build the application over the ops database at an SQLAlchemy URL.
 
@@ -58,16 +62,20 @@ def create_app(
         stale_seconds: age of the last batch above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
         reach: whom it answers, and what it may write to.
-        shared_seconds: how old an answer may be that is given to several.
+        shared_seconds: how old an answer may be that is given to several, and how often the ops database is
+            read for those who listen.
+        stream_seconds: how long a stream of events lasts.
 
     Raises:
         ConfigError: `ops_url` is no database URL.
     """
     source = OpsSource(ops_url, pipeline)
+    feed = Feed(source, stale_seconds, shared_seconds, stream_seconds)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
+        feed.close()
         source.close()
 
     # The documentation views load scripts from elsewhere, which our headers forbid; the schema stays.
@@ -75,6 +83,7 @@ def create_app(
         title="endmark ops", version=version("endmark"), docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.source = source
+    app.state.feed = feed
     app.state.stale_seconds = stale_seconds
     app.state.reach = reach
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # as FastAPI documents it
@@ -87,7 +96,18 @@ def create_app(
     app.add_middleware(Guard, tokens=reach.tokens)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)
-    for route in (healthz, readyz, metrics, status, batches, knobs, dead_letters, described, dashboard):
+    for route in (
+        healthz,
+        readyz,
+        metrics,
+        status,
+        batches,
+        events,
+        knobs,
+        dead_letters,
+        described,
+        dashboard,
+    ):
         app.include_router(route.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app

@@ -122,6 +122,18 @@ class Batches(BaseModel):
     batches: list[BatchPoint]
 
 
+class News(BaseModel):
+    """What the job has told: its status, and the batches with ids above `after`, oldest first.
+
+    They replace those that a client has of these ids, since a batch may be told more of, or be repeated. Who
+    has none as high as `after` has missed some.
+    """
+
+    after: int
+    batches: list[BatchPoint]
+    status: Status
+
+
 def _printable(text: str) -> str:
     if not text.isprintable():
         raise ValueError("a name has letters that can be printed")

@@ -64,7 +64,7 @@ def serve(
             http="httptools",
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
-        server = _Server(config, lambda: on_ready(url) if on_ready else None)
+        server = _Server(config, lambda: on_ready(url) if on_ready else None, app.state.feed.close)
         # Uvicorn raises a signal again once it has shut down. Meeting its own handler there, the signal
         # does no more harm, and one that comes before uvicorn listens for it is not lost.
         previous = {name: signal.signal(name, server.handle_exit) for name in (signal.SIGINT, signal.SIGTERM)}
@@ -76,15 +76,22 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that says when it answers."""
+    """A uvicorn server that says when it answers, and when it is about to end."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, announce: Callable[[], None], ending: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._announce = announce
+        self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

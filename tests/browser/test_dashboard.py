@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from endmark.ops.database import batches
+from endmark.ops.description import Description
 from support.ops_job import PIPELINE, Job
 from support.ops_sidecar import Sidecar
 
@@ -155,6 +157,43 @@ def test_view_outlives_the_sidecar(running_job: Job, page: Page, sidecar: Sideca
     expect(page.locator("#state")).to_have_text("running", timeout=5000)
     expect(page.locator("#batch")).to_have_text("#120")
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_news_come_without_asking(running_job: Job, page: Page) -> None:
+    """Batches and a change of state are on screen though nothing was asked for since the first ones."""
+    nothing: dict[str, Any] = {"steps": {}, "topics": {}, "tables": {}, "lookups": []}
+    told = Description(**nothing, control_topic="control", aggregate=False, publish=None)
+    running_job.database.describe(PIPELINE, told.model_dump())
+    page.reload()
+    expect(page.locator("#batch")).to_have_text("#119")
+    expect(page.locator("#updates")).to_have_text("as they come")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    running_job.commit()
+    expect(page.locator("#batch")).to_have_text("#120")
+    expect(page.locator("#window")).to_contain_text("121 batches")
+    age = page.locator("#age").inner_text()
+    expect(page.locator("#age")).not_to_have_text(age)
+    running_job.database.set_run_state(running_job.run_id, "failed", "no more")
+    expect(page.locator("#state")).to_have_text("failed")
+    expect(page.get_by_role("alert")).to_contain_text("no more")
+    assert asked == []
+
+
+def test_view_asks_while_there_are_no_events(running_job: Job, page: Page) -> None:
+    """It says so; what it asks for is as much, and it listens again as soon as it may."""
+    page.route("**/api/events", lambda route: route.fulfill(status=503, json={"detail": "no place"}))
+    page.reload()
+    expect(page.locator("#batch")).to_have_text("#119")
+    expect(page.locator("#updates")).to_have_text("every second")
+    running_job.commit()
+    expect(page.locator("#batch")).to_have_text("#120")
+    expect(page.locator("#window")).to_contain_text("121 batches")
+    page.unroute("**/api/events")
+    expect(page.locator("#updates")).to_have_text("as they come", timeout=20_000)
+    running_job.commit()
+    expect(page.locator("#batch")).to_have_text("#121")
+    expect(page.locator("#window")).to_contain_text("122 batches")
 
 
 @pytest.mark.parametrize(

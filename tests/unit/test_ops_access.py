@@ -33,7 +33,7 @@ BASIC = {"Authorization": f"Basic {WRITER}"}
 
 
 def app(tmp_path: Path, reach: Reach) -> FastAPI:
-    return create_app(f"sqlite:///{tmp_path / 'ops.db'}", PIPELINE, reach=reach)
+    return create_app(f"sqlite:///{tmp_path / 'ops.db'}", PIPELINE, reach=reach, stream_seconds=0.05)
 
 
 def routes(client: TestClient, *, writing: bool) -> Iterator[tuple[str, str]]:

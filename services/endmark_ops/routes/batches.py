@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from endmark_ops.models import Batches, BatchPoint
+from endmark_ops.answers import point_of
+from endmark_ops.models import Batches
 from endmark_ops.routes.dependencies import UNREADABLE, Source
 
 router = APIRouter(prefix="/api", tags=["api"])
@@ -16,14 +17,4 @@ def batches(
     after: Annotated[int, Query(ge=-1, lt=2**63, description="only batches with a greater id")] = -1,
     limit: Annotated[int, Query(ge=1, le=1000)] = 300,
 ) -> Batches:
-    points = [
-        BatchPoint(
-            batch_id=batch.batch_id,
-            run_id=batch.run_id,
-            committed_at=batch.committed_at,
-            samples=batch.samples,
-            totals=batch.totals,
-        )
-        for batch in source.batches(after, limit)
-    ]
-    return Batches(batches=points)
+    return Batches(batches=[point_of(batch) for batch in source.batches(after, limit)])

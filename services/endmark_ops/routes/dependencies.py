@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -10,6 +11,7 @@ from fastapi import Depends, Request
 
 from endmark.ops.description import Description
 from endmark_ops.access import CALLER
+from endmark_ops.feed import Feed, FullError
 from endmark_ops.models import Problem
 from endmark_ops.reach import Reach
 from endmark_ops.source import OpsSource
@@ -79,9 +81,19 @@ def _warehouse(request: Request) -> Path:
     return warehouse
 
 
+async def _place(request: Request) -> AsyncIterator[Feed]:
+    feed = cast(Feed, request.app.state.feed)
+    try:
+        with feed.place():
+            yield feed
+    except FullError as error:
+        raise Refusal(503, str(error)) from error
+
+
 Source = Annotated[OpsSource, Depends(_source)]
 StaleSeconds = Annotated[float, Depends(_stale_seconds)]
 Caller = Annotated[Who, Depends(_caller)]
 Broker = Annotated[str, Depends(_broker)]
 Warehouse = Annotated[Path, Depends(_warehouse)]
+Listening = Annotated[Feed, Depends(_place)]
 Described = Annotated[Description, Depends(_described)]

@@ -2,67 +2,13 @@
 
 from fastapi import APIRouter
 
-from endmark.metrics import CATALOGUE, Samples
-from endmark_ops import health
-from endmark_ops.models import LastBatch, RunInfo, Sample, Status, Total
-from endmark_ops.progress import stream_progress
+from endmark_ops.answers import status_of
+from endmark_ops.models import Status
 from endmark_ops.routes.dependencies import UNREADABLE, Source, StaleSeconds
-from endmark_ops.source import Run, Snapshot
-from endmark_ops.totals import by_name
-from endmark_ops.units import UNITS
 
 router = APIRouter(prefix="/api", tags=["api"])
 
 
 @router.get("/status", responses=UNREADABLE)
 def status(source: Source, stale_seconds: StaleSeconds) -> Status:
-    snapshot = source.snapshot()
-    totals = snapshot.batch.totals if snapshot.batch else {}
-    lag = [value for _, value in by_name(totals).get("lag_records", [])]
-    return Status(
-        pipeline=source.pipeline,
-        state=health.state(snapshot, stale_seconds),
-        now=snapshot.now,
-        stale_seconds=stale_seconds,
-        run=_run(snapshot.run, snapshot.now) if snapshot.run else None,
-        last_batch=_last_batch(snapshot),
-        lag_records=sum(lag) if lag else None,
-        progress=stream_progress(totals),
-        totals=_totals(totals),
-    )
-
-
-def _run(run: Run, now: float) -> RunInfo:
-    until = now if run.stopped_at is None else run.stopped_at
-    return RunInfo(
-        run_id=run.run_id,
-        state=run.state,
-        started_at=run.started_at,
-        stopped_at=run.stopped_at,
-        uptime_seconds=max(0.0, until - run.started_at),
-        error=run.error,
-    )
-
-
-def _last_batch(snapshot: Snapshot) -> LastBatch | None:
-    if snapshot.batch is None or snapshot.batch_age is None:
-        return None
-    return LastBatch(
-        batch_id=snapshot.batch.batch_id,
-        run_id=snapshot.batch.run_id,
-        committed_at=snapshot.batch.committed_at,
-        age_seconds=snapshot.batch_age,
-    )
-
-
-def _totals(totals: Samples) -> list[Total]:
-    return [
-        Total(
-            name=name,
-            kind="counter" if name.endswith("_total") else "gauge",
-            unit=UNITS.get(name, ""),
-            help=CATALOGUE.get(name, ""),
-            samples=[Sample(labels=labels, value=value) for labels, value in samples],
-        )
-        for name, samples in by_name(totals).items()
-    ]
+    return status_of(source.pipeline, source.snapshot(), stale_seconds)

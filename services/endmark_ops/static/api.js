@@ -12,21 +12,26 @@ export class ApiError extends Error {
   }
 }
 
+export const headersWithToken = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
+
+/** What an answer that is none says. */
+export async function problemOf(response, title = "The sidecar has no current figures") {
+  const { detail } = await response.json().catch(() => ({}));
+  return new ApiError(title, explained(detail) ?? `HTTP status ${response.status}`);
+}
+
 async function request(path, options = {}) {
-  const headers = { ...options.headers, ...(token() && { Authorization: `Bearer ${token()}` }) };
+  const headers = { ...options.headers, ...headersWithToken() };
   let response;
   try {
     response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    if (response.ok) return await response.json();
   } catch (error) {
     throw new ApiError("The sidecar does not answer", `${error.message}. The figures below are the last known ones.`);
   }
-  const body = await response.json().catch(() => ({}));
-  if (response.status === 401 && (await askForToken(body.detail))) return request(path, options);
-  if (!response.ok) {
-    const title = options.method ? "It was refused" : "The sidecar has no current figures";
-    throw new ApiError(title, explained(body.detail) ?? `HTTP status ${response.status}`);
-  }
-  return body;
+  const problem = await problemOf(response, options.method && "It was refused");
+  if (response.status === 401 && (await askForToken(problem.message))) return request(path, options);
+  throw problem;
 }
 
 const explained = (detail) => (Array.isArray(detail) ? detail.map(({ msg }) => msg).join("; ") : detail);

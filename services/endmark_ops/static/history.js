@@ -18,8 +18,10 @@ export class History {
     return this.last ? this.last.batch_id : -1;
   }
 
-  add(batches) {
-    this.batches.push(...batches);
+  /** Batches with ids above `after`, in place of those there are. */
+  add(batches, after = this.lastId) {
+    const before = this.batches.filter(({ batch_id: id }) => id <= after);
+    this.batches = [...before, ...batches];
     this.batches.splice(0, this.batches.length - LIMIT);
   }
 

@@ -1,4 +1,4 @@
-// Polls the sidecar once a second and passes what is new to the parts of the view.
+// Passes what is new to the parts of the view.
 
 import { ApiError, fetchBatches, fetchPipeline, fetchStatus } from "./api.js";
 import { Chart } from "./charts.js";
@@ -7,6 +7,7 @@ import { duration } from "./format.js";
 import { showGraph } from "./graph.js";
 import { showHeader, showPipelineProblem, showProblem, showProgress, showState } from "./header.js";
 import { History, LIMIT } from "./history.js";
+import { keepUp, pause } from "./keep_up.js";
 import { createKnobs } from "./knobs.js";
 import { showLedger } from "./ledger.js";
 import { createLetters } from "./letters.js";
@@ -16,7 +17,9 @@ import { createTiles } from "./tiles.js";
 import { createTotals } from "./totals.js";
 import { createViews, shownView } from "./views.js";
 
-const POLL_MS = 1000;
+const TICK_MS = 1000;
+const SHARED_MS = 500;
+const AGEING = new Set(["graph", "ledger"]);
 
 const history = new History();
 const charts = PANELS.map((panel) => new Chart(panel, history));
@@ -26,9 +29,10 @@ const updateTotals = createTotals(byId("totals"));
 const updateKnobs = createKnobs();
 const showLetters = createLetters();
 const updates = { graph: showGraph, ledger: showLedger, lookup: showLookup, knobs: updateKnobs };
-let connected = false;
+let upToDate = false;
 let pipeline = null;
 let latest = null;
+let heardAt = 0;
 
 function draw(status, changed) {
   showHeader(status);
@@ -52,36 +56,72 @@ async function describe(status) {
 }
 
 async function show(view) {
-  if (latest !== null) await updates[view]?.({ pipeline, history, status: latest });
+  if (latest !== null) await updates[view]?.({ pipeline, history, status: aged() });
 }
 
-async function refresh() {
-  const status = await fetchStatus();
+/** The status as it would be now, if nothing has been told since. */
+function aged() {
+  const passed = (performance.now() - heardAt) / 1000;
+  const { now, run, last_batch: batch } = latest;
+  const ran = run?.stopped_at ? 0 : passed;
+  return {
+    ...latest,
+    now: now + passed,
+    run: run && { ...run, uptime_seconds: run.uptime_seconds + ran },
+    last_batch: batch && { ...batch, age_seconds: batch.age_seconds + passed },
+  };
+}
+
+/** Bring the view up to date by a status, and by the batches that belong to it. */
+async function take(status, addBatches) {
+  upToDate = false;
   await describe(status);
   const before = history.last;
   history.follow(status.last_batch);
-  history.add(await fetchBatches(history.lastId, LIMIT));
-  connected = true;
+  await addBatches();
   latest = status;
+  heardAt = performance.now();
+  upToDate = true;
   draw(status, history.last !== before);
   await show(shownView());
 }
 
+const fetchNew = async () => history.add(await fetchBatches(history.lastId, LIMIT));
+
+/** Ask for what was missed up to a batch; an answer that is shared may be too old to have it. */
+async function fill(upTo) {
+  for (let tries = 0; history.lastId < upTo && tries < 3; tries += 1) {
+    if (tries > 0) await pause(SHARED_MS);
+    await fetchNew();
+  }
+}
+
+function hear({ name, data }) {
+  if (name === "problem") throw new ApiError("The sidecar has no current figures", data.detail);
+  const { after, batches, status } = data;
+  return take(status, async () => {
+    await fill(after);
+    history.add(batches, after);
+  });
+}
+
 function tell(error) {
   if (!(error instanceof ApiError)) throw error;
-  showState(connected ? "no contact" : "connecting");
+  showState(latest ? "no contact" : "connecting");
   showProblem(error.title, error.message);
 }
 
-async function poll() {
-  try {
-    await refresh();
-  } catch (error) {
-    tell(error);
-  } finally {
-    setTimeout(poll, POLL_MS);
-  }
+function lose(error) {
+  upToDate = false;
+  tell(error);
 }
+
+// Ages grow while nothing is told.
+setInterval(() => {
+  if (!upToDate) return;
+  draw(aged(), false);
+  if (AGEING.has(shownView())) show(shownView());
+}, TICK_MS);
 
 // Charts are painted with the theme's colours, so another theme means painting them again.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
@@ -94,4 +134,4 @@ createViews((view) => {
 });
 
 setText(byId("zone"), `Times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`);
-poll();
+keepUp({ hear, ask: async () => take(await fetchStatus(), fetchNew), lose });

@@ -1,0 +1,75 @@
+"""What is said of a snapshot and of a batch, whoever asks and however."""
+
+from __future__ import annotations
+
+from endmark.metrics import CATALOGUE, Samples
+from endmark.ops.database import Batch
+from endmark_ops import health
+from endmark_ops.models import BatchPoint, LastBatch, RunInfo, Sample, Status, Total
+from endmark_ops.progress import stream_progress
+from endmark_ops.source import Run, Snapshot
+from endmark_ops.totals import by_name
+from endmark_ops.units import UNITS
+
+
+def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status:
+    """The pipeline's state, its last batch and its totals."""
+    totals = snapshot.batch.totals if snapshot.batch else {}
+    lag = [value for _, value in by_name(totals).get("lag_records", [])]
+    return Status(
+        pipeline=pipeline,
+        state=health.state(snapshot, stale_seconds),
+        now=snapshot.now,
+        stale_seconds=stale_seconds,
+        run=_run(snapshot.run, snapshot.now) if snapshot.run else None,
+        last_batch=_last_batch(snapshot),
+        lag_records=sum(lag) if lag else None,
+        progress=stream_progress(totals),
+        totals=_totals(totals),
+    )
+
+
+def point_of(batch: Batch) -> BatchPoint:
+    return BatchPoint(
+        batch_id=batch.batch_id,
+        run_id=batch.run_id,
+        committed_at=batch.committed_at,
+        samples=batch.samples,
+        totals=batch.totals,
+    )
+
+
+def _run(run: Run, now: float) -> RunInfo:
+    until = now if run.stopped_at is None else run.stopped_at
+    return RunInfo(
+        run_id=run.run_id,
+        state=run.state,
+        started_at=run.started_at,
+        stopped_at=run.stopped_at,
+        uptime_seconds=max(0.0, until - run.started_at),
+        error=run.error,
+    )
+
+
+def _last_batch(snapshot: Snapshot) -> LastBatch | None:
+    if snapshot.batch is None or snapshot.batch_age is None:
+        return None
+    return LastBatch(
+        batch_id=snapshot.batch.batch_id,
+        run_id=snapshot.batch.run_id,
+        committed_at=snapshot.batch.committed_at,
+        age_seconds=snapshot.batch_age,
+    )
+
+
+def _totals(totals: Samples) -> list[Total]:
+    return [
+        Total(
+            name=name,
+            kind="counter" if name.endswith("_total") else "gauge",
+            unit=UNITS.get(name, ""),
+            help=CATALOGUE.get(name, ""),
+            samples=[Sample(labels=labels, value=value) for labels, value in samples],
+        )
+        for name, samples in by_name(totals).items()
+    ]

@@ -1,0 +1,161 @@
+"""What the job tells, read once for all who listen, and sent to each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fastapi.concurrency import run_in_threadpool
+from fastapi.sse import ServerSentEvent
+
+from endmark.ops.database import Batch
+from endmark_ops import health
+from endmark_ops.answers import point_of, status_of
+from endmark_ops.models import News, Problem
+from endmark_ops.source import OpsSource, Run, Snapshot, UnreadableError
+
+PLACES = 100
+RETRY_MILLISECONDS = 2_000
+_MOST_BATCHES = 100  # of one event
+
+
+class FullError(Exception):
+    """Nobody else may listen now; the text is fit for an HTTP client."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a client would notice a change of."""
+
+    state: str
+    run: Run | None
+    batch: Batch | None
+
+
+class Feed:
+    """The newest event, for any number of listeners up to `PLACES`.
+
+    While there are any, the ops database is read every `read_seconds`. Nothing is kept for a listener who is
+    slow but the newest event, by which it sees that it has missed others. Use it on one event loop.
+
+    Args:
+        source: is read in a thread.
+        stale_seconds: as in `create_app`.
+        read_seconds: between two reads.
+        stream_seconds: how long each may listen.
+    """
+
+    def __init__(
+        self, source: OpsSource, stale_seconds: float, read_seconds: float, stream_seconds: float
+    ) -> None:
+        self._source = source
+        self._stale_seconds = stale_seconds
+        self._read_seconds = read_seconds
+        self._stream_seconds = stream_seconds
+        self._listeners = 0
+        self._closed = False
+        self._reader: asyncio.Task[None] | None = None
+        self._newest: ServerSentEvent | None = None  # made again for who comes, so that its ages are true
+        self._changes = 0
+        self._changed = asyncio.Event()  # another one for each change
+
+    def close(self) -> None:
+        """Let nobody listen any longer."""
+        self._closed = True
+        self._wake()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Room for one listener.
+
+        Raises:
+            FullError: there is none, or the feed is closed.
+        """
+        if self._closed:
+            raise FullError("the sidecar is about to end; ask again when it is back")
+        if self._listeners >= PLACES:
+            raise FullError(f"{PLACES} listen already; ask /api/status and /api/batches from time to time")
+        self._listeners += 1
+        self._newest = None
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read())
+        try:
+            yield
+        finally:
+            self._listeners -= 1
+            if not self._listeners:
+                self._reader.cancel()
+                self._reader = self._newest = None
+
+    async def listen(self) -> AsyncIterator[ServerSentEvent]:
+        """The newest event, then others as they come. In a `place`."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._stream_seconds
+        heard = -1
+        while not self._closed and loop.time() < until:
+            changed = self._changed
+            if self._newest is not None and heard != self._changes:
+                heard = self._changes
+                yield self._newest
+            elif self._reader is None or self._reader.done():
+                return  # it failed, which its own log says
+            else:
+                await _set_within(changed, until - loop.time())
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _read(self) -> None:
+        seen: _Seen | str | None = None
+        try:
+            while True:
+                now, event = await run_in_threadpool(self._look, seen, self._newest is None)
+                if event is not None:
+                    self._changes += now != seen
+                    self._newest, seen = event, now
+                    self._wake()
+                await asyncio.sleep(self._read_seconds)
+        finally:
+            self._wake()
+
+    def _look(self, before: _Seen | str | None, again: bool) -> tuple[_Seen | str, ServerSentEvent | None]:
+        """What there is now, or why that cannot be said; an event, if it is not as before or wanted again."""
+        try:
+            snapshot = self._source.snapshot()
+            now = _Seen(health.state(snapshot, self._stale_seconds), snapshot.run, snapshot.batch)
+            return now, self._news(snapshot, before) if again or now != before else None
+        except UnreadableError as error:
+            why = str(error)
+            told = why == before and not again
+            return why, None if told else _event("problem", Problem(detail=why), None)
+
+    def _news(self, snapshot: Snapshot, before: _Seen | str | None) -> ServerSentEvent:
+        last = snapshot.batch
+        if last is None:
+            batches = []
+        else:
+            told = before.batch if isinstance(before, _Seen) else None
+            # The one that was told last is told again, since a batch's times are known after its commit.
+            after = min(last.batch_id if told is None else told.batch_id, last.batch_id) - 1
+            batches = [point_of(each) for each in self._source.batches(after, _MOST_BATCHES)]
+        news = News(
+            after=batches[0].batch_id - 1 if batches else -1,
+            batches=batches,
+            status=status_of(self._source.pipeline, snapshot, self._stale_seconds),
+        )
+        return _event("news", news, None if last is None else str(last.batch_id))
+
+
+def _event(name: str, said: News | Problem, at: str | None) -> ServerSentEvent:
+    return ServerSentEvent(event=name, raw_data=said.model_dump_json(), id=at, retry=RETRY_MILLISECONDS)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

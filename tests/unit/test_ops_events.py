@@ -1,0 +1,291 @@
+"""What the sidecar sends to those who listen: when, to how many, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from fastapi.sse import ServerSentEvent
+from fastapi.testclient import TestClient
+
+from endmark.ops.database import OpsDatabase
+from endmark_ops import feed as feeds
+from endmark_ops.app import create_app
+from endmark_ops.feed import Feed, FullError
+from endmark_ops.source import OpsSource, Snapshot
+from support.ops_job import PIPELINE, Job
+from support.ops_sidecar import Sidecar
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Counted(OpsSource):
+    """Counts its snapshots."""
+
+    looked = 0
+
+    def snapshot(self) -> Snapshot:
+        self.looked += 1
+        return super().snapshot()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    job = Job(database)
+    job.start()
+    job.commit()
+    yield job
+    database.close()
+
+
+@pytest.fixture
+def source(job: Job) -> Iterator[Counted]:
+    source = Counted(str(job.database.engine.url), PIPELINE)
+    yield source
+    source.close()
+
+
+def feed_of(source: OpsSource, stale_seconds: float = 60.0, stream_seconds: float = 30.0) -> Feed:
+    return Feed(source, stale_seconds, read_seconds=0.01, stream_seconds=stream_seconds)
+
+
+@asynccontextmanager
+async def listening(feed: Feed) -> AsyncIterator[Callable[[], Any]]:
+    """Gives what waits for the next event: its name, id and data."""
+    with feed.place():
+        events = feed.listen()
+
+        async def heard() -> tuple[str | None, str | None, Any]:
+            event = await asyncio.wait_for(anext(events), 5)
+            assert isinstance(event, ServerSentEvent)
+            assert event.raw_data is not None
+            assert event.retry == feeds.RETRY_MILLISECONDS
+            return event.event, event.id, json.loads(event.raw_data)
+
+        yield heard
+
+
+def ids(data: Any) -> list[int]:
+    return [batch["batch_id"] for batch in data["batches"]]
+
+
+def test_news_come_at_once_and_whenever_the_job_tells_something(job: Job, source: Counted) -> None:
+    async def scene() -> None:
+        async with listening(feed_of(source)) as heard:
+            name, at, data = await heard()
+            assert (name, at, data["after"], ids(data)) == ("news", "0", -1, [0])
+            assert data["status"]["state"] == "running"
+            job.commit()
+            name, at, data = await heard()
+            assert (at, data["after"], ids(data)) == ("1", -1, [0, 1])
+            job.database.amend_batch(PIPELINE, 1, {"lag_records": 77.0})
+            _, at, data = await heard()
+            assert (at, ids(data)) == ("1", [0, 1][data["after"] + 1 :])
+            assert data["batches"][-1]["samples"]["lag_records"] == data["status"]["lag_records"] == 77.0
+            job.database.set_run_state(job.run_id, "failed", "no more")
+            _, _, data = await heard()
+            assert (data["status"]["state"], data["status"]["run"]["error"]) == ("failed", "no more")
+
+    asyncio.run(scene())
+
+
+def test_a_repeated_batch_is_told_in_place_of_what_was(job: Job, source: Counted) -> None:
+    """Its id is not above what was told, so `after` goes back as well."""
+
+    async def scene() -> None:
+        for _ in range(5):
+            job.commit()
+        async with listening(feed_of(source)) as heard:
+            await heard()
+            job.batch_id = 2
+            job.commit()
+            _, at, data = await heard()
+            assert (at, data["after"], ids(data)) == ("3", 2, [3])
+
+    asyncio.run(scene())
+
+
+def test_time_alone_makes_a_run_stale(job: Job, source: Counted) -> None:
+    async def scene() -> None:
+        job.commit()
+        async with listening(feed_of(source, stale_seconds=0.3)) as heard:
+            states = [(await heard())[2]["status"]["state"] for _ in range(2)]
+        assert states == ["running", "stale"]
+
+    asyncio.run(scene())
+
+
+def test_many_listen_to_one_reader(job: Job, source: Counted) -> None:
+    """Who comes later hears what is true then, and nobody else hears of it."""
+
+    async def scene() -> None:
+        feed = feed_of(source)
+        async with listening(feed) as first:
+            _, _, told = await first()
+            await asyncio.sleep(0.3)
+            looked = source.looked
+            async with listening(feed) as second, listening(feed) as third:
+                _, _, told_later = await second()
+                await third()
+                assert told_later["status"]["now"] > told["status"]["now"] + 0.2
+                waiting = asyncio.ensure_future(first())
+                await asyncio.sleep(0.3)
+                assert not waiting.done()
+                # 0.3 s have room for 30 reads of one reader.
+                assert 5 < source.looked - looked < 40
+                job.commit()
+                assert [(await waiting)[1], (await second())[1], (await third())[1]] == ["1"] * 3
+        looked = source.looked
+        await asyncio.sleep(0.1)
+        assert source.looked <= looked + 1  # nobody listens
+
+    asyncio.run(scene())
+
+
+def test_who_is_slow_has_the_newest_only_and_sees_what_is_missing(job: Job, source: Counted) -> None:
+    async def scene() -> None:
+        feed = feed_of(source)
+        async with listening(feed) as slow, listening(feed) as quick:
+            await slow()
+            for _ in range(3):
+                await quick()
+                job.commit()
+            while (await quick())[1] != "3":
+                pass
+            _, at, data = await slow()
+            assert (at, data["after"], ids(data)) == ("3", 1, [2, 3])
+
+    asyncio.run(scene())
+
+
+def test_no_more_listen_than_may(source: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "PLACES", 2)
+
+    async def scene() -> None:
+        feed = feed_of(source)
+        with feed.place():
+            with feed.place(), pytest.raises(FullError, match="2 listen already"), feed.place():
+                pass
+            with feed.place():
+                pass
+        feed.close()
+        with pytest.raises(FullError, match="about to end"), feed.place():
+            pass
+
+    asyncio.run(scene())
+
+
+def test_a_database_that_cannot_be_read_is_a_problem_until_it_can(
+    job: Job, source: Counted, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        async with listening(feed_of(source)) as heard:
+            await heard()
+            with job.database.engine.begin() as connection:
+                connection.exec_driver_sql("ALTER TABLE runs RENAME TO gone")
+            name, at, data = await heard()
+            assert (name, at) == ("problem", None)
+            assert "cannot read the ops database" in data["detail"]
+            with job.database.engine.begin() as connection:
+                connection.exec_driver_sql("DROP TABLE IF EXISTS runs")
+                connection.exec_driver_sql("ALTER TABLE gone RENAME TO runs")
+            while name != "news":  # the table was made anew meanwhile
+                name, at, data = await heard()
+            while data["status"]["state"] != "running":
+                name, at, data = await heard()
+
+    asyncio.run(scene())
+
+
+def test_a_reader_that_fails_ends_the_streams(source: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than leave those who listen with nothing."""
+
+    def broken() -> Snapshot:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(source, "snapshot", broken)
+
+    async def scene() -> list[ServerSentEvent]:
+        feed = feed_of(source)
+        with feed.place():
+            return [event async for event in feed.listen()]
+
+    assert asyncio.run(asyncio.wait_for(scene(), 5)) == []
+
+
+def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "PLACES", 1)
+    url = str(job.database.engine.url)
+    with TestClient(create_app(url, PIPELINE, shared_seconds=0.01, stream_seconds=0.3)) as client:
+        for _ in range(2):
+            answer = client.get("/api/events")
+            assert answer.status_code == 200
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            assert answer.headers.get_list("Cache-Control") == ["no-cache"]
+            lines = answer.text.split("\n")
+            assert lines[0] == "event: news"
+            assert lines[1].startswith('data: {"after":-1,"batches":[{"batch_id":0,')
+            assert lines[2:] == ["id: 0", "retry: 2000", "", ""]
+    with TestClient(create_app(url, PIPELINE)) as client:
+        client.app.state.feed.close()  # type: ignore[attr-defined]
+        assert client.get("/api/events").status_code == 503
+
+
+def test_the_document_has_the_events(job: Job) -> None:
+    with TestClient(create_app(str(job.database.engine.url), PIPELINE)) as client:
+        operation = client.get("/openapi.json").json()["paths"]["/api/events"]["get"]
+    event = operation["responses"]["200"]["content"]["text/event-stream"]["itemSchema"]["properties"]
+    assert event["data"]["contentSchema"] == {"$ref": "#/components/schemas/News"}
+    assert {"401", "503"} <= operation["responses"].keys()
+
+
+def listener(sidecar: Sidecar) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection(urlsplit(sidecar.url).netloc, timeout=10)
+    connection.request("GET", "/api/events")
+    return connection, connection.getresponse()
+
+
+def test_the_sidecar_ends_at_once_while_many_listen(job: Job) -> None:
+    """Streams end in order: what was sent is whole, and followed by the end of the answer."""
+    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
+    sidecar.start()
+    opened = [listener(sidecar) for _ in range(20)]
+    assert [answer.readline() for _, answer in opened] == [b"event: news\n"] * 20
+    started = time.monotonic()
+    sidecar.stop()
+    assert time.monotonic() - started < 2.5  # where it does not wait, it has 5 s for open requests
+    assert all(answer.read().endswith(b"retry: 2000\n\n") for _, answer in opened)
+    for connection, _ in opened:
+        connection.close()
+
+
+def test_who_goes_away_leaves_a_place(job: Job) -> None:
+    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
+    sidecar.start()
+    opened = [listener(sidecar) for _ in range(feeds.PLACES)]
+    assert {answer.status for _, answer in opened} == {200}
+    connection, refused = listener(sidecar)
+    assert (refused.status, b"listen already" in refused.read()) == (503, True)
+    connection.close()
+    for each in opened.pop():
+        each.close()
+    until = time.monotonic() + 5  # soon, not at once
+    status = 0
+    while status != 200 and time.monotonic() < until:
+        connection, answer = listener(sidecar)
+        status = answer.status
+        connection.close()
+    assert status == 200
+    sidecar.stop()
+    for pair in opened:
+        for each in pair:
+            each.close()
