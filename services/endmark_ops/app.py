@@ -43,6 +43,8 @@ SHARED_SECONDS = 0.5  # less than most batches take, and than a person sees
 STREAM_SECONDS = 600.0  # after which who listens comes again, and who is gone without a word keeps no place
 # What is asked for again and again, of whatever clients there are.
 _SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline")
+_PROBES = (healthz, readyz, metrics)
+_ROUTES = (*_PROBES, status, batches, events, knobs, dead_letters, described, dashboard)
 
 
 def create_app(
@@ -96,18 +98,7 @@ def create_app(
     app.add_middleware(Guard, tokens=reach.tokens)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)
-    for route in (
-        healthz,
-        readyz,
-        metrics,
-        status,
-        batches,
-        events,
-        knobs,
-        dead_letters,
-        described,
-        dashboard,
-    ):
+    for route in _ROUTES:
         app.include_router(route.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     return app
