@@ -98,6 +98,13 @@ bench: $(READY) ## Stream join beside Spark's own and Flink's, as ratios; writes
 	mv var/stream_join.json tests/bench/results/
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
+.PHONY: bench-nexmark
+bench-nexmark: $(READY) ## Queries of Nexmark on frames beside Spark's own operators; likewise
+	@mkdir -p var
+	$(BIN)/endmark bench nexmark --json $(ARGS) > var/nexmark.json
+	mv var/nexmark.json tests/bench/results/
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
 .PHONY: bench-pipeline
 bench-pipeline: $(READY) test-system ## Kafka to Delta tables beside Spark's own operators; likewise
 	@mkdir -p var

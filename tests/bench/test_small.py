@@ -64,12 +64,12 @@ def test_other_answers_than_duckdbs_end_it(reported: dict[str, Any], recordings:
 
 
 @pytest.fixture(scope="module")
-def auction(recordings: Path) -> Callable[..., dict[str, Any]]:
-    """Runs a bench on whole jobs; the recording is shared."""
+def bench(recordings: Path) -> Callable[..., dict[str, Any]]:
+    """Runs a bench; the recording is shared."""
 
-    def run(bench: str, *arguments: str) -> dict[str, Any]:
+    def run(name: str, *arguments: str) -> dict[str, Any]:
         ended = subprocess.run(
-            [sys.executable, "-m", "endmark.cli", "bench", bench, *arguments, "--json"],
+            [sys.executable, "-m", "endmark.cli", "bench", name, *arguments, "--json"],
             cwd=recordings,
             capture_output=True,
             text=True,
@@ -81,12 +81,23 @@ def auction(recordings: Path) -> Callable[..., dict[str, Any]]:
     return run
 
 
+def test_queries_of_nexmark_are_compared_with_sparks_own(bench: Callable[..., dict[str, Any]]) -> None:
+    """All gave the same answers, or there would be no report."""
+    small = ("--query=q20", "--batches=3", "--batch-events=5000", "--rate=1000", "--repeats=1")
+    report = bench("nexmark", *small)
+
+    [cell] = report["cells"]
+    assert cell["title"].startswith("q20, bids with their auctions, 2,")
+    assert list(cell["contenders"]) == ["endmark", "spark", "spark-bounded", "duckdb"]
+    assert all(each["median"] > 0 for each in cell["contenders"].values())
+
+
 RECORDED = ("--records=3000", "--sellers=500", "--rate=500", "--repeats=1")
 
 
-def test_the_whole_pipeline_is_compared_with_sparks_own(auction: Callable[..., dict[str, Any]]) -> None:
+def test_the_whole_pipeline_is_compared_with_sparks_own(bench: Callable[..., dict[str, Any]]) -> None:
     """Both gave the same results and groups, or there would be no report."""
-    report = auction("pipeline", "--batch-records=1000", *RECORDED)
+    report = bench("pipeline", "--batch-records=1000", *RECORDED)
 
     assert report["options"]["results"] > 1_000
     [cell] = report["cells"]
@@ -97,17 +108,17 @@ def test_the_whole_pipeline_is_compared_with_sparks_own(auction: Callable[..., d
     assert {"parse", "pack", "lookup", "probe"} <= set(report["shares"]["python"])
 
 
-def test_a_job_is_timed_from_its_start_and_from_its_kill(auction: Callable[..., dict[str, Any]]) -> None:
-    report = auction("recovery", "--batch-records=500", "--batches=1", *RECORDED)
+def test_a_job_is_timed_from_its_start_and_from_its_kill(bench: Callable[..., dict[str, Any]]) -> None:
+    report = bench("recovery", "--batch-records=500", "--batches=1", *RECORDED)
 
     for [run] in report["runs"].values():
         assert [stage for stage, seconds in run.items() if seconds < 0] == []
         assert 1 < sum(run.values()) < 300
 
 
-def test_latency_is_that_of_what_came_after_the_warm_up(auction: Callable[..., dict[str, Any]]) -> None:
+def test_latency_is_that_of_what_came_after_the_warm_up(bench: Callable[..., dict[str, Any]]) -> None:
     fed = ("--highest=1000", "--share=50", "--warm-seconds=4", "--seconds=4", "--sellers=500")
-    report = auction("latency", *fed)
+    report = bench("latency", *fed)
 
     [load] = report["loads"]
     assert load["rate"] == 500

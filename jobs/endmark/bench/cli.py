@@ -106,6 +106,26 @@ def stream_join(
 
 
 @app.command()
+def nexmark(
+    query: Annotated[list[str] | None, typer.Option(help="Of Nexmark; repeat for more. [all]")] = None,
+    batches: Annotated[int, typer.Option(min=3, help="Of all streams that a query reads.")] = 12,
+    batch_events: Annotated[int, typer.Option(min=100, help="Of a batch, of all streams.")] = 400_000,
+    rate: Annotated[int, typer.Option(min=1, help="Events for a second of event time.")] = 10_000,
+    repeats: Repeats = 3,
+    contenders: Contenders = None,
+    recordings: Recordings = Path("var/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Answer queries of the Nexmark benchmark on frames, beside Spark's own operators and DuckDB at once."""
+    from endmark.bench.nexmark.measure import CONTENDERS, Options, measure
+    from endmark.bench.nexmark.queries import QUERIES
+
+    queries, names = tuple(query or QUERIES), tuple(contenders or CONTENDERS)
+    options = Options(queries, batches, batch_events, rate, repeats, names, recordings)
+    _show(measure(options, say), as_json=as_json)
+
+
+@app.command()
 def pipeline(
     records: Records = 1_500_000,
     batch_records: BatchRecords = 150_000,
