@@ -9,7 +9,8 @@ RUN pip install --no-cache-dir "$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.
     && python -m venv /opt/endmark
 COPY jobs jobs
 COPY services services
-RUN uv pip install --no-cache --python /opt/endmark/bin/python --constraints requirements.lock ".[ops]"
+# Compiled, since whoever runs the image may not write there, and would compile everything at each start.
+RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python --constraints requirements.lock ".[ops]"
 
 FROM ${BASE}
 # The user's number is the job's: both write to the volume of the ops database.

@@ -24,7 +24,7 @@ from endmark.planning import forecast
 from endmark.relation.contract import KeyRange
 from endmark.spark.bucket.plan import BucketPlan
 from endmark.spark.checkpoint import claimed, pin, settings
-from endmark.spark.processor import resting
+from endmark.spark.stored import resting
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations

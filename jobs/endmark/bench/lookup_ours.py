@@ -24,7 +24,8 @@ from endmark.spark.cache import cache_directory
 from endmark.spark.packing import channels
 from endmark.spark.packing.channels import Packer
 from endmark.spark.plan import bucket_labels
-from endmark.spark.processor import SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL, StateBlobs
+from endmark.spark.processor import SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL
+from endmark.spark.stored import StateBlobs
 from endmark.state import codec
 from endmark.state.keys import KeySpec
 from endmark.state.store import SegmentStore

@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
-import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Row
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from endmark.spark.bucket.plan import BucketPlan
-from endmark.spark.bucket.task import BucketSnapshot, BucketTask
 from endmark.spark.cache import cache_directory
-from endmark.spark.packing import channels
-from endmark.state.store import SegmentStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import Row
+
+    from endmark.spark.bucket.plan import BucketPlan
+    from endmark.spark.stored import StoredBucket
 
 # These strings bind every checkpoint.
 MANIFEST_DDL = "join binary, grouping binary"
 SEGMENTS_KEY_DDL = "segment_id string"
 SEGMENTS_VALUE_DDL = "segment binary"
-# What lookups remember rests among the segments, and so do knobs, under names that no segment has: a
-# checkpoint's state keeps the columns it began with. There was one lookup once, so the first has its name.
-_LOOKUP, _KNOBS = "lookup", "knobs"
-
-
-def resting(plan: BucketPlan) -> dict[str, str]:
-    """The name under which each lookup rests, by its relation."""
-    first, others = plan.lookups[:1], plan.lookups[1:]
-    names = {lookup.relation: _LOOKUP for lookup in first}
-    return names | {lookup.relation: f"{_LOOKUP} {lookup.relation}" for lookup in others}
-
-
-class StateBlobs:
-    """Spark's map state as the durable store of segments."""
-
-    def __init__(self, segments: Any) -> None:
-        self._segments = segments
-
-    def get(self, blob_id: str) -> bytes:
-        return bytes(self._segments.getValue((blob_id,))[0])
-
-    def find(self, blob_id: str) -> bytes | None:
-        found = self._segments.getValue((blob_id,))
-        return None if found is None else bytes(found[0])
-
-    def put(self, blob_id: str, data: bytes) -> None:
-        self._segments.updateValue((blob_id,), (data,))
-
-    def remove(self, blob_id: str) -> None:
-        self._segments.removeKey((blob_id,))
+_AS_SPARK_DOES: Any = CloudPickleSerializer()
 
 
 class BucketProcessor(StatefulProcessor):
     """For `transformWithState` over packed rows grouped by bucket.
+
+    While Spark plans a query it waits for a Python that is started for `init` alone. So what runs in buckets
+    is bytes until there are rows, and its modules are imported then: a second less of a job's start.
 
     Args:
         plan: what runs in each bucket.
@@ -62,45 +37,22 @@ class BucketProcessor(StatefulProcessor):
     """
 
     def __init__(self, plan: BucketPlan, cache_name: str) -> None:
-        self._plan = plan
+        self._plan: bytes = _AS_SPARK_DOES.dumps(plan)
         self._cache_name = cache_name
-        self._resting = resting(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._manifest = handle.getValueState("manifest", MANIFEST_DDL)
-        segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
-        directory = cache_directory(self._cache_name)
-        directory.mkdir(parents=True, exist_ok=True)
-        self._blobs = StateBlobs(segments)
-        self._store = SegmentStore(self._blobs, directory)
+        self._segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
+
+    @cached_property
+    def _stored(self) -> StoredBucket:
+        from endmark.spark.stored import StoredBucket
+
+        plan = _AS_SPARK_DOES.loads(self._plan)
+        return StoredBucket(plan, self._manifest, self._segments, cache_directory(self._cache_name))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        profile = self._store.profile
-        with profile.phase("load"):
-            found = self._manifest.get()
-            restored = None
-            if found is not None:
-                join, grouping = found
-                rested = {relation: self._blobs.find(name) for relation, name in self._resting.items()}
-                restored = BucketSnapshot(
-                    bytes(join),
-                    None if grouping is None else bytes(grouping),
-                    {relation: data for relation, data in rested.items() if data is not None},
-                    self._blobs.find(_KNOBS),
-                )
-            task = BucketTask(self._plan, self._store, restored)
-        packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
-        for channel, blob in task.run(packed):
-            with profile.phase("hand_over"):
-                yield Row(channel=channel, blob=blob)
-        with profile.phase("store"):
-            snapshot = task.snapshot()
-            self._manifest.update((snapshot.join, snapshot.group))
-            for relation, data in snapshot.lookups.items():
-                self._blobs.put(self._resting[relation], data)
-            if snapshot.knobs is not None:
-                self._blobs.put(_KNOBS, snapshot.knobs)
-        yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())
+        yield from self._stored.run(rows)
 
     def close(self) -> None:
         pass

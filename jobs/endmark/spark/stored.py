@@ -1,0 +1,97 @@
+"""A bucket's task with its segments and what it rests on in Spark's state."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+
+from endmark.spark.bucket.task import BucketSnapshot, BucketTask
+from endmark.spark.packing import channels
+from endmark.state.store import SegmentStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from endmark.spark.bucket.plan import BucketPlan
+
+# What lookups remember rests among the segments, and so do knobs, under names that no segment has: a
+# checkpoint's state keeps the columns it began with. There was one lookup once, so the first has its name.
+_LOOKUP, _KNOBS = "lookup", "knobs"
+
+
+def resting(plan: BucketPlan) -> dict[str, str]:
+    """The name under which each lookup rests, by its relation."""
+    first, others = plan.lookups[:1], plan.lookups[1:]
+    names = {lookup.relation: _LOOKUP for lookup in first}
+    return names | {lookup.relation: f"{_LOOKUP} {lookup.relation}" for lookup in others}
+
+
+class StateBlobs:
+    """Spark's map state as the durable store of segments."""
+
+    def __init__(self, segments: Any) -> None:
+        self._segments = segments
+
+    def get(self, blob_id: str) -> bytes:
+        return bytes(self._segments.getValue((blob_id,))[0])
+
+    def find(self, blob_id: str) -> bytes | None:
+        found = self._segments.getValue((blob_id,))
+        return None if found is None else bytes(found[0])
+
+    def put(self, blob_id: str, data: bytes) -> None:
+        self._segments.updateValue((blob_id,), (data,))
+
+    def remove(self, blob_id: str) -> None:
+        self._segments.removeKey((blob_id,))
+
+
+class StoredBucket:
+    """What runs in each bucket of a task.
+
+    Args:
+        plan: of all buckets.
+        manifest: Spark's value state.
+        segments: Spark's map state.
+        cache: directory for local copies of segments, which is made.
+    """
+
+    def __init__(self, plan: BucketPlan, manifest: Any, segments: Any, cache: Path) -> None:
+        self._plan = plan
+        self._resting = resting(plan)
+        self._manifest = manifest
+        self._blobs = StateBlobs(segments)
+        cache.mkdir(parents=True, exist_ok=True)
+        self._store = SegmentStore(self._blobs, cache)
+
+    def run(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """What comes of a batch's packed rows, which state then holds."""
+        profile = self._store.profile
+        with profile.phase("load"):
+            found = self._manifest.get()
+            restored = None
+            if found is not None:
+                join, grouping = found
+                rested = {relation: self._blobs.find(name) for relation, name in self._resting.items()}
+                restored = BucketSnapshot(
+                    bytes(join),
+                    None if grouping is None else bytes(grouping),
+                    {relation: data for relation, data in rested.items() if data is not None},
+                    self._blobs.find(_KNOBS),
+                )
+            task = BucketTask(self._plan, self._store, restored)
+        packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
+        for channel, blob in task.run(packed):
+            with profile.phase("hand_over"):
+                yield Row(channel=channel, blob=blob)
+        with profile.phase("store"):
+            snapshot = task.snapshot()
+            self._manifest.update((snapshot.join, snapshot.group))
+            for relation, data in snapshot.lookups.items():
+                self._blobs.put(self._resting[relation], data)
+            if snapshot.knobs is not None:
+                self._blobs.put(_KNOBS, snapshot.knobs)
+        yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())
