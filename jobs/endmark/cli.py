@@ -120,7 +120,13 @@ def run(
     Exits with 0 once it was told to stop or all is done and written; with 1 if it stopped half way, where it
     goes on when it is run again; with 2 if something must be mended before it can start.
     """
-    from endmark.spark.job import JobOptions, run_job
+    from endmark.parts.jars import spark_jars
+    from endmark.spark.session import launch_java, submitted
+
+    spec, say = load(pipeline, assignments=assignments or ()), Output(as_json).say
+    jars = [] if submitted() else spark_jars(say)
+    launch_java(jars, master=master, driver_memory=driver_memory)
+    from endmark.spark.job import JobOptions, run_job  # which takes a second, beside Java's two
 
     options = JobOptions(
         bootstrap=bootstrap,
@@ -134,7 +140,7 @@ def run(
         available_now=available_now,
         driver_memory=driver_memory,
     )
-    run_job(load(pipeline, assignments=assignments or ()), options, Output(as_json).say)
+    run_job(spec, options, jars, say)
 
 
 @app.command()

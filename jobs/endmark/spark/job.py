@@ -18,14 +18,13 @@ from endmark.errors import EndmarkError
 from endmark.ops.database import OpsDatabase
 from endmark.ops.description import describe
 from endmark.ops.pulse import Pulse
-from endmark.parts.jars import spark_jars
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
 from endmark.spark.kafka import make_topic, partition_counts
 from endmark.spark.listener import BatchListener
 from endmark.spark.publish import OutputTopic, output_topic
-from endmark.spark.session import SAFE_FORMAT, start_session, submitted
+from endmark.spark.session import SAFE_FORMAT, start_session
 from endmark.spark.sink import Sink
 from endmark.spark.tables import Target, prepare, targets
 from endmark.spark.warm_up import warm_up
@@ -76,8 +75,10 @@ class JobFailedError(EndmarkError):
     """The query stopped by itself; the text is its cause."""
 
 
-def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None]) -> None:
+def run_job(pipeline: Pipeline, options: JobOptions, jars: list[Path], say: Callable[[str], None]) -> None:
     """Run until SIGTERM or SIGINT, or until done with `available_now`.
+
+    `jars` are those that Spark needs and spark-submit has not brought.
 
     Raises:
         EndmarkError: something outside is wrong, before or while running.
@@ -85,7 +86,6 @@ def run_job(pipeline: Pipeline, options: JobOptions, say: Callable[[str], None])
     streams.residual(pipeline)
     for stream in pipeline.sides:
         streams.closing(pipeline, stream)
-    jars = [] if submitted() else spark_jars(say)
     directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partition_counts(options.bootstrap, topics)  # which waits for the broker and for whoever makes them
@@ -199,6 +199,7 @@ def _spark(name: str, options: JobOptions, jars: list[Path], say: Callable[[str]
         shuffle_partitions=options.buckets,
         driver_memory=options.driver_memory,
         state_format=state_format,
+        delta=False,
     )
 
 

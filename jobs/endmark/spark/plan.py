@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from endmark.relation.sql import SqlRelation
 from endmark.spark.bucket.lookup import lookup_plan
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from endmark.relation.contract import PageDirectory
 
 _LABELS_TRIED = 16  # per partition; at 200 partitions one of them misses out with odds of 1 in 50,000
+_HASH_SEED = 42  # of Spark's hash partitioning
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,14 @@ def bucket_labels(spark: SparkSession, count: int) -> Buckets:
     """One label for each of `count` shuffle partitions, by Spark's own hash."""
     # Labels 0 and 1 share one of two partitions, so counting up would leave a core idle.
     tried = range(_LABELS_TRIED * count)
-    partition_of = spark.sql(
-        "SELECT " + ", ".join(f"pmod(hash({label}), {count})" for label in tried)
-    ).collect()[0]
+    # The function itself, since a query for it would be the session's first, and take a second.
+    java: Any = spark.sparkContext._jvm
+    hashed = java.org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
     labels: dict[int, int] = {}
     for label in tried:
-        labels.setdefault(partition_of[label], label)
-    if len(labels) == count:
-        return Buckets(tuple(labels[partition] for partition in range(count)))
+        labels.setdefault(hashed(label, _HASH_SEED) % count, label)
+        if len(labels) == count:
+            return Buckets(tuple(labels[partition] for partition in range(count)))
     raise AssertionError(f"no label found for some of {count} shuffle partitions")
 
 

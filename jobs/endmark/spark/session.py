@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -41,12 +43,8 @@ SETTINGS = {
     # A stop that never returns would hang a deployment; the default is to wait for ever.
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # The plan is fixed and writes have no shuffle: there is nothing to plan anew at run time.
     "spark.sql.adaptive.enabled": "false",
-    # Delta writes a few files a batch; more partitions than cores only add commits of empty tasks.
-    "spark.databricks.delta.snapshotPartitions": "2",
     # Blobs of megabytes live for one batch, which the parallel collector takes for throughput, G1 for pauses.
     "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
     "spark.executor.defaultJavaOptions": "-XX:+UseParallelGC",
@@ -56,11 +54,30 @@ SETTINGS = {
     "spark.master.rest.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# For sessions that write Delta tables by Spark, as a job's does not.
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # A few files a batch are written; more partitions than cores only add commits of empty tasks.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
 
 
 def submitted() -> bool:
     """Whether spark-submit has started this program, and has said which master, jars and Python to use."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def launch_java(jars: list[Path], *, master: str, driver_memory: str) -> None:
+    """Start the JVM for a session of these arguments, and return at once.
+
+    It takes two seconds, beside which Python can import and check. `start_session` waits for it. A program
+    that spark-submit has started has one.
+    """
+    if not submitted():
+        conf = SparkConf().setAll(list((SETTINGS | _own(jars, master, driver_memory)).items()))
+        # It is of no daemon, so that a program that ends meanwhile leaves no file of the launch behind.
+        threading.Thread(target=SparkContext._ensure_initialized, kwargs={"conf": conf}, name="java").start()
 
 
 def start_session(
@@ -71,26 +88,40 @@ def start_session(
     shuffle_partitions: int,
     driver_memory: str,
     state_format: str = SAFE_FORMAT,
+    delta: bool = True,
 ) -> SparkSession:
     """Start Spark on `master` with local `jars`; loopback only when the master is local.
 
     Of a program that spark-submit has started, master, jars and memory are as it was told. `state_format` is
-    that of the checkpoint: Spark cannot go on with one in another.
+    that of the checkpoint: Spark cannot go on with one in another. `delta` is whether Spark itself is to read
+    or write Delta tables, whose rules every plan then passes.
     """
     builder = SparkSession.builder.appName(name)
     settings = SETTINGS | {
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         STATE_FORMAT: state_format,
     }
+    if delta:
+        settings |= _DELTA
     if not submitted():
-        # Workers must run this very interpreter, or they lack the packages of its environment.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        builder = builder.master(master)
-        settings |= {"spark.jars": ",".join(str(jar) for jar in jars), "spark.driver.memory": driver_memory}
-    if master.startswith("local") and not submitted():
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        settings |= _own(jars, master, driver_memory)
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
+    """What spark-submit would else have been told."""
+    # Workers must run this very interpreter, or they lack the packages of its environment.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {"spark.master": master, "spark.driver.memory": driver_memory}
+    if not master.startswith("local"):
+        return settings | {"spark.jars": ",".join(map(str, jars))}
+    return settings | {
+        # By `spark.jars`, a driver would copy to itself what it can read where it is.
+        "spark.driver.extraClassPath": ":".join(map(str, jars)),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }

@@ -1,0 +1,66 @@
+"""What a session does to start soon, which must not change what it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from endmark.spark.plan import bucket_labels
+
+# Prints the heap in MB, and how many JVMs this program has started.
+LAUNCHED = """
+import json, os, subprocess, sys
+from pathlib import Path
+from endmark.spark.session import launch_java, start_session
+
+jars = [Path(jar) for jar in sys.argv[1:]]
+where = {"master": "local[2]", "driver_memory": "700m"}
+launch_java(jars, **where)
+java = start_session("launched", jars, **where, shuffle_partitions=2).sparkContext._jvm.java.lang
+java.Class.forName("org.apache.spark.sql.kafka010.KafkaSourceProvider")
+count = subprocess.run(["pgrep", "--count", "--parent", str(os.getpid()), "java"], capture_output=True)
+print(json.dumps([java.Runtime.getRuntime().maxMemory() / 2**20, int(count.stdout)]))
+"""
+
+
+def test_a_session_is_in_the_java_that_was_launched_for_it(jars: list[Path]) -> None:
+    """With the heap and the jars that it asks for, and in no second one."""
+    command = [sys.executable, "-c", LAUNCHED, *map(str, jars)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    heap, javas = json.loads(ended.stdout.splitlines()[-1])
+
+    assert 600 < heap <= 700
+    assert javas == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_each_bucket_has_a_partition_of_its_own(spark: SparkSession, count: int) -> None:
+    """As Spark shuffles them, which must agree with how labels are chosen."""
+    labels = bucket_labels(spark, count).labels
+    rows = spark.createDataFrame([(label,) for label in labels], "bucket int").repartition(count, "bucket")
+    found = {
+        row.bucket: row.partition for row in rows.withColumn("partition", F.spark_partition_id()).collect()
+    }
+
+    assert [found[label] for label in labels] == list(range(count))
+
+
+def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> None:
+    """Not its archive, which they would compile anew at each start."""
+
+    def places(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch({"place": [pyspark.__file__, pyspark.sql.__file__]})
+
+    found = spark.range(1).mapInArrow(places, "place string").collect()
+
+    assert {row.place for row in found} == {pyspark.__file__, pyspark.sql.__file__}
