@@ -42,10 +42,11 @@ def bucket_labels(spark: SparkSession, count: int) -> Buckets:
     tried = range(_LABELS_TRIED * count)
     # The function itself, since a query for it would be the session's first, and take a second.
     java: Any = spark.sparkContext._jvm
-    hashed = java.org.apache.spark.unsafe.hash.Murmur3_x86_32.hashInt
+    # A method of an object: py4j may not find a static one that shares its name with one that is not.
+    hashed = java.org.apache.spark.unsafe.hash.Murmur3_x86_32(_HASH_SEED).hashInt
     labels: dict[int, int] = {}
     for label in tried:
-        labels.setdefault(hashed(label, _HASH_SEED) % count, label)
+        labels.setdefault(hashed(label) % count, label)
         if len(labels) == count:
             return Buckets(tuple(labels[partition] for partition in range(count)))
     raise AssertionError(f"no label found for some of {count} shuffle partitions")
