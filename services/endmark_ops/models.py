@@ -159,6 +159,7 @@ class TurnInfo(BaseModel):
     before: Any
     value: Any
     refused: str | None = Field(description="why")
+    why: str | None = Field(description="it was turned, if whoever did so has said")
 
 
 class Knob(BaseModel):

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from endmark.joins.announce import aligned
 from endmark.pipeline import Pipeline, Relation
+from endmark.relation.contract import PagedRelation
 from endmark.spark.bucket.lookup import lookup_plan
 from endmark.spark.bucket.plan import BucketPlan
 from endmark.spark.bucket.task import BucketTask
@@ -59,14 +60,14 @@ def relation_in_memory(declared: Relation, rows: Iterable[tuple[Any, ...]]) -> M
 class BucketTasks:
     """One task for each bucket, restored from its snapshot before every batch.
 
-    `relation` are rows of that of the first lookup, `others` by the name of theirs. `reports` are what the
-    last batch told of itself, as the sink gets them.
+    `relation` are rows of that of the first lookup, or where it is, `others` by the name of theirs. `reports`
+    are what the last batch told of itself, as the sink gets them.
     """
 
     def __init__(
         self,
         pipeline: Pipeline,
-        relation: Iterable[tuple[Any, ...]],
+        relation: Iterable[tuple[Any, ...]] | PagedRelation,
         partitions: int,
         directory: Path,
         full_batch: int | None = None,
@@ -76,17 +77,19 @@ class BucketTasks:
         streams = stream_plans(pipeline, counts)
         lookups = []
         for declared in pipeline.lookups:
-            reader = relation_in_memory(
-                pipeline.relations[declared.relation],
-                relation if declared is pipeline.lookups[0] else others[declared.relation],
-            )
+            rows = relation if declared is pipeline.lookups[0] else others[declared.relation]
+            reader: PagedRelation
+            if isinstance(rows, Iterable):
+                reader, page_rows = relation_in_memory(pipeline.relations[declared.relation], rows), 2
+            else:
+                reader, page_rows = rows, declared.page_rows
             lookups.append(
                 lookup_plan(
                     declared,
                     streams[declared.stream],
                     len(BUCKETS),
                     reader,
-                    reader.directory(page_rows=2),
+                    reader.directory(page_rows),
                     nullcontext,
                     cache_name=str(directory),
                     first=declared is pipeline.lookups_of(declared.stream)[0],

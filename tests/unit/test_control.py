@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kafka.errors import KafkaError
@@ -27,6 +28,8 @@ SETTINGS = [
     b'{"set": {"lookup.memory": "2MB"}, "by": "Ann"}',
     b'{"set": {"lookup.time_per_batch": null}, "by": "Zo\xc3\xab"}',
     rb'{"set": {"join.purge_ever\u0079": 4}, "by": "x"}',
+    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": "it is \xc2\xb5s cheaper"}',
+    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": null}',
 ]
 OTHERS = {
     None: "empty",
@@ -51,6 +54,10 @@ OTHERS = {
     rb'{"set": {"\ud800": "scan"}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.strategy": "scan"}, "by": "%s"}' % (201 * b"x"): "bad_control",
     b'{"set": {}, "by": "Ann"}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": 7}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": "%s"}' % (501 * b"x"): "bad_control",
+    rb'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": "\n"}': "bad_control",
+    b'{"set": {"lookup.strategy": "scan"}, "why": "x"}': "bad_control",
     b'{"set": {"lookup.strategy": "scan", "join.purge_every": 2}, "by": "Ann"}': "bad_control",
     b'{"set": {"lookup.strategy": "scan", "lookup.strategy": "scan"}, "by": "Ann"}': "duplicate_field",
     b'{"set": [], "by": "Ann"}': "bad_control",
@@ -179,6 +186,26 @@ def test_a_broker_that_is_away_is_asked_again(topic: Topic) -> None:
     driver.beat()
 
     assert len(topic.sent) == 1
+
+
+def test_what_is_tuned_is_sent_once(topic: Topic) -> None:
+    """Not by the batch that leads to it, which has no time to wait for a broker; nor if that is away."""
+    tuning = Mock(batch_done=Mock(side_effect=[b"one", None, b"two", b"three"]))
+    driver = Pulse("broker", TOPIC, tuning)
+    driver.tune(7, {"x": 1}, [])
+    assert tuning.batch_done.call_args.args == (7, {"x": 1}, [])
+    assert topic.sent == []
+    driver.turn()
+    driver.tune(8, {}, [])
+    topic.away = True
+    driver.tune(9, {}, [])
+    driver.turn()
+    topic.away = False
+    driver.tune(10, {}, [])
+    driver.turn()
+    driver.turn()
+
+    assert topic.sent == [b"one", b"three"]
 
 
 @pytest.mark.parametrize(

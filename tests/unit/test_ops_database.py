@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+import sqlalchemy as sa
 
 from endmark.errors import ConfigError
 from endmark.ops.database import OpsDatabase, _meta, offsets_read
@@ -99,6 +100,22 @@ def test_what_was_read_until(tmp_path: Path) -> None:
     assert offsets_read(url, "auction") == {"bids": {0: 1}}
     with pytest.raises(ConfigError, match="give --ops-url"):
         offsets_read("", "auction")
+
+
+def test_a_database_of_an_earlier_version_learns_why_knobs_are_turned(tmp_path: Path) -> None:
+    """What it has stays."""
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    turn = {"partition": 0, "offset": 1, "set_at": 7.0, "by": "Ann", "name": "join.memory", "value": 9}
+    with closing(OpsDatabase(url)) as ops:
+        ops.record_turns("auction", 3, [turn], {})
+        with ops.engine.begin() as connection:
+            connection.execute(sa.text("ALTER TABLE turns DROP COLUMN why"))
+    with closing(OpsDatabase(url)) as ops:
+        ops.record_turns("auction", 4, [turn | {"offset": 2, "why": "it is cheaper"}], {})
+        assert [(each["before"], each["why"]) for each in ops.turns("auction")] == [
+            (None, None),
+            (9, "it is cheaper"),
+        ]
 
 
 def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: Path) -> None:

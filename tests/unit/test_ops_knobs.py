@@ -47,7 +47,11 @@ def told(offset: int, name: str, value: Any, refused: str | None = None) -> dict
 def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     pipeline = make_pipeline(looking={"time_per_batch": "1500ms"})
     ops.describe("small", describe(pipeline).model_dump())
-    turns = [told(0, "lookup.strategy", "scan"), told(1, "lookup.strategy", "sacn", "there is none")]
+    turns = [
+        told(0, "lookup.strategy", "scan"),
+        told(1, "lookup.strategy", "sacn", "there is none"),
+    ]
+    turns[0] |= {"why": "it is cheaper"}
     ops.record_turns("small", 4, turns, filed(steps_of(pipeline)))
     found = client(ops, None).get("/api/knobs").json()
 
@@ -67,10 +71,8 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     assert [of_join[key] for key in ("kind", "default", "filed")] == ["size", None, None]
     assert all(knob["effect"].endswith(".") for knob in knobs.values())
     assert {field["name"]: field["change"] for field in found["fields"]} == CHANGES
-    assert [(turn["offset"], turn["before"], turn["refused"]) for turn in found["history"]] == [
-        (1, "scan", "there is none"),
-        (0, "auto", None),
-    ]
+    history = [(turn["offset"], turn["before"], turn["refused"], turn["why"]) for turn in found["history"]]
+    assert history == [(1, "scan", "there is none", None), (0, "auto", None, "it is cheaper")]
     assert len(client(ops, None).get("/api/knobs?limit=1").json()["history"]) == 1
 
 

@@ -78,6 +78,7 @@ def _said(turn: dict[str, Any]) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(turn["set_at"]))
     before, value = json.dumps(turn["before"]), json.dumps(turn["value"])
     said = f"{when} {turn['by']} turned {turn['name']} from {before} to {value} in batch {turn['batch_id']}"
+    said += "" if turn["why"] is None else f", since {turn['why']}"
     return said if turn["refused"] is None else f"{said}, refused: {turn['refused']}"
 
 

@@ -11,6 +11,7 @@ from endmark.formats.rejection import read_object
 PULSE = b'{"pulse": {}}'
 BAD_CONTROL = "bad_control"
 NAME_LENGTH = 200  # of whoever turns a knob
+WHY_LENGTH = 500
 _FORMS = f'{PULSE.decode()} or {{"set": {{"lookup.strategy": "hybrid"}}, "by": "Ann"}}'
 
 
@@ -24,14 +25,17 @@ class ControlError(Exception):
 
 @dataclass(frozen=True)
 class Turn:
-    """A knob is set, by somebody; the value is as the pipeline file spells it."""
+    """A knob is set, by somebody, who may say why; the value is as the pipeline file spells it."""
 
     name: str
     value: Any
     by: str
+    why: str | None = None
 
     def written(self) -> bytes:
-        return json.dumps({"set": {self.name: self.value}, "by": self.by}, ensure_ascii=False).encode()
+        record = {"set": {self.name: self.value}, "by": self.by}
+        record |= {} if self.why is None else {"why": self.why}
+        return json.dumps(record, ensure_ascii=False).encode()
 
 
 def read_control(value: bytes | None) -> Turn | None:
@@ -45,13 +49,15 @@ def read_control(value: bytes | None) -> Turn | None:
         raise ControlError(*record)
     if record == {"pulse": {}}:
         return None
-    by, setting = record.get("by"), record.get("set")
+    by, setting, why = record.get("by"), record.get("set"), record.pop("why", None)
     if record.keys() != {"set", "by"} or not isinstance(setting, dict) or len(setting) != 1:
         shown = ", ".join(record)[:80]
         raise ControlError(BAD_CONTROL, f"a control record is {_FORMS}, this has the members {shown}")
     if not (isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH):
         raise ControlError(BAD_CONTROL, f"`by` names whoever turns the knob, in up to {NAME_LENGTH} letters")
+    if why is not None and not (isinstance(why, str) and why.isprintable() and len(why) <= WHY_LENGTH):
+        raise ControlError(BAD_CONTROL, f"`why` is up to {WHY_LENGTH} letters that can be printed")
     [(name, to)] = setting.items()
     if not name.isprintable():
         raise ControlError(BAD_CONTROL, f"{name!r} is no knob")
-    return Turn(name, to, by)
+    return Turn(name, to, by, why)

@@ -67,6 +67,7 @@ turns = sa.Table(
     sa.Column("before", sa.JSON),
     sa.Column("value", sa.JSON),
     sa.Column("refused", sa.Text),  # why
+    sa.Column("why", sa.Text),  # it was turned, if whoever did so has said
 )
 
 replays = sa.Table(
@@ -106,6 +107,9 @@ class OpsDatabase:
         with self.engine.begin() as connection:
             for table in _meta.sorted_tables:  # which another process may be making just now
                 connection.execute(CreateTable(table, if_not_exists=True))
+            there = {column["name"] for column in sa.inspect(connection).get_columns(turns.name)}
+            if "why" not in there:  # since later than the table
+                connection.execute(sa.text(f"ALTER TABLE {turns.name} ADD COLUMN why TEXT"))
 
     def close(self) -> None:
         self.engine.dispose()

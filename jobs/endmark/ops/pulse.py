@@ -7,7 +7,8 @@ runs one batch, is replayed with it and is accounted for like any other.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
@@ -20,26 +21,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.metrics import Samples
+    from endmark.ops.tuning import Tuning
 
 _PATIENCE_MS = 5_000
 
 
 class Pulse:
-    """Sends pulses to the control topic, one at a time; `close` it in the end.
+    """Sends pulses to the control topic, one at a time, and what autotune turns; `close` it in the end.
 
     Args:
         bootstrap: the broker's host:port.
         topic: the control topic.
+        tuning: of knobs, if the job tunes any.
     """
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, tuning: Tuning | None = None) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
+        self._tuning = tuning
         self._producer: KafkaProducer | None = None
         self._sent = -1  # offset
         self._read = 0
         self._due: float | None = None
         self._oldest: float | None = None
+        self._turns: deque[bytes] = deque()
 
     def batch_done(self, samples: Samples, offsets: Mapping[str, Mapping[str, int]]) -> None:
         """Take what a batch has told, and the first offset not read by topic and partition."""
@@ -60,12 +65,27 @@ class Pulse:
         """Send a pulse if a batch is due and none is on its way. That the broker is away, the query says."""
         if self._due is None or self._due > time.time() or self._sent >= self._read:
             return
+        self._sent = self._send(PULSE, self._sent)
+
+    def tune(self, batch_id: int, samples: Samples, turns: Sequence[Mapping[str, Any]]) -> None:
+        """Take what a batch has told of knobs; `turn` sends what comes of it."""
+        move = None if self._tuning is None else self._tuning.batch_done(batch_id, samples, turns)
+        if move is not None:
+            self._turns.append(move)
+
+    def turn(self) -> None:
+        """Turn the knobs that are to be turned; once, whether or not the broker is there."""
+        while self._turns:
+            self._send(self._turns.popleft(), -1)
+
+    def _send(self, record: bytes, otherwise: int) -> int:
+        """The offset of a record, or another if the broker is away."""
         try:
             if self._producer is None:
                 self._producer = _producer(self._bootstrap)
-            self._sent = _sent(self._producer, self._topic, PULSE)
+            return _sent(self._producer, self._topic, record)
         except KafkaError:
-            return
+            return otherwise
 
     def close(self) -> None:
         if self._producer is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from endmark.joins.presets import Policy, Preset, policy
+from endmark.joins.presets import PRESETS, Policy, Preset, policy
 from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
 from endmark.types import DECIMAL_DIGITS, ColumnType, JoinType, Kind, MeasureFunction
 
@@ -70,7 +70,8 @@ class Lookup(Model):
     came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
     `nulls` joins them with nulls for the relation's columns. Those that are parked hold back what came after
     them, too. Under `cardinality: many_to_many` the relation may hold several rows of a key, and each of them
-    makes a row; else that is an error, unless `as_of` says which of them is meant.
+    makes a row; else that is an error, unless `as_of` says which of them is meant. With `autotune` the job
+    turns `page_rows` and the memory of the cache by what reads have cost.
     """
 
     stream: Name
@@ -84,6 +85,7 @@ class Lookup(Model):
     memory: Size = 64_000_000
     miss: Miss = "drop"
     cache: Cache | None = None
+    autotune: bool = False
 
     @property
     def unique(self) -> bool:
@@ -126,7 +128,8 @@ class Join(Model):
     `where` is an SQL condition that pairs must also meet, over columns named as in the results table.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
     allows. In each of the job's buckets, `purge_every` punctuations of a stream make a purge. Rows beyond
-    `memory`, which all buckets share, are spilled: they meet what comes later, but in time.
+    `memory`, which all buckets share, are spilled: they meet what comes later, but in time. With `autotune`
+    the job turns `purge_every` by what purging and joining have cost.
     """
 
     left: Name
@@ -138,6 +141,12 @@ class Join(Model):
     preset: Preset = Preset.AUTO
     purge_every: Annotated[int, Field(ge=1)] = 1
     memory: Size | None = None
+    autotune: bool = False
+
+    @property
+    def purges_lazily(self) -> bool:
+        """Whether its preset may wait for several punctuations."""
+        return PRESETS[self.preset].batch
 
     def policy(self, buckets: int = 1) -> Policy:
         """What the preset makes of it in one of so many buckets.

@@ -18,6 +18,7 @@ from endmark.errors import EndmarkError
 from endmark.ops.database import OpsDatabase
 from endmark.ops.description import describe
 from endmark.ops.pulse import Pulse
+from endmark.ops.tuning import Tuning
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, plan, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
@@ -145,7 +146,9 @@ def _run(
     warm_up(spark, options.buckets)
     cache = cache_name(run.run_id)
     remove_orphaned_caches()
-    pulse = Pulse(options.bootstrap, pipeline.control_topic)
+    # What ends by itself reads nothing that is sent after its start.
+    tuning = None if options.available_now else Tuning(pipeline, run.ops)
+    pulse = Pulse(options.bootstrap, pipeline.control_topic, tuning)
     if (latest := run.ops.latest_batch(pipeline.name)) is not None:
         pulse.batch_done(latest.samples, latest.offsets)
     try:
@@ -229,6 +232,7 @@ def _finish(writer: DataStreamWriter, bootstrap: str, stop: threading.Event, pul
 def _wait(query: StreamingQuery, bootstrap: str, stop: threading.Event, pulse: Pulse) -> None:
     try:
         while query.isActive and not stop.wait(_POLL_SECONDS):
+            pulse.turn()
             if pulse.due is not None and not query.status["isDataAvailable"]:
                 pulse.beat()
         query.stop()

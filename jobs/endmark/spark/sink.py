@@ -6,7 +6,8 @@ Per batch (called by `foreachBatch`):
    before, so that publishing does not compute the stateful plan again;
 2. commit the files to their tables with (app id, batch id), unless an earlier attempt has; and publish to the
    output topic, if there is one, which gets again what an earlier attempt has sent;
-3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse.
+3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse and
+   what tunes knobs.
 Spark commits the batch afterwards. A crash at any point repeats it from step 1; files that were not committed
 are of no version.
 """
@@ -93,6 +94,7 @@ class Sink:
             turns = [turn for report in reports for turn in report.get("turns", [])]
             self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
             self._pulse.batch_done(samples, offsets)
+            self._pulse.tune(batch_id, samples, turns)
         finally:
             if self._topic is not None:
                 packed.unpersist()

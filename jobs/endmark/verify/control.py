@@ -19,6 +19,7 @@ KNOBS = {
     "join": {"purge_every", "memory"},
 }
 BY_LENGTH = 200
+REASON_LENGTH = 500
 
 # A pulse holds no text but its name, so a comma anywhere in it is one too many.
 _PULSES = """
@@ -70,7 +71,10 @@ def _sets_a_knob(pipeline: Pipeline, value: bytes) -> bool:
         found = json.loads(value.decode("utf-8"), object_pairs_hook=_members)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(found, dict) or set(found) != {"by", "set"}:
+    if not isinstance(found, dict) or set(found) - {"why"} != {"by", "set"}:
+        return False
+    why = found.get("why")
+    if why is not None and not (isinstance(why, str) and why.isprintable() and len(why) <= REASON_LENGTH):
         return False
     by, setting = found["by"], found["set"]
     if not (isinstance(by, str) and by.isprintable() and 1 <= len(by) <= BY_LENGTH):

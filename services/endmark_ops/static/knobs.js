@@ -92,6 +92,7 @@ const rowOf = (turn) => [
   shown(turn.before),
   shown(turn.value),
   turn.refused ? `refused: ${turn.refused}` : `batch ${turn.batch_id}`,
+  turn.why ?? "",
 ];
 
 /** What another value of each field of the file takes; closed until somebody wants to know. */
@@ -131,7 +132,7 @@ export function createKnobs() {
     if (signature === last) return;
     last = signature;
     const heading = element("h3", { text: "Turned so far" });
-    const headings = ["When", "Who", "Knob", "From", "To", "Read by"];
+    const headings = ["When", "Who", "Knob", "From", "To", "Read by", "Why"];
     past.replaceChildren(heading, table("Turned so far", headings, history.map(rowOf)));
   };
   return update;

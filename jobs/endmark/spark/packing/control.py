@@ -84,6 +84,7 @@ class ControlPacker:
                 "name": turn.name,
                 "value": value,
                 "refused": refused,
+                "why": turn.why,
             }
         )
         return refused

@@ -1,0 +1,72 @@
+"""A job that tunes its own knobs, on real parts: what it tries is in the audit, and people win."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaProducer
+
+from endmark.cli import AUCTION
+from endmark.formats.control import Turn
+from endmark.ops.autotune import WHO
+from endmark.ops.database import OpsDatabase
+from endmark.ops.pulse import send
+from endmark.parts.broker import Broker
+from endmark.parts.mariadb import MariaDb
+from endmark_feed.producer import create_topics
+from endmark_feed.run import FeedOptions
+from support.warehouse import Warehouse, wait_for
+
+SELLERS = 2_000
+BATCH = 500  # records
+BATCHES = 60
+
+
+def turns(warehouse: Warehouse) -> list[dict[str, Any]]:
+    with closing(OpsDatabase(warehouse.ops_url)) as ops:
+        return list(ops.turns("auction"))
+
+
+def feed(bootstrap: str) -> None:
+    """Bids of sellers at random, which lie apart unless pages are large."""
+    chance = random.Random(5)
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for number in range(BATCH * BATCHES):
+        row = {"bid_id": number, "item_id": number, "seller_id": chance.randint(1, SELLERS), "bidder_id": 1}
+        made = {"price": 2.0, "bid_at": "2026-01-01T00:00:01Z"}
+        producer.send("bids", json.dumps(row | made).encode(), partition=0)
+    producer.close()
+
+
+def test_a_job_leaves_a_bad_size_of_pages_and_yields(tmp_path: Path) -> None:
+    """It tries larger ones and keeps them, and says why; a person's turn ends that."""
+    pipeline = tmp_path / "auction.yaml"
+    lookup = "page_rows: 2, strategy: scan, autotune: true"
+    pipeline.write_text(AUCTION.read_text().replace("page_rows: 500", lookup))
+    with Broker(tmp_path / "broker") as broker, MariaDb(tmp_path / "mariadb") as database:
+        create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
+        sellers = FeedOptions(seed=5, sellers=SELLERS)
+        warehouse = Warehouse(tmp_path, broker, database.url, sellers, pipeline)
+        feed(broker.bootstrap)
+        job = warehouse.start_job(f"--max-records-per-batch={BATCH}", "--trigger-seconds=0")
+        wait_for(lambda: len(turns(warehouse)) >= 2, job, seconds=300)
+        offset = send(broker.bootstrap, "auction-control", Turn("lookup.page_rows", 700, "Ann").written())
+        wait_for(lambda: any(turn["offset"] == offset for turn in turns(warehouse)), job)
+        read_by = warehouse.batches()
+        wait_for(lambda: warehouse.batches() > read_by + 12, job)
+        job.stop()
+        report = warehouse.verify()
+
+    found = turns(warehouse)
+    assert report.ok, report.to_json()
+    assert [(turn["by"], turn["before"], turn["value"]) for turn in found[:2]] == [
+        (WHO, 2, 4),
+        (WHO, 4, 8),
+    ]
+    assert all(turn["why"].startswith("a row costs ") for turn in found if turn["by"] == WHO)
+    by_hand = next(at for at, turn in enumerate(found) if turn["by"] == "Ann")
+    assert [turn["value"] for turn in found[by_hand:]] == [700]
