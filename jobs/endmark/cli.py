@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,6 +23,8 @@ from endmark.commands.options import (
     Warehouse,
 )
 from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
+from endmark.ops import forecasts
+from endmark.ops.database import OpsDatabase
 from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
 from endmark.pipeline.file import load
@@ -85,12 +88,19 @@ def plan(
     batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of a batch.")] = 100_000,
     exponent: Annotated[float, typer.Option(min=0, help="Of the keys' Zipf distribution; 0: uniform.")] = 0.0,
     assignments: Assignments = None,
+    ops_url: Annotated[
+        str | None, typer.Option(help="Ops database, for the dashboard to show it.", envvar="ENDMARK_OPS_URL")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what reads of the relation cost, and predict what each way to look up yields on one core."""
     from endmark.planning import forecast
 
-    found = forecast(load(pipeline, assignments=assignments or ()), relation, memory, batch_rows, exponent)
+    spec = load(pipeline, assignments=assignments or ())
+    found = forecast(spec, relation, memory, batch_rows, exponent)
+    if ops_url:
+        with closing(OpsDatabase(ops_url)) as database:
+            forecasts.tell(database, spec.name, found.told())
     if as_json:
         Output(as_json).emit(found.facts)
     else:

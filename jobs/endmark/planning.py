@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from endmark.errors import ConfigError
@@ -10,6 +11,7 @@ from endmark.joins.lookup import cost_model
 from endmark.joins.lookup.calibration import calibrate
 from endmark.joins.lookup.cost_model import Setup
 from endmark.joins.lookup.costs import LIST_KEYS
+from endmark.ops.forecasts import ForMemory, LookupForecast
 from endmark.relation.sql import SqlRelation
 from endmark.types import Kind
 
@@ -43,6 +45,7 @@ class Forecast:
         predictions: the fastest first.
         best_page_rows: the page size at which `hybrid` is fastest, for keys without skew.
         what_if: of `hybrid` with its best pages, by bytes of memory.
+        by_memory: of every strategy with the pipeline's pages, by the same bytes.
     """
 
     relation: str
@@ -52,11 +55,29 @@ class Forecast:
     predictions: list[Prediction]
     best_page_rows: int
     what_if: dict[int, Prediction]
+    by_memory: dict[int, list[Prediction]]
 
     @property
     def facts(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+    def told(self) -> LookupForecast:
+        """For the sidecar."""
+        setup = self.setup
+        return LookupForecast(
+            relation=self.relation,
+            made_at=time.time(),
+            relation_rows=setup.relation_rows,
+            page_rows=self.page_rows,
+            batch_rows=setup.batch_rows,
+            exponent=setup.exponent,
+            memory=setup.memory,
+            by_memory=[
+                ForMemory(memory=memory, rates={each.strategy: each.rate for each in found})
+                for memory, found in self.by_memory.items()
+            ],
+        )
 
     def lines(self) -> list[str]:
         """For people."""
@@ -115,15 +136,18 @@ def forecast(
         scattered=True,
     )
     page_bytes = min(lookup.page_rows, setup.relation_rows) * setup.row_bytes
-    what_if = cost_model.what_if(costs, setup, [int(setup.memory * factor) for factor in _WHAT_IF])
+    memories = [int(setup.memory * factor) for factor in _WHAT_IF]
+    setups = {each: replace(setup, memory=each) for each in memories}
+    by_memory = {each: cost_model.predict(costs, its, LIST_KEYS, page_bytes) for each, its in setups.items()}
     return Forecast(
         lookup.relation,
         lookup.page_rows,
         setup,
         costs,
-        cost_model.predict(costs, setup, LIST_KEYS, page_bytes),
+        by_memory[setup.memory],
         min(setup.relation_rows, cost_model.best_page_bytes(costs, setup) // setup.row_bytes),
-        what_if,
+        cost_model.what_if(costs, setup, memories),
+        by_memory,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from endmark.ops.description import LookupDescription
+from endmark.ops.forecasts import LookupForecast
 from endmark_ops.health import State
 
 
@@ -279,3 +280,9 @@ class PipelineAnswer(BaseModel):
     """The pipeline, if a job has told of it."""
 
     pipeline: PipelineInfo | None
+
+
+class Forecasts(BaseModel):
+    """One of each relation that was asked about, by name."""
+
+    forecasts: list[LookupForecast]

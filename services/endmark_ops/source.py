@@ -15,6 +15,7 @@ from endmark.errors import ConfigError
 from endmark.ops.database import Batch, OpsDatabase
 from endmark.ops.dead_letters import Coordinates, DeadLetter
 from endmark.ops.description import Description
+from endmark.ops.forecasts import LookupForecast, told
 from endmark.ops.replays import Replay, replay, replayed
 
 T = TypeVar("T")
@@ -89,6 +90,10 @@ class OpsSource:
         """What the job that started last says of the pipeline; `None` if no job has."""
         found = self._read(lambda database: database.description(self.pipeline))
         return None if found is None else Description.model_validate(found)
+
+    def forecasts(self) -> Sequence[LookupForecast]:
+        """What was predicted of each lookup."""
+        return self._read(lambda database: told(database, self.pipeline))
 
     def replays(self, letters: Sequence[DeadLetter]) -> Mapping[Coordinates, Replay]:
         """Of these dead letters, those that were replayed."""

@@ -9,11 +9,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from endmark.cli import AUCTION
+from endmark.ops import forecasts
 from endmark.ops.changes import CHANGES
 from endmark.ops.description import describe
 from endmark.pipeline.file import load
 from support.broken_records import write_letters
-from support.ops_job import PIPELINE, Job
+from support.ops_job import PIPELINE, Job, forecast_of
 from support.ops_tokens import READER, WRITER
 
 pytestmark = pytest.mark.timeout(60)
@@ -85,6 +86,33 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     expect(lookup.get_by_role("row", name="scan")).to_contain_text("3.50 s")
     expect(lookup.get_by_role("row", name="Rows that wait")).to_contain_text("1.23k rows")
     expect(lookup.get_by_role("row", name="Measured in the last batch")).to_contain_text("210 ms")
+
+
+def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Page, pictures: Path) -> None:
+    """A picture for the eye, a table with the same for all; where somebody reads in it is not lost."""
+    page.goto(f"{page.url}#lookup")
+    expect(page.locator("#lookup-no-plan")).to_contain_text("once endmark plan was run")
+    forecasts.tell(described_job.database, PIPELINE, forecast_of("sellers"))
+    described_job.commit()
+    what_if = page.get_by_role("region", name="What if sellers had other memory")
+    expect(what_if).to_contain_text("200k rows/s were predicted")
+    expect(what_if).to_contain_text("measured in the last batches: 100k rows/s, 50.0 % of it")
+    expect(page.locator("#lookup-no-plan")).to_be_hidden()
+    expect(what_if.get_by_role("img", name="rows a second for sellers by memory")).to_be_visible()
+    figures = what_if.get_by_role("region", name="Predicted for sellers, by memory")
+    rows = figures.get_by_role("row")
+    expect(rows).to_have_count(6)
+    expect(rows.nth(1)).to_have_text(re.compile(r"12.5.MB\s*100k.*50.0k.*batched$"))
+    expect(rows.nth(3)).to_have_text(re.compile(r"50.0.MB \(as planned\)\s*100k.*200k.*hybrid$"))
+    figures.focus()
+    described_job.commit()
+    expect(page.locator("#batch")).to_have_text("#121")
+    expect(figures).to_be_focused()
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert page.evaluate(WIDTH_OVER) <= 0, width
+        what_if.screenshot(path=pictures / f"what-if-{scheme}-{width}.png")
 
 
 def test_a_stream_is_idle_when_batches_come_without_it(described_job: Job, page: Page) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from endmark.metrics import Samples, sample
 from endmark.ops.database import OpsDatabase, batches
+from endmark.ops.forecasts import ForMemory, LookupForecast
 
 PIPELINE = "auction"
 
@@ -45,6 +46,7 @@ class Job:
         live = round(26_000 * min(1.0, n / 40) * (1 + 0.12 * math.sin(n / 6)))
         pages = round(95 + 30 * math.sin(n / 14) + self.random.uniform(0, 9))
         phases = {"read": 0.08, "join": 0.31 * wave, "lookup": 0.17 * wave, "write": 0.14}
+        tasks = {"lookup": bids / 100_000, "probe": 0.2 * wave, "shuffle": 0.1 * wave}
         samples = {
             sample("records_total", stream="bids"): bids + 4,
             sample("records_total", stream="items"): items + 12,
@@ -91,11 +93,28 @@ class Job:
             + round(12 * math.sin(n / 5)),
             sample("closed_keys", stream="items"): 11 * n,
             sample("lag_records"): max(0, round(900 * math.sin(n / 11))),
-            sample("profile_seconds_total", phase="probe"): 0.2 * wave,
-            sample("profile_seconds_total", phase="shuffle"): 0.1 * wave,
+            **{sample("profile_seconds_total", phase=phase): spent for phase, spent in tasks.items()},
             sample("compute_seconds"): 0.4 * wave,
             sample("batch_seconds", phase="total"): sum(phases.values()) + 0.03,
         }
         return {key: float(value) for key, value in samples.items()} | {
             sample("batch_seconds", phase=phase): seconds for phase, seconds in phases.items()
         }
+
+
+def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
+    """As `endmark plan` would tell: with enough memory `hybrid` is the fastest, else `batched`."""
+    rates = {"batched": fastest / 2, "scan": fastest / 20, "inlj": fastest / 100}
+    return LookupForecast(
+        relation=relation,
+        made_at=time.time(),
+        relation_rows=500_000,
+        page_rows=500,
+        batch_rows=100_000,
+        exponent=0.0,
+        memory=50_000_000,
+        by_memory=[
+            ForMemory(memory=int(part * 50_000_000), rates={"hybrid": min(1.0, part) * fastest, **rates})
+            for part in (0.25, 0.5, 1.0, 2.0, 4.0)
+        ],
+    )

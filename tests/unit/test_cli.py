@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from endmark.cli import AUCTION
+from endmark.ops import forecasts
+from endmark.ops.database import OpsDatabase
 from endmark_feed.relation import seed_relation
 from support.commands import endmark
 
@@ -67,9 +70,28 @@ def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
     rows = [each["rows_per_read"] for each in found["what_if"].values()]
     assert rows == sorted(rows)
 
-    people = endmark("plan", ENDMARK_RELATION_URL=url)
+    by_memory = {
+        memory: {each["strategy"]: each["rate"] for each in some}
+        for memory, some in found["by_memory"].items()
+    }
+    assert list(by_memory) == list(found["what_if"])
+    assert by_memory["2000000"] == {each["strategy"]: each["rate"] for each in found["predictions"]}
+    assert by_memory["500000"]["hybrid"] < by_memory["8000000"]["hybrid"]
+    assert by_memory["500000"]["scan"] == by_memory["8000000"]["scan"]
+
+
+def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
+    """With what it was made for; people read the same."""
+    ops_url = f"sqlite:///{tmp_path / 'ops.db'}"
+    people = endmark("plan", f"--ops-url={ops_url}", ENDMARK_RELATION_URL=_sellers(tmp_path, 20_000))
     assert people.returncode == 0, people.stderr
     assert "hybrid: pages of the oldest rows" in people.stdout
+    with closing(OpsDatabase(ops_url)) as database:
+        (told,) = forecasts.told(database, "auction")
+    assert (told.relation, told.relation_rows, told.batch_rows) == ("sellers", 20_000, 100_000)
+    fastest = max(told.by_memory[2].rates.values())
+    assert told.by_memory[2].memory == told.memory
+    assert f"{fastest:12,.0f}" in people.stdout
 
 
 def test_what_cannot_be_planned(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError
+from endmark.ops import forecasts
 from endmark.ops.database import OpsDatabase, _meta, offsets_read
+from support.ops_job import forecast_of
 
 
 @pytest.fixture(params=["sqlite", "mariadb"])
@@ -35,6 +37,13 @@ def totals(ops: OpsDatabase) -> dict[str, float]:
     batch = ops.latest_batch("auction")
     assert batch is not None
     return batch.totals
+
+
+def test_a_forecast_takes_the_place_of_the_one_before(ops: OpsDatabase) -> None:
+    for forecast in (forecast_of("sellers", fastest=1.0), newest := forecast_of("sellers")):
+        forecasts.tell(ops, "auction", forecast)
+
+    assert forecasts.told(ops, "auction") == [newest]
 
 
 def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from fastapi.sse import ServerSentEvent
 from fastapi.testclient import TestClient
 
-from endmark.ops.database import OpsDatabase
+from endmark.ops.database import Batch, OpsDatabase
 from endmark_ops import feed as feeds
 from endmark_ops.app import create_app
 from endmark_ops.feed import Feed, FullError
@@ -28,13 +28,18 @@ pytestmark = pytest.mark.timeout(60)
 
 
 class Counted(OpsSource):
-    """Counts its snapshots."""
+    """Counts its snapshots, and how often it reads batches."""
 
     looked = 0
+    listed = 0
 
     def snapshot(self) -> Snapshot:
         self.looked += 1
         return super().snapshot()
+
+    def batches(self, after: int, limit: int) -> Sequence[Batch]:
+        self.listed += 1
+        return super().batches(after, limit)
 
 
 @pytest.fixture
@@ -138,8 +143,10 @@ def test_many_listen_to_one_reader(job: Job, source: Counted) -> None:
                 await third()
                 assert told_later["status"]["now"] > told["status"]["now"] + 0.2
                 waiting = asyncio.ensure_future(first())
+                listed = source.listed
                 await asyncio.sleep(0.3)
                 assert not waiting.done()
+                assert source.listed == listed  # there is nothing new
                 # 0.3 s have room for 30 reads of one reader.
                 assert 5 < source.looked - looked < 40
                 job.commit()

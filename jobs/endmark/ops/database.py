@@ -83,6 +83,14 @@ replays = sa.Table(
     sa.Column("to_offset", sa.BigInteger),  # of the record that was sent, in the same partition
 )
 
+forecasts = sa.Table(
+    "forecasts",
+    _meta,
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("relation", sa.String(200), primary_key=True),
+    sa.Column("forecast", sa.JSON, nullable=False),
+)
+
 
 @dataclass(frozen=True)
 class Batch:

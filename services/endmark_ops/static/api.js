@@ -48,6 +48,9 @@ export const fetchBatches = async (after, limit) =>
 /** What the pipeline is made of; null before its job has told. */
 export const fetchPipeline = async () => (await request("api/pipeline")).pipeline;
 
+/** What `endmark plan` has predicted of each lookup. */
+export const fetchForecasts = async () => (await request("api/forecasts")).forecasts;
+
 export const fetchKnobs = () => request("api/knobs");
 export const setKnob = (name, value) => send("PUT", `api/knobs/${name}`, { value });
 export const revertKnob = (name, to) => send("POST", `api/knobs/${name}/revert`, { to });

@@ -1,5 +1,7 @@
 // Building and changing elements. Text goes in as text only.
 
+const SVG = "http://www.w3.org/2000/svg";
+
 export const byId = (id) => document.getElementById(id);
 
 /** A new element with a class, a text, attributes or child elements. */
@@ -9,6 +11,14 @@ export function element(tag, { className = "", text = null, attributes = {}, chi
   if (text !== null) node.textContent = text;
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);
+  return node;
+}
+
+/** A new element of a picture. */
+export function svg(tag, attributes, text = null) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== null) node.textContent = text;
   return node;
 }
 

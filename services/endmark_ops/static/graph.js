@@ -1,21 +1,13 @@
 // The pipeline as a picture: streams, lookups, join and tables from left to right, with rates.
 
-import { byId, setItems } from "./dom.js";
+import { byId, setItems, svg } from "./dom.js";
 import { NONE, written } from "./format.js";
 import { sumOf } from "./samples.js";
 import { reasonsToWait, silentStreams } from "./waits.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const BOX = { width: 176, height: 58 };
 const STEP = { x: 232, y: 84 };
 const MARGIN = 12;
-
-function svg(tag, attributes, text = null) {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  if (text !== null) node.textContent = text;
-  return node;
-}
 
 /** Boxes {id, title, detail, column, row, tone}, and the lines between them by id. */
 function parts(pipeline, history, status) {

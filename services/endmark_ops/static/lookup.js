@@ -1,8 +1,10 @@
 // The lookup plan: what each strategy was expected to take, what was read, and what waits.
 
+import { fetchForecasts } from "./api.js";
 import { byId, element, table } from "./dom.js";
 import { percent, written } from "./format.js";
 import { parse } from "./samples.js";
+import { WhatIf } from "./what_if.js";
 
 /** Values of a metric of one relation by another label. */
 function series(samples, metric, relation, label) {
@@ -61,10 +63,25 @@ function ofRelation({ step, stream, relation }, history) {
   });
 }
 
+let whatIfs = [];
+
+/** Show what was predicted; what is on screen stays, with focus and place, until there is something else. */
+async function showWhatIfs(pipeline, history, status) {
+  const found = await fetchForecasts();
+  const mine = found.filter(({ relation }) => pipeline.lookups.some((lookup) => lookup.relation === relation));
+  if (whatIfs.map(({ text }) => text).join() !== mine.map((each) => JSON.stringify(each)).join()) {
+    whatIfs = mine.map((forecast) => new WhatIf(forecast));
+    byId("lookup-what-if").replaceChildren(...whatIfs.map(({ node }) => node));
+  }
+  for (const each of whatIfs) each.update(pipeline, history, status.now);
+  byId("lookup-no-plan").hidden = whatIfs.length > 0 || pipeline.lookups.length === 0;
+}
+
 /** Shows the plan of every lookup. */
-export function showLookup({ pipeline, history }) {
+export async function showLookup({ pipeline, history, status }) {
   if (!pipeline || !history.last) return;
   const none = element("p", { text: "This pipeline looks nothing up." });
   const found = pipeline.lookups.map((lookup) => ofRelation(lookup, history));
   byId("lookup-tables").replaceChildren(...(found.length ? found : [none]));
+  await showWhatIfs(pipeline, history, status);
 }
