@@ -171,6 +171,11 @@ bench-sidecar: $(READY) test-system ## What a sidecar that answers 200 requests 
 	PYTHONPATH=tests $(BIN)/python tests/bench/sidecar.py $(ARGS)
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
+.PHONY: bench-profile
+bench-profile: $(READY) ## Where the batches of a stream join spend their time; writes tests/bench/results and docs/bench.md
+	PYTHONPATH=tests $(BIN)/python tests/bench/batch_profile.py $(ARGS)
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json

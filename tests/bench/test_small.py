@@ -139,3 +139,18 @@ def test_a_sidecar_answers_beside_its_job(recordings: Path, tmp_path: Path) -> N
     assert answers["requests_per_second"] == pytest.approx(200, rel=0.2)
     assert 0 < answers["p50_milliseconds"] <= answers["p99_milliseconds"]
     assert answers["sidecar_cores"] > 0
+
+
+def test_a_profile_says_where_batches_spend_their_time(recordings: Path, tmp_path: Path) -> None:
+    bench = [sys.executable, str(Path(__file__).with_name("batch_profile.py")), "--files=9", "--rows=2000"]
+    found = tmp_path / "profile.json"
+
+    subprocess.run([*bench, f"--results={found}"], cwd=recordings, check=True, capture_output=True)
+
+    report = json.loads(found.read_text())
+    for cores in report["cores"].values():
+        assert sum(cores.values()) == pytest.approx(100, abs=1)
+        assert cores["JVM, tasks"] > 0
+        assert cores["Python, tasks"] > 0
+    assert all(phases["triggerExecution"] > 0 for phases in report["wall"].values())
+    assert sum(report["tasks"].values()) == pytest.approx(100, abs=1)

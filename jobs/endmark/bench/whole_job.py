@@ -1,4 +1,4 @@
-"""Tables and pictures of what is measured on whole jobs: rates, latencies, starts."""
+"""Tables and pictures of what is measured on whole jobs: rates, latencies, starts, where time goes."""
 
 from __future__ import annotations
 
@@ -96,11 +96,30 @@ def _sidecar_pictures(_report: Report) -> list[str]:
     return []
 
 
+def _profile_tables(report: Report) -> list[Table]:
+    return [
+        _thirds("Cores, by what uses them", "percent of all", report["cores"]),
+        _thirds("Wall clock, by Spark's phases", "ms a batch", report["wall"]),
+        _shares("What the JVM's tasks do, in the last third", "percent of samples", report["tasks"]),
+    ]
+
+
+def _thirds(title: str, of: str, found: Mapping[str, Mapping[str, float]]) -> Table:
+    names = dict.fromkeys(name for each in reversed(list(found.values())) for name in each)
+    rows = [[name, *(f"{each.get(name, 0.0):,.1f}" for each in found.values())] for name in names]
+    return Table(title, (of, *found), rows)
+
+
+def _profile_pictures(report: Report) -> list[str]:
+    return [stacked("Cores, by what uses them, in percent", report["cores"])]
+
+
 _WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
     "pipeline": (_pipeline_tables, _pipeline_pictures),
     "latency": (_latency_tables, _latency_pictures),
     "recovery": (_recovery_tables, _recovery_pictures),
     "sidecar": (_sidecar_tables, _sidecar_pictures),
+    "batch-profile": (_profile_tables, _profile_pictures),
 }
 WHOLE_JOB = frozenset(_WAYS)
 
