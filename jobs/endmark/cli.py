@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from endmark.bench.cli import app as bench
-from endmark.commands import dead_letters, feed, knobs, maintain, ops
+from endmark.commands import classes, dead_letters, feed, knobs, maintain, ops
 from endmark.commands.options import (
     AsJson,
     Assignments,
@@ -48,6 +48,7 @@ app.command()(feed.feed_workload)
 app.command()(ops.ops)
 app.command()(maintain.maintain)
 app.command()(ops.status)
+app.command()(classes.record_classes)
 
 
 def _bytes(text: str) -> int:

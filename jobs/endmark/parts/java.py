@@ -19,7 +19,7 @@ def require_java() -> Path:
 
     Raises `MissingPartError` when there is none, or when it is older than Java 17.
     """
-    java = _find()
+    java = find_java()
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     if found is None:
@@ -31,7 +31,8 @@ def require_java() -> Path:
     return java
 
 
-def _find() -> Path:
+def find_java() -> Path:
+    """Path of the `java` that `JAVA_HOME` or else `PATH` names, untried."""
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home, "bin", "java")
         if os.access(java, os.X_OK):

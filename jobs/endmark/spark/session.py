@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from endmark.spark.class_archive import archive_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 _STATE = "spark.sql.streaming.stateStore"
+_JAVA = "spark.driver.defaultJavaOptions"
 # A batch that is repeated makes segments of other names. In the first format a snapshot of an attempt that
 # was never committed stands for the state of its repetition, so that a later start misses segments, as in
 # tests/stack/test_repeated_batch.py. In the second, the files of each attempt have names of their own, and
@@ -53,7 +56,7 @@ SETTINGS = {
     # The plan is fixed and writes have no shuffle: there is nothing to plan anew at run time.
     "spark.sql.adaptive.enabled": "false",
     # Blobs of megabytes live for one batch, which the parallel collector takes for throughput, G1 for pauses.
-    "spark.driver.defaultJavaOptions": f"-XX:+UseParallelGC {_COMPILED_LATER}",
+    _JAVA: f"-XX:+UseParallelGC {_COMPILED_LATER}",
     "spark.executor.defaultJavaOptions": "-XX:+UseParallelGC",
     # No web interface, no kill links, no REST submission: nobody asked for a door.
     "spark.ui.enabled": "false",
@@ -126,6 +129,9 @@ def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
     settings = {"spark.master": master, "spark.driver.memory": driver_memory}
     if not master.startswith("local"):
         return settings | {"spark.jars": ",".join(map(str, jars))}
+    archive = archive_of(jars)
+    if archive.exists():
+        settings[_JAVA] = f"{SETTINGS[_JAVA]} -XX:SharedArchiveFile={archive}"
     return settings | {
         # By `spark.jars`, a driver would copy to itself what it can read where it is.
         "spark.driver.extraClassPath": ":".join(map(str, jars)),

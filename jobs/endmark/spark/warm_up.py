@@ -34,7 +34,12 @@ def warm_up(spark: SparkSession, tasks: int) -> None:
 
 def stages(spark: SparkSession, tasks: int) -> DataFrame:
     """A row for each task, as it was, behind Python, a shuffle, state and Python."""
-    rows = spark.range(0, tasks, 1, tasks).selectExpr("cast(id as int) bucket", "cast('' as binary) blob")
+    numbers = spark.range(0, tasks, 1, tasks)
+    return through(numbers.selectExpr("cast(id as int) bucket", "cast('' as binary) blob"))
+
+
+def through(rows: DataFrame) -> DataFrame:
+    """Rows of (bucket, blob) behind these stages."""
     packed = rows.mapInArrow(_same, _DDL)
     kept = packed.groupBy("bucket").transformWithState(_Keep(), _DDL, "append", "none")
     return kept.mapInArrow(_same, _DDL)
