@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.errors import ConfigError
@@ -174,8 +174,9 @@ def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_p
     assert frame.where("a > 0").df.columns == ["A", "b", "over"]
     renamed = frame.where("a > 0").select(F.col("a").alias("x"), "b").where(F.col("b") == "k")
     assert (renamed.columns, renamed.punctuations) == (["x", "b"], "over")
-    assert _operators(frame.where("a > 0")) == ["Filter", "Relation"]
-    assert _operators(renamed)[-3:] == ["ArrowEvalPython", "Filter", "Relation"]
+    assert _operators(frame.where("a > 0").df) == ["Filter", "Relation"]
+    assert _operators(renamed.df)[-3:] == ["ArrowEvalPython", "Filter", "Relation"]
+    assert _operators(renamed.rows) == ["Filter", "Relation"]
 
 
 def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -189,11 +190,12 @@ def test_nothing_is_computed_of_control_rows(spark: SparkSession, tmp_path: Path
 
     told = sorted(map(tuple, found.df.collect()), key=repr)
     assert told == [(1, None, None, '{"e": {"equals": 7}}'), (6, 3.0, 0, None)]
+    assert [tuple(row) for row in found.rows.collect()] == [(6, 3.0, 0)]
 
 
-def _operators(frame: PunctuatedFrame) -> list[str]:
+def _operators(frame: DataFrame) -> list[str]:
     """What Spark does for a frame, from its end to its source, projections aside."""
-    plan: Any = frame.df
+    plan: Any = frame
     lines = plan._jdf.queryExecution().optimizedPlan().toString().splitlines()
     names = [line.lstrip(" +-:").split(" ")[0] for line in lines]
     return [name for name in names if name != "Project"]

@@ -68,6 +68,11 @@ class FrameSteps:
             return self._frame
         return rewritten(self._frame, self._punctuations, self._renaming)
 
+    @property
+    def rows(self) -> DataFrame:
+        """The rows alone, for whatever has no use for punctuations; no text is read for it."""
+        return self._frame.where(column(self._punctuations).isNull()).drop(self._punctuations)
+
     def where(self, condition: Column | str) -> Self:
         """The rows for which a condition is true. All punctuations pass: what will not come will not pass."""
         met = F.expr(condition) if isinstance(condition, str) else condition
