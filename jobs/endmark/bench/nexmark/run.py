@@ -70,8 +70,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
         segments = cache_name(Path(work).name)
         try:
-            found = answers(spark, task, recording, segments).where(asked.counted(recording))
-            drained = query.drained(found, Path(work) / "checkpoint", asked.figures(MICROS))
+            found = answers(spark, task, recording, segments)
+            checkpoint, figures = Path(work) / "checkpoint", asked.figures(MICROS)
+            # Not of the stream: Spark would look at no other times than those of the answers that count.
+            counted = asked.counted(recording)
+            drained = query.drained(found, checkpoint, figures, lambda batch: batch.where(counted))
         finally:
             spark.stop()
             shutil.rmtree(cache_directory(segments), ignore_errors=True)
