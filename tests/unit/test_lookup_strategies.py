@@ -145,14 +145,20 @@ def test_auto_takes_the_fullest_key_or_page_alone() -> None:
     assert _pages(by_page.plan(waiting, 1, drain=False)) == [1]
 
 
-def test_auto_looks_at_no_key_while_pages_are_read_sooner_than_joined() -> None:
-    """The ten pages take 10, the keys 0.5; five rows are joined in 10 or in 9."""
-    costs = ReadCosts(seek=0.0, page=1.0, trip=0.0, key=0.1, row=2.0)
-    waiting = _waiting(CROWDED)
-    assert _pages(Auto(costs, len(PAGES)).plan(waiting, 64, drain=False)) == list(range(10))
-    assert "keys" not in vars(waiting)
-    costs.row = 1.8
-    assert isinstance(Auto(costs, len(PAGES)).plan(waiting, 64, drain=False), ReadKeys)
+def test_auto_groups_no_keys_unless_they_answer_many_more_than_pages() -> None:
+    """Three pages are read in 3, the five keys in 0.5; rows are joined in 10, in 2.5 and in 0.5."""
+    for row, by_key in ((2.0, False), (0.5, False), (0.1, True)):
+        costs = ReadCosts(seek=0.0, page=1.0, trip=0.0, key=0.1, row=row)
+        waiting = _waiting(CROWDED)
+        read = Auto(costs, len(PAGES)).plan(waiting, 64, drain=False)
+        assert isinstance(read, ReadKeys) == ("keys" in vars(waiting)) == by_key
+        assert by_key or _pages(read) == [1, 5, 9]
+
+
+def test_most_rows_of_some_keys() -> None:
+    waiting = _waiting([55, 12, 55, 91, 55, 12, 13])
+    found = [waiting.most_rows_of(keys) for keys in (1, 2, 3, 9)]
+    assert found == [(3, 1), (5, 2), (6, 3), (7, 4)]
 
 
 def test_auto_serves_an_overdue_key_before_crowded_pages() -> None:

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 # Lists of keys weighed against as many pages as are read at once.
 _LISTS = 4
+# Where rows may wait, keys are read if they answer so many times the rows a second that pages do: to group a
+# batch's rows by key takes a tenth of the batch, and costs are guesses.
+_BY_KEY = 2.0
 
 
 class Auto:
     """The cheapest way to answer all that wait; or, where rows may go on waiting, the most rows a second.
 
-    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the segment of
-    neighbouring pages that most rows wait for, if its rows take longer to join than it to be read; otherwise
-    that segment, or the keys or pages that most rows wait for, whichever answers more for its time.
+    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the pages or the
+    segment of neighbouring pages that most rows wait for, or the keys, if these answer many more for their
+    time. What is read sooner than what came before is joined counts as if it took as long.
     `predicted` holds, of the last plan, the seconds it takes each strategy to answer all that wait.
 
     Args:
@@ -74,20 +77,29 @@ class Auto:
             oldest = waiting.keys.first(LIST_KEYS)
             if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
                 return ReadKeys(oldest)
+        pages, rate = self._densest_pages(waiting, limit)
+        count = LIST_KEYS * min(limit, _LISTS)
+        if self._rate(*waiting.most_rows_of(count)) <= _BY_KEY * rate:
+            return pages
+        keys = waiting.keys.fullest(count)
+        if self._rate(int(waiting.keys.waiting[keys].sum()), len(keys)) <= _BY_KEY * rate:
+            return pages
+        return ReadKeys(keys)
+
+    def _rate(self, rows: int, keys: int) -> float:
+        """Rows a second that reading so many keys answers; none are joined faster than `costs.row`."""
+        return rows / max(self._costs.lists(keys), rows * self._costs.row)
+
+    def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
+        """The pages or the segment of neighbours that answer more rows a second, and how many."""
         segment, in_segment = self._fullest_segment(waiting, limit)
-        seconds = self._costs.pages(segment)
-        if seconds <= in_segment * self._costs.row:
-            # It is there before what was read before is joined, so no read is quicker; grouping keys and
-            # choosing some took a tenth of what the join did.
-            return ReadPages(segment)
-        keys = waiting.keys.fullest(LIST_KEYS * min(limit, _LISTS))
-        pages = np.sort(waiting.page_numbers[fullest := waiting.pages.fullest(limit)])
-        choices: list[tuple[float, Read]] = [
-            (waiting.keys.waiting[keys].sum() / self._costs.lists(len(keys)), ReadKeys(keys)),
-            (waiting.pages.waiting[fullest].sum() / self._costs.pages(pages), ReadPages(pages)),
-            (in_segment / seconds, ReadPages(segment)),
-        ]
-        return max(choices, key=lambda choice: choice[0])[1]
+        fullest = waiting.pages.fullest(limit)
+        pages, in_pages = np.sort(waiting.page_numbers[fullest]), waiting.pages.waiting[fullest].sum()
+        choices = [(segment, in_segment), (pages, float(in_pages))]
+        seconds = [self._costs.pages(numbers) for numbers, _ in choices]
+        best = int(seconds[1] * in_segment < seconds[0] * in_pages)
+        numbers, rows = choices[best]
+        return ReadPages(numbers), rows / max(seconds[best], rows * self._costs.row)
 
     def _fullest_segment(self, waiting: Waiting, pages: int) -> tuple[Ints, float]:
         rows = np.bincount(waiting.page_numbers // pages, weights=waiting.pages.waiting)

@@ -143,6 +143,17 @@ class Waiting:
         """How many keys each page had when the first of them waited."""
         return np.diff(np.searchsorted(self._key_starts, np.append(self.pages.starts, len(self._order))))
 
+    def most_rows_of(self, keys: int) -> tuple[int, int]:
+        """No fewer rows than wait for any so many keys, and how many keys these are, if there are fewer."""
+        of_size = self._keys_by_rows
+        taken = np.diff(np.minimum(np.cumsum(of_size[::-1]), keys), prepend=0)
+        return int(taken @ np.arange(len(of_size) - 1, -1, -1)), int(taken.sum())
+
+    @cached_property
+    def _keys_by_rows(self) -> Ints:
+        """How many keys had 0, 1, 2 and more rows when the first of them waited."""
+        return np.bincount(np.diff(self._key_starts, append=len(self._order)))
+
     @cached_property
     def _key_starts(self) -> Ints:
         codes = self._codes
