@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from endmark.ops.database import batches
 from endmark.ops.description import Description
+from endmark.ops.tables import batches
 from support.ops_job import PIPELINE, Job
 from support.ops_sidecar import Sidecar
 

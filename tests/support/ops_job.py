@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass, field
 
 from endmark.metrics import Samples, sample
-from endmark.ops.database import OpsDatabase, batches
+from endmark.ops.database import OpsDatabase
 from endmark.ops.forecasts import ForMemory, LookupForecast
+from endmark.ops.tables import batches
 
 PIPELINE = "auction"
 

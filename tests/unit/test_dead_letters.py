@@ -15,10 +15,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
-from endmark.ops.database import OpsDatabase, replays
+from endmark.ops.database import OpsDatabase
 from endmark.ops.dead_letters import Coordinates, Search, dead_letter, dead_letters
 from endmark.ops.description import describe
 from endmark.ops.replays import ReplayedError, replay, replayed
+from endmark.ops.tables import replays
 from endmark.parts.broker import Broker
 from endmark_feed.producer import create_topics
 from endmark_ops.app import create_app

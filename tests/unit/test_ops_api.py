@@ -14,7 +14,8 @@ from prometheus_client.openmetrics import parser as openmetrics
 
 from endmark.errors import ConfigError
 from endmark.metrics import CATALOGUE
-from endmark.ops.database import OpsDatabase, runs
+from endmark.ops.database import OpsDatabase
+from endmark.ops.tables import runs
 from endmark_ops.app import create_app
 from endmark_ops.progress import stream_progress
 from endmark_ops.units import UNITS

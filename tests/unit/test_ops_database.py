@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from endmark.errors import ConfigError
 from endmark.ops import forecasts
-from endmark.ops.database import OpsDatabase, _meta, offsets_read
+from endmark.ops.database import OpsDatabase, offsets_read
+from endmark.ops.tables import META
 from support.ops_job import forecast_of
 
 
@@ -24,7 +25,7 @@ def ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]
     database = OpsDatabase(url)
     yield database
     if on_server:
-        _meta.drop_all(database.engine)
+        META.drop_all(database.engine)
     database.close()
 
 
@@ -127,16 +128,24 @@ def test_a_database_of_an_earlier_version_learns_why_knobs_are_turned(tmp_path: 
         ]
 
 
+def _open_by_many(url: str) -> None:
+    together = Barrier(8)
+
+    def opened() -> None:
+        together.wait()
+        with closing(OpsDatabase(url)) as database:
+            assert database.turns("auction") == []
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(opened) for _ in range(8)]:
+            done.result()
+
+
 def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: Path) -> None:
-    """The job, the sidecar and whoever looks on start together."""
+    """The job, the sidecar and whoever looks on start together; the second time after an upgrade."""
     for attempt in range(5):
-        url, together = f"sqlite:///{tmp_path / f'ops-{attempt}.db'}", Barrier(8)
-
-        def opened(url: str = url, together: Barrier = together) -> None:
-            together.wait()
-            with closing(OpsDatabase(url)) as database:
-                assert database.latest_run("auction") is None
-
-        with ThreadPoolExecutor(8) as threads:
-            for done in [threads.submit(opened) for _ in range(8)]:
-                done.result()
+        url = f"sqlite:///{tmp_path / f'ops-{attempt}.db'}"
+        _open_by_many(url)
+        with closing(OpsDatabase(url)) as ops, ops.engine.begin() as connection:
+            connection.execute(sa.text("ALTER TABLE turns DROP COLUMN why"))
+        _open_by_many(url)

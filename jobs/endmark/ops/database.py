@@ -14,82 +14,14 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.schema import CreateTable
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, accumulate
+from endmark.ops import tables
+from endmark.ops.tables import batches, pipelines, runs, turns
 
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
-
-_meta = sa.MetaData()
-
-pipelines = sa.Table(
-    "pipelines",
-    _meta,
-    sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("description", sa.JSON, nullable=False),  # as the job started last has it
-)
-
-runs = sa.Table(
-    "runs",
-    _meta,
-    sa.Column("run_id", sa.String(36), primary_key=True),
-    sa.Column("pipeline", sa.String(63), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),  # starting, running, stopped, failed
-    sa.Column("started_at", sa.Double, nullable=False),  # Unix seconds
-    sa.Column("stopped_at", sa.Double),
-    sa.Column("error", sa.Text),
-)
-
-batches = sa.Table(
-    "batches",
-    _meta,
-    sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("batch_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("run_id", sa.String(36), nullable=False),
-    sa.Column("committed_at", sa.Double, nullable=False),  # Unix seconds
-    sa.Column("samples", sa.JSON, nullable=False),  # this batch alone
-    sa.Column("totals", sa.JSON, nullable=False),  # counters since the first batch, gauges of this one
-    sa.Column("offsets", sa.JSON, nullable=False),  # topic -> partition -> first offset not read
-)
-
-turns = sa.Table(
-    "turns",
-    _meta,
-    sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # of the control record
-    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("batch_id", sa.BigInteger, nullable=False),  # that read it; the next begins with it
-    sa.Column("set_at", sa.Double, nullable=False),  # Unix seconds
-    sa.Column("by", sa.String(200), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("before", sa.JSON),
-    sa.Column("value", sa.JSON),
-    sa.Column("refused", sa.Text),  # why
-    sa.Column("why", sa.Text),  # it was turned, if whoever did so has said
-)
-
-replays = sa.Table(
-    "replays",
-    _meta,
-    sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("topic", sa.String(200), primary_key=True),  # of the dead letter, as what follows
-    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("at", sa.Double, nullable=False),  # Unix seconds
-    sa.Column("by", sa.String(200), nullable=False),
-    sa.Column("changed", sa.Boolean, nullable=False),
-    sa.Column("to_offset", sa.BigInteger),  # of the record that was sent, in the same partition
-)
-
-forecasts = sa.Table(
-    "forecasts",
-    _meta,
-    sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("relation", sa.String(200), primary_key=True),
-    sa.Column("forecast", sa.JSON, nullable=False),
-)
 
 
 @dataclass(frozen=True)
@@ -112,12 +44,7 @@ class OpsDatabase:
         self.engine = sa.create_engine(url, pool_pre_ping=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _use_write_ahead_log)
-        with self.engine.begin() as connection:
-            for table in _meta.sorted_tables:  # which another process may be making just now
-                connection.execute(CreateTable(table, if_not_exists=True))
-            there = {column["name"] for column in sa.inspect(connection).get_columns(turns.name)}
-            if "why" not in there:  # since later than the table
-                connection.execute(sa.text(f"ALTER TABLE {turns.name} ADD COLUMN why TEXT"))
+        tables.make(self.engine)
 
     def close(self) -> None:
         self.engine.dispose()

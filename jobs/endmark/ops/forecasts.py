@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from pydantic import BaseModel, Field
 
-from endmark.ops.database import forecasts
+from endmark.ops.tables import forecasts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

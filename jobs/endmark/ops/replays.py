@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from endmark.errors import EndmarkError
-from endmark.ops.database import replays
 from endmark.ops.pulse import send
+from endmark.ops.tables import replays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
