@@ -132,26 +132,26 @@ def run(
     goes on when it is run again; with 2 if something must be mended before it can start.
     """
     from endmark.parts.jars import spark_jars
-    from endmark.spark.session import launch_java, submitted
+    from endmark.spark.session import java_launched, submitted
 
     spec, say = load(pipeline, assignments=assignments or ()), Output(as_json).say
     jars = [] if submitted() else spark_jars(say)
-    launch_java(jars, master=master, driver_memory=driver_memory)
-    from endmark.spark.job import JobOptions, run_job  # which takes a second, beside Java's two
+    with java_launched(jars, master=master, driver_memory=driver_memory):
+        from endmark.spark.job import JobOptions, run_job  # which takes a second, beside Java's two
 
-    options = JobOptions(
-        bootstrap=bootstrap,
-        warehouse=warehouse,
-        checkpoint=checkpoint,
-        ops_url=ops_url,
-        master=master,
-        buckets=buckets,
-        trigger_seconds=trigger_seconds,
-        max_records_per_batch=max_records_per_batch,
-        available_now=available_now,
-        driver_memory=driver_memory,
-    )
-    run_job(spec, options, jars, say)
+        options = JobOptions(
+            bootstrap=bootstrap,
+            warehouse=warehouse,
+            checkpoint=checkpoint,
+            ops_url=ops_url,
+            master=master,
+            buckets=buckets,
+            trigger_seconds=trigger_seconds,
+            max_records_per_batch=max_records_per_batch,
+            available_now=available_now,
+            driver_memory=driver_memory,
+        )
+        run_job(spec, options, jars, say)
 
 
 @app.command()

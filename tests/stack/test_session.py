@@ -20,12 +20,12 @@ from endmark.spark.plan import bucket_labels
 LAUNCHED = """
 import json, os, subprocess, sys
 from pathlib import Path
-from endmark.spark.session import launch_java, start_session
+from endmark.spark.session import java_launched, start_session
 
 jars = [Path(jar) for jar in sys.argv[1:]]
 where = {"master": "local[2]", "driver_memory": "700m"}
-launch_java(jars, **where)
-java = start_session("launched", jars, **where, shuffle_partitions=2).sparkContext._jvm.java.lang
+with java_launched(jars, **where):
+    java = start_session("launched", jars, **where, shuffle_partitions=2).sparkContext._jvm.java.lang
 java.Class.forName("org.apache.spark.sql.kafka010.KafkaSourceProvider")
 count = subprocess.run(["pgrep", "--count", "--parent", str(os.getpid()), "java"], capture_output=True)
 print(json.dumps([java.Runtime.getRuntime().maxMemory() / 2**20, int(count.stdout)]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from endmark.spark.class_archive import archive_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -78,16 +80,26 @@ def submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def launch_java(jars: list[Path], *, master: str, driver_memory: str) -> None:
-    """Start the JVM for a session of these arguments, and return at once.
+@contextmanager
+def java_launched(jars: list[Path], *, master: str, driver_memory: str) -> Iterator[None]:
+    """Start the JVM for a session of these arguments beside the body, which `start_session` waits for.
 
-    It takes two seconds, beside which Python can import and check. `start_session` waits for it. A program
-    that spark-submit has started has one.
+    It takes two seconds, in which Python can import and check. What goes wrong in the body is raised when
+    Java has said all that it says at its start, or the cause would be followed by that. A program that
+    spark-submit has started has a JVM.
     """
-    if not submitted():
-        conf = SparkConf().setAll(list((SETTINGS | _own(jars, master, driver_memory)).items()))
-        # It is of no daemon, so that a program that ends meanwhile leaves no file of the launch behind.
-        threading.Thread(target=SparkContext._ensure_initialized, kwargs={"conf": conf}, name="java").start()
+    if submitted():
+        yield
+        return
+    conf = SparkConf().setAll(list((SETTINGS | _own(jars, master, driver_memory)).items()))
+    # Of no daemon, so that a program that ends meanwhile leaves no file of the launch behind.
+    java = threading.Thread(target=SparkContext._ensure_initialized, kwargs={"conf": conf}, name="java")
+    java.start()
+    try:
+        yield
+    except BaseException:
+        java.join()
+        raise
 
 
 def start_session(
