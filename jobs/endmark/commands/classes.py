@@ -18,5 +18,5 @@ def record_classes() -> None:
         typer.echo(text, err=True)
 
     jars = spark_jars(say)
-    say("recording the classes that a job loads, which takes half a minute")
+    say("recording the classes that a job loads")
     say(f"recorded in {record(jars)}")

@@ -78,28 +78,27 @@ class Auto:
             if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
                 return ReadKeys(oldest)
         pages, rate = self._densest_pages(waiting, limit)
-        count = LIST_KEYS * min(limit, _LISTS)
-        if self._rate(*waiting.most_rows_of(count)) <= _BY_KEY * rate:
+        most, count = waiting.most_rows_of(LIST_KEYS * min(limit, _LISTS))
+        if self._rate(most, self._costs.lists(count)) <= _BY_KEY * rate:
             return pages
         keys = waiting.keys.fullest(count)
-        if self._rate(int(waiting.keys.waiting[keys].sum()), len(keys)) <= _BY_KEY * rate:
+        if self._rate(waiting.keys.waiting[keys].sum(), self._costs.lists(len(keys))) <= _BY_KEY * rate:
             return pages
         return ReadKeys(keys)
 
-    def _rate(self, rows: int, keys: int) -> float:
-        """Rows a second that reading so many keys answers; none are joined faster than `costs.row`."""
-        return rows / max(self._costs.lists(keys), rows * self._costs.row)
+    def _rate(self, rows: float, seconds: float) -> float:
+        """Rows a second of a read that answers so many; none are joined faster than `costs.row`."""
+        return rows / max(seconds, rows * self._costs.row)
 
     def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
         """The pages or the segment of neighbours that answer more rows a second, and how many."""
         segment, in_segment = self._fullest_segment(waiting, limit)
         fullest = waiting.pages.fullest(limit)
-        pages, in_pages = np.sort(waiting.page_numbers[fullest]), waiting.pages.waiting[fullest].sum()
-        choices = [(segment, in_segment), (pages, float(in_pages))]
-        seconds = [self._costs.pages(numbers) for numbers, _ in choices]
-        best = int(seconds[1] * in_segment < seconds[0] * in_pages)
-        numbers, rows = choices[best]
-        return ReadPages(numbers), rows / max(seconds[best], rows * self._costs.row)
+        pages, in_pages = np.sort(waiting.page_numbers[fullest]), float(waiting.pages.waiting[fullest].sum())
+        of_segment, of_pages = self._costs.pages(segment), self._costs.pages(pages)
+        if in_pages / of_pages > in_segment / of_segment:
+            return ReadPages(pages), self._rate(in_pages, of_pages)
+        return ReadPages(segment), self._rate(in_segment, of_segment)
 
     def _fullest_segment(self, waiting: Waiting, pages: int) -> tuple[Ints, float]:
         rows = np.bincount(waiting.page_numbers // pages, weights=waiting.pages.waiting)
