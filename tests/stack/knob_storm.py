@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from endmark.cli import AUCTION
+from endmark.ops.autotune import WHO
 from endmark.ops.database import OpsDatabase
-from endmark.ops.knobs import filed, steps_of, turned
+from endmark.ops.knobs import filed, knobs_of, steps_of, turned
 from endmark.parts.broker import Broker
 from endmark.pipeline.file import load
 from endmark_feed.run import FeedOptions
@@ -32,11 +33,18 @@ VALUES: dict[str, list[Any]] = {
     "lookup.page_rows": [37, 500, 3_000],
     "lookup.time_per_batch": ["0s", "100ms", "1s", None],
     "lookup.memory": ["100kB", "1MB", 64_000_000],
+    "lookup.cache.memory": ["20kB", "1MB", 64_000_000],
+    "lookup.cache.lifetime": ["1s", "10s", "5m"],
+    "lookup.cache.absent_lifetime": ["0s", "1s", "10s"],
     "join.purge_every": [1, 2, 7, 40],
     "join.memory": ["100kB", "10MB", None],
 }
 _TAIL = "0123456789abcdef"  # of each token
 _OTHER_CUT = 10_000  # records a batch, when all is read once more
+_SET = {  # that the auction has no need of
+    "page_rows: 500": "page_rows: 500, cache: {}, autotune: true",
+    "  on: item_id\n": "  on: item_id\n  autotune: true\n",
+}
 
 
 class Client(threading.Thread):
@@ -85,7 +93,8 @@ def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
     started = time.monotonic()
     feed = FeedOptions(seed=storm.seed, minutes=1.5, rate=1_500, sellers=5_000, bad_rate=0.002)
     with Broker(directory / "broker") as broker:
-        warehouse = Warehouse(directory, broker, f"sqlite:///{directory / 'relation.db'}", feed)
+        relation_url, pipeline = f"sqlite:///{directory / 'relation.db'}", _pipeline(directory)
+        warehouse = Warehouse(directory, broker, relation_url, feed, pipeline)
         sent = _turned_and_killed(storm, warehouse)
         warehouse.run_to_the_end()
         audit = _checked_audit(warehouse, sent)
@@ -94,7 +103,7 @@ def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
         report = warehouse.verify()
         assert report.ok, report.to_json()
         (directory / "again").mkdir()
-        again = Warehouse(directory / "again", broker, warehouse.relation_url, feed)
+        again = Warehouse(directory / "again", broker, relation_url, feed, pipeline)
         again.run_to_the_end(f"--max-records-per-batch={_OTHER_CUT}")
         assert [_said(turn) for turn in _checked_audit(again, sent)] == [_said(turn) for turn in audit]
         repeated = again.verify()
@@ -103,9 +112,21 @@ def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
         "batches": warehouse.batches(),
         "batches_with_turns": len(read_by),
         "batches_again": again.batches(),
+        "tuned": sum(turn["by"] == WHO for turn in audit),
         "rows": {table.table: table.actual for table in report.tables},
         "seconds": round(time.monotonic() - started),
     }
+
+
+def _pipeline(directory: Path) -> Path:
+    """The auction with all knobs there are, of which the job turns some by itself."""
+    text = AUCTION.read_text()
+    for old, new in _SET.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = directory / "auction.yaml"
+    path.write_text(text)
+    return path
 
 
 def _turned_and_killed(storm: Storm, warehouse: Warehouse) -> dict[int, tuple[str, str, Any]]:
@@ -145,16 +166,20 @@ def _changes(chance: random.Random, count: int) -> list[tuple[str, Any]]:
 
 
 def _checked_audit(warehouse: Warehouse, sent: dict[int, tuple[str, str, Any]]) -> list[dict[str, Any]]:
-    """Every turn that was sent, once, in the order of Kafka, each from what the one before it had left."""
-    steps = steps_of(load(AUCTION, {"ENDMARK_RELATION_URL": warehouse.relation_url}))
+    """Every turn that was sent, once, in the order of Kafka, each from what the one before it had left; those
+    of autotune stand between them."""
+    steps = steps_of(load(warehouse.pipeline, {"ENDMARK_RELATION_URL": warehouse.relation_url}))
+    assert sorted(knobs_of(steps)) == sorted(VALUES)
     held = filed(steps)
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
         turns = list(ops.turns("auction"))
-    assert [turn["offset"] for turn in turns] == sorted(sent)
+    offsets = [turn["offset"] for turn in turns]
+    assert offsets == sorted(set(offsets))
+    assert [turn["offset"] for turn in turns if turn["by"] != WHO] == sorted(sent)
     batches = [turn["batch_id"] for turn in turns]
     assert batches == sorted(batches)
     for turn in turns:
-        by, name, value = sent[turn["offset"]]
+        by, name, value = sent.get(turn["offset"], (WHO, turn["name"], turn["value"]))
         assert (turn["by"], turn["name"], turn["refused"]) == (by, name, None)
         assert (turn["before"], turn["value"]) == (held[name], turned(steps, name, value)), turn
         held[name] = turn["value"]
