@@ -58,7 +58,13 @@ class Run:
             rows = pa.schema([(name, pa.int64()) for name in program.needed])
             after = self._after.then({name: name for name in program.needed})
             self._grouped = GroupTasks(
-                rows, after, directory, program.by, program.measures, program.ordered_by
+                rows,
+                after,
+                directory,
+                program.by,
+                program.measures,
+                program.ordered_by,
+                running=program.running,
             )
 
     def _joined(self, kind: JoinType, directory: Path) -> Renaming:
@@ -102,7 +108,12 @@ class Run:
         columns = self._program.shown["after"]
         named = [dict(zip(columns, row, strict=True)) for row in rows]
         out = grouped.batch([*map(said, texts), *named])
-        groups = [counted(row[name] for name in self._program.columns) for row in out if row[COLUMN] is None]
+        names = [name for name in grouped.grouping.schema.names if name not in self._program.columns]
+        groups = [
+            counted(row[name] for name in [*self._program.columns, *names])
+            for row in out
+            if row[COLUMN] is None
+        ]
         return groups, [row[COLUMN] for row in out if row[COLUMN] is not None]
 
     def _control(self, side: str, rows: list[Row], came: dict[str, Batch]) -> Rows:
@@ -170,6 +181,12 @@ def _still(
         done = {row[: len(program.by)] for row in out} if program.by else set()
         assert not [row for row in found if row[: len(program.by)] in done]
         yield from found
+
+
+def _number(row: Row) -> int:
+    """Of a running group's batch."""
+    assert row[-1] is not None
+    return row[-1]
 
 
 def _matches(promise: dict[str, frozenset[int]], columns: list[str], row: Row) -> bool:
@@ -244,3 +261,37 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject) -> None:
                 row for row in answer if any(_matches(each, program.columns, row) for each in closed)
             )
             assert not [text for text in texts if "$violation" in text]
+
+
+@cases(100)
+@given(data=st.data())
+def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject) -> None:
+    """Once in a batch that has rows of it, and at last in the one that closes it; so of its rows the one of
+    the greatest batch is DuckDB's, of all rows so far, and nothing that is said rules out a row to come."""
+    program = data.draw(programs(joined=False).filter(lambda each: each.by != ()))
+    key, width = len(program.by), len(program.columns)
+    past: list[Row] = []
+    latest: dict[Row, Row] = {}
+    announced: list[dict[str, frozenset[int]]] = []
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(replace(program, running=True), Path(directory))
+        closed = Run(program, Path(directory))
+        for batch in [*data.draw(streams(BATCHES)), Batch([], ['{"a": {"anything": true}}'])]:
+            rows, texts = run.batch({"left": batch})
+            final, same = closed.batch({"left": batch})
+            assert not [
+                row for row in rows for each in announced if _matches(each, program.columns, row[:width])
+            ]
+            past += batch.rows
+            came = program.answer({"left": batch.rows})
+            told = {row[:key]: row for row in rows}
+            assert len(told) == len(rows)
+            assert told.keys() == {row[:key] for row in [*came, *final]}
+            assert {key for key, row in told.items() if row[width]} == {row[:key] for row in final}
+            numbers = {row[-1] for row in rows}
+            assert not [row for name in told if name in latest for row in [latest[name]] if row[width]]
+            assert not numbers & {row[-1] for row in latest.values()}
+            latest = {row[:key]: row for row in sorted([*latest.values(), *rows], key=_number)}
+            assert Counter(row[:width] for row in latest.values()) == program.answer({"left": past})
+            announced += _sorted(texts, program.columns)[1]
+            assert sorted(texts) == sorted(same)

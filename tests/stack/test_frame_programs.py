@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ SCHEMA = "a bigint, b bigint, c bigint, at timestamp, over string"
 
 @st.composite
 def worlds(draw: st.DrawFn, *, joined: bool) -> tuple[Program, dict[str, list[Batch]]]:
-    """A program with a join, or one with a lookup and groups."""
+    """A program with a join, or one with a lookup and groups that run."""
     program = draw(programs(joined=joined).filter(_is_joined if joined else _is_grouped))
+    program = replace(program, running=not joined)
     return program, {side: draw(streams(BATCHES)) for side in program.sides}
 
 
@@ -101,7 +103,11 @@ def run(spark: SparkSession, program: Program, relation: Relation, base: Path) -
     if program.by:
         name = f"endmark-segments-test-groups-{base.name}"
         frame = frame.aggregate(
-            program.by, ordered_by=program.ordered_by, cache_name=name, **program.measures
+            program.by,
+            ordered_by=program.ordered_by,
+            running=program.running,
+            cache_name=name,
+            **program.measures,
         )
     query = frame.write_delta(
         base / "rows",
@@ -137,7 +143,10 @@ def test_programs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
 def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: str) -> None:
     columns = program.columns
     rows, said, letters = (rows_by_batch(base / table) for table in ("rows", "said", "letters"))
-    out: Counter[Row] = Counter(counted(row.values()) for each in rows.values() for row in each)
+    if program.running:
+        _check_running(program, came, rows, about)
+        rows = {number: [row for row in each if row["final"]] for number, each in rows.items()}
+    out = Counter(counted(row[name] for name in columns) for each in rows.values() for row in each)
     answer = program.answer({side: [row for each in came[side] for row in each.rows] for side in came})
     assert out <= answer, about
     if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):
@@ -151,6 +160,20 @@ def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: st
     sent = [text for batches in came.values() for each in batches for text in each.texts]
     wrong = Counter(text for text in sent if meaning(text) is None)
     assert Counter(row["value"].decode() for each in letters.values() for row in each) == wrong, about
+
+
+def _check_running(
+    program: Program, came: dict[str, list[Batch]], rows: dict[int, list[dict[str, Any]]], about: str
+) -> None:
+    """Of each group the latest row is what it is, and the one that is final, if any is."""
+    latest: dict[Row, dict[str, Any]] = {}
+    for row in sorted((row for each in rows.values() for row in each), key=lambda row: int(row["batch"])):
+        key = tuple(row[name] for name in program.by)
+        assert key not in latest or not latest[key]["final"], about
+        assert key not in latest or latest[key]["batch"] < row["batch"], about
+        latest[key] = row
+    found = Counter(counted(row[name] for name in program.columns) for row in latest.values())
+    assert found == program.answer({"left": [row for each in came["left"] for row in each.rows]}), about
 
 
 def test_a_frame_refuses_what_would_lose_punctuations(spark: SparkSession, tmp_path: Path) -> None:

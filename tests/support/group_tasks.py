@@ -29,15 +29,17 @@ class GroupTasks:
         measures: dict[str, Any],
         ordered_by: tuple[str, ...] = (),
         buckets: int = 2,
+        *,
+        running: bool = False,
     ) -> None:
         self._buckets = Buckets(tuple(range(3, 3 + buckets)))
-        declared = declared_groups(by, measures, ordered_by, rows)
+        declared = declared_groups(by, measures, ordered_by, rows, running=running)
         self.grouping = Grouping.of(rows, declared, ordered_by, buckets)
         self._input = pa.schema([*rows, (COLUMN, pa.string())])
         self._pack = PackGroups(self.grouping.plan, self._buckets, len(rows), renaming)
-        self._unpack = UnpackFrame(
-            self.grouping.schema.append(pa.field(COLUMN, pa.string())), channels.GROUPS
-        )
+        schema = self.grouping.schema.append(pa.field(COLUMN, pa.string()))
+        self._kept = {self.grouping.channel, channels.ANNOUNCED, channels.PATTERNS, channels.REFUSED}
+        self._unpack = UnpackFrame(schema, self.grouping.channel)
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: self._task(None) for label in self._buckets.labels}
 
@@ -55,7 +57,7 @@ class GroupTasks:
                 self._tasks[label] = self._task(task.snapshot())
                 out = self._tasks[label].run(mine)
                 moved += [
-                    {"channel": channel, "blob": blob} for channel, blob in out if channel != channels.METRICS
+                    {"channel": channel, "blob": blob} for channel, blob in out if channel in self._kept
                 ]
         schema = pa.schema([("channel", pa.string()), ("blob", pa.binary())])
         arrived = pa.RecordBatch.from_pylist(moved, schema)

@@ -57,7 +57,7 @@ class Step:
 class Program:
     """Steps by place: `left`, `right` and `after`; `on` has a column of each side, or nothing is joined;
     groups go `by` some columns and measure one, its first and last value as `ordered_by` some, or there are
-    none."""
+    none; `running` ones come out as they change, too."""
 
     steps: dict[str, list[Step]]
     kind: JoinType | None = None
@@ -66,10 +66,11 @@ class Program:
     by: tuple[str, ...] = ()
     measured: str = ""
     ordered_by: tuple[str, ...] = ()
+    running: bool = False
 
     @property
     def columns(self) -> list[str]:
-        """Those of the program's result."""
+        """Those of the program's result, in which no group runs."""
         return [*self.by, *MEASURES] if self.by else self.shown["after"]
 
     @property

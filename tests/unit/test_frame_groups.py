@@ -134,6 +134,30 @@ def test_first_and_last_go_by_the_columns_that_are_named(
     assert found == [("north", first, last)]
 
 
+def test_a_running_group_says_which_of_its_rows_is_the_last(tmp_path: Path) -> None:
+    """By the number of the batch, also over a restart; a batch without rows of it says nothing of it."""
+    rows = pa.schema(list(SALES)[:-1])
+    measures = {"sales": "count", "pieces": {"sum": "pieces"}}
+    tasks = GroupTasks(rows, Renaming.none(rows), tmp_path, ("shop",), measures, running=True)
+    north = {"shop": {"equals": "north"}}
+
+    assert told(tasks, [sale("north", 1, 2), sale("north", 1, 3)]) == ([("north", 2, 5, False, 1)], [])
+    assert told(tasks, [sale("south", 1, 7)]) == ([("south", 1, 7, False, 2)], [])
+    assert told(tasks, [sale("north", 2, 4), sale("south", 1), said(north)]) == (
+        [("north", 3, 9, True, 3), ("south", 2, 8, False, 3)],
+        [north],
+    )
+
+
+@pytest.mark.parametrize(("by", "measures"), [(["shop"], {"batch": "count"}), (["final"], {"n": "count"})])
+def test_columns_of_running_groups_are_theirs(by: list[str], measures: dict[str, Any]) -> None:
+    rows = SALES.append(pa.field("final", pa.bool_()))
+
+    declared_groups(by, measures, [], rows)
+    with pytest.raises(ConfigError, match=r"running groups have a column (batch|final) of their own"):
+        declared_groups(by, measures, [], rows, running=True)
+
+
 def test_bad_text_and_nulls(tmp_path: Path) -> None:
     """A dead letter; and a violation, since a null is no key."""
     tasks = groups(tmp_path)

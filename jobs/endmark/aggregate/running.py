@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from endmark.aggregate.closing import ClosingAggregate
 
 FINAL = "final"
+BATCH = "batch"
 
 
 class RunningGroups:
@@ -34,15 +35,17 @@ class RunningGroups:
             self._changed.append(self._groups.keys_of(added))
         self._closed.append(closed)
 
-    def told(self) -> pa.RecordBatch:
-        """The groups as they are, with a column `final`: true of those that were put out."""
+    def told(self, batch: int | None = None) -> pa.RecordBatch:
+        """The groups as they are, with a column `final`: true of those that were put out; and the number of
+        the batch behind it, if there is one."""
         changed = pa.RecordBatch.from_pylist([], self._groups.schema)
         if self._changed:
             changed = self._groups.so_far(self._groups.keys_of(self._changed))
         closed = [_marked(groups, final=True) for groups in self._closed]
         told = codec.concat([_marked(changed, final=False), *closed])
         self._changed, self._closed = [], []
-        return told.select(self._columns)
+        told = told.select(self._columns)
+        return told if batch is None else told.append_column(BATCH, pa.array(np.full(told.num_rows, batch)))
 
 
 def _marked(groups: pa.RecordBatch, *, final: bool) -> pa.RecordBatch:

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from endmark.aggregate.closing import KeyColumn
 from endmark.aggregate.measures import MeasureSpec, Place
+from endmark.aggregate.running import BATCH, FINAL
 from endmark.errors import ConfigError
 from endmark.formats.json_column import is_spoken_of, kind_of
 from endmark.formats.renamed import Renaming
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from endmark.spark.streams import StreamPlan
 
 _AS_ITS_COLUMN = ("min", "max", "first", "last")  # in type, of which Spark has more than a pipeline
+_RUNNING = pa.schema([(FINAL, pa.bool_()), (BATCH, pa.int64())])
 _AT = ("$at", pa.timestamp("us", "UTC"))  # no row is late, so all are of one time
 
 
@@ -55,7 +57,8 @@ class Grouping:
 
     Args:
         plan: the join and its group-by.
-        schema: of groups: the columns that they are by, then measures.
+        schema: of groups: the columns that they are by, then measures; of running ones, what tells their rows
+            apart behind these.
     """
 
     plan: BucketPlan
@@ -73,19 +76,26 @@ class Grouping:
         nobody = _stream("nobody", [*keys, pa.field(*_AT)], declared.by)
         measures = [_measure(name, measure, rows, places) for name, measure in declared.measures.items()]
         columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
-        schema = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
+        group = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
         plan = BucketPlan(
             frame,
             nobody,
             JoinType.LEFT,
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
-            group=GroupPlan(columns, measures, schema.names),
+            group=GroupPlan(columns, measures, group.names, declared.running),
             made_with=_made_with(declared, ordered_by, rows, buckets),
             in_band=True,
             shows_results=False,
         )
-        return cls(plan, schema)
+        return cls(plan, pa.schema([*group, *(_RUNNING if declared.running else ())]))
+
+    @property
+    def channel(self) -> str:
+        """Of the rows that come out."""
+        return (
+            channels.RUNNING if self.plan.group is not None and self.plan.group.running else channels.GROUPS
+        )
 
     @property
     def renaming(self) -> Renaming:
@@ -129,7 +139,12 @@ class PackGroups:
 
 
 def declared_groups(
-    by: Sequence[str], measures: Mapping[str, Any], ordered_by: Sequence[str], rows: pa.Schema
+    by: Sequence[str],
+    measures: Mapping[str, Any],
+    ordered_by: Sequence[str],
+    rows: pa.Schema,
+    *,
+    running: bool = False,
 ) -> Aggregate:
     """A group-by as a pipeline file says it, but by columns of a frame.
 
@@ -137,12 +152,13 @@ def declared_groups(
         by, measures: of the group-by.
         ordered_by: the columns that `first` and `last` go by.
         rows: the columns of the frame.
+        running: whether groups come out as they change, too.
 
     Raises:
         ConfigError: it is none, or not of these columns.
     """
     try:
-        declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures)})
+        declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures), "running": running})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigError(f"aggregate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -160,6 +176,10 @@ def declared_groups(
         raise ConfigError(f"aggregate: the frame has no column {', '.join(missing)}; name others")
     if twice := declared.measures.keys() & set(declared.by):
         raise ConfigError(f"aggregate: {', '.join(sorted(twice))} is of the key; name the measure otherwise")
+    if running and (taken := {*declared.by, *declared.measures} & set(_RUNNING.names)):
+        raise ConfigError(
+            f"aggregate: running groups have a column {min(taken)} of their own; name yours otherwise"
+        )
     if odd := [name for name in named if not is_spoken_of(rows.field(name).type)]:
         raise ConfigError(f"aggregate: column {odd[0]} is {rows.field(odd[0]).type}; cast it")
     if odd := [name for name in declared.by if not is_key(rows.field(name).type)]:
@@ -187,8 +207,8 @@ def grouped(
     processor = BucketProcessor(grouping.plan, cache_name)
     out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
     schema = grouping.schema.append(pa.field(punctuations, pa.string()))
-    unpack = UnpackFrame(schema, channels.GROUPS)
-    groups = gathered(out, buckets, channels.GROUPS).mapInArrow(unpack.__call__, from_arrow_schema(schema))
+    unpack = UnpackFrame(schema, grouping.channel)
+    groups = gathered(out, buckets, grouping.channel).mapInArrow(unpack.__call__, from_arrow_schema(schema))
     return groups, grouping.renaming
 
 
@@ -202,6 +222,7 @@ def _made_with(
         "by": ", ".join(declared.by),
         "measures": ", ".join(measures),
         "ordered_by": ", ".join(ordered_by),
+        "running": str(declared.running),
         "columns": ", ".join(f"{field.name} {field.type}" for field in rows),
     }
 

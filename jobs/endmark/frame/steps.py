@@ -185,6 +185,7 @@ class FrameSteps:
         by: str | Sequence[str],
         *,
         ordered_by: str | Sequence[str] = (),
+        running: bool = False,
         cache_name: str,
         **measures: str | Mapping[str, str],
     ) -> Self:
@@ -198,6 +199,9 @@ class FrameSteps:
             by: columns of the key: integers, booleans, dates, timestamps, strings or decimals.
             ordered_by: what `first` and `last` go by: columns of any type of a key, one after the other,
                 nulls first; rows that are equal in all of them go by the measured value.
+            running: a group comes out after each batch that had rows of it, as it is by then, and at last
+                when its key is closed. Columns `final` and `batch`, a number, tell its rows apart: the one
+                of the greatest batch is what it is.
             cache_name: directory, below the machine's temporary one, for local copies of segments.
             measures: by their names, as in a pipeline file: `"count"`, or such as `{"sum": "price"}`.
 
@@ -206,7 +210,7 @@ class FrameSteps:
         """
         keys = [by] if isinstance(by, str) else list(by)
         places = [ordered_by] if isinstance(ordered_by, str) else list(ordered_by)
-        declared = declared_groups(keys, measures, places, self._rows)
+        declared = declared_groups(keys, measures, places, self._rows, running=running)
         measured = [each.column for each in declared.measures.values() if each.column]
         frame = self.select(*map(column, dict.fromkeys([*keys, *measured, *places])))
         groups, renaming = grouped(

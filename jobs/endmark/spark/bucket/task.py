@@ -119,7 +119,8 @@ class BucketTask:
             patterns = patterns.then(self._join.output.patterns)
         if self._running is not None:
             with self._profile.phase("aggregate"):
-                told = self._running.told()
+                # What a frame puts out has no sink that could number it.
+                told = self._running.told(self._join.deferral.batch_number if self._plan.in_band else None)
             samples[sample("running_groups_total")] += told.num_rows
             if told.num_rows:
                 yield channels.RUNNING, codec.encode(told)
