@@ -117,10 +117,6 @@ def run(
     pipeline: PipelineOrExample = AUCTION,
     master: Annotated[str, typer.Option(help="Spark master; spark-submit's is its own matter.")] = "local[2]",
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
-    trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
-    max_records_per_batch: Annotated[
-        int, typer.Option(min=1, help="Bounds a batch after a pause.")
-    ] = 500_000,
     available_now: Annotated[bool, typer.Option(help="Stop after what Kafka holds now.")] = False,
     driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
     assignments: Assignments = None,
@@ -146,8 +142,6 @@ def run(
             ops_url=ops_url,
             master=master,
             buckets=buckets,
-            trigger_seconds=trigger_seconds,
-            max_records_per_batch=max_records_per_batch,
             available_now=available_now,
             driver_memory=driver_memory,
         )

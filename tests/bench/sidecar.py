@@ -111,7 +111,7 @@ def run(servers: Servers, batch_records: int, requests: float | None) -> tuple[f
         job = Job(Path(work), servers)
         process = job.start(
             "--available-now",
-            f"--max-records-per-batch={batch_records}",
+            f"--set=batch.records={batch_records}",
             f"--driver-memory={DRIVER_MEMORY}",
         )
         wait_until(lambda: bool(job.batches()), process, every=0.2)

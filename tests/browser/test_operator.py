@@ -94,7 +94,7 @@ def url(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pictures: Path) -> None:
-    job = warehouse.start_job("--trigger-seconds=0.5")
+    job = warehouse.start_job("--set=batch.every=500ms")
     feed = Feed(warehouse.broker.bootstrap)
     feed.start()
     wait_for(lambda: warehouse.batches() > 0, job, seconds=400)

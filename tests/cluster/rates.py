@@ -41,7 +41,7 @@ def measure(cluster: Cluster, servers: Servers, directory: Path) -> dict[str, An
     for repeat, executors in interleaved((1, 2), REPEATS):
         job = Job(directory / f"{repeat}-{executors}", servers)
         job.directory.mkdir()
-        more = ["--available-now", f"--max-records-per-batch={BATCH_RECORDS}", "--trigger-seconds=0"]
+        more = ["--available-now", f"--set=batch.records={BATCH_RECORDS}", "--set=batch.every=0s"]
         process = cluster.submit(*arguments(servers.bootstrap, job.directory, *more), executors=executors)
         process.wait_done(_SECONDS)
         rates[executors].append(rate(Batch.of(each) for each in told_by(job)))

@@ -28,7 +28,7 @@ from support.warehouse import Warehouse, wait_for
 
 # Generous, for machines of two cores that do something else beside.
 _SECONDS = 600.0
-_SMALL_BATCHES = "--max-records-per-batch=4000"
+_SMALL_BATCHES = "--set=batch.records=4000"
 
 
 def arguments(bootstrap: str, directory: Path, *more: str) -> list[str]:

@@ -104,7 +104,7 @@ def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
         assert report.ok, report.to_json()
         (directory / "again").mkdir()
         again = Warehouse(directory / "again", broker, relation_url, feed, pipeline)
-        again.run_to_the_end(f"--max-records-per-batch={_OTHER_CUT}")
+        again.run_to_the_end(f"--set=batch.records={_OTHER_CUT}")
         assert [_said(turn) for turn in _checked_audit(again, sent)] == [_said(turn) for turn in audit]
         repeated = again.verify()
         assert repeated.ok, repeated.to_json()

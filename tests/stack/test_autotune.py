@@ -52,7 +52,7 @@ def test_a_job_leaves_a_bad_size_of_pages_and_yields(tmp_path: Path) -> None:
         sellers = FeedOptions(seed=5, sellers=SELLERS)
         warehouse = Warehouse(tmp_path, broker, database.url, sellers, pipeline)
         feed(broker.bootstrap)
-        job = warehouse.start_job(f"--max-records-per-batch={BATCH}", "--trigger-seconds=0")
+        job = warehouse.start_job(f"--set=batch.records={BATCH}", "--set=batch.every=0s")
         wait_for(lambda: len(turns(warehouse)) >= 2, job, seconds=300)
         offset = send(broker.bootstrap, "auction-control", Turn("lookup.page_rows", 700, "Ann").written())
         wait_for(lambda: any(turn["offset"] == offset for turn in turns(warehouse)), job)

@@ -27,7 +27,7 @@ def test_killed_three_times_and_still_right(tmp_path: Path) -> None:
         feed.start()
         for _ in range(KILLS):
             before = warehouse.batches()
-            job = warehouse.start_job("--max-records-per-batch=8000")
+            job = warehouse.start_job("--set=batch.records=8000")
             wait_for(lambda before=before: warehouse.batches() > before, job)  # type: ignore[misc]
             time.sleep(chance.uniform(0, 3))
             assert job.running

@@ -73,7 +73,7 @@ def test_beside_the_job_and_after_it(warehouse: Warehouse) -> None:
     results = warehouse.directory / "warehouse" / "results"
     feed = threading.Thread(target=warehouse.feed)
     feed.start()
-    job = warehouse.start_job("--max-records-per-batch=2500")
+    job = warehouse.start_job("--set=batch.records=2500")
     wait_for(lambda: warehouse.batches() > 2, job, 300)
     left_behind = results / "part-of-a-killed-attempt.parquet"
     left_behind.touch()

@@ -133,7 +133,7 @@ def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
         warehouse = Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", OPTIONS, pipeline)
         warehouse.feed()
         promise_everywhere(broker.bootstrap, "items")
-        job = warehouse.start_job("--max-records-per-batch=4000", "--trigger-seconds=900")  # one batch alone
+        job = warehouse.start_job("--set=batch.records=4000", "--set=batch.every=15m")  # one batch alone
         wait_for(lambda: warehouse.batches() > 0, job, seconds=300)
         job.kill()
         shutil.rmtree(tmp_path / "checkpoint" / "spark" / "commits")

@@ -132,7 +132,7 @@ def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
         send(broker, "items", *map(item, range(118)))
         send(broker, "bids", *(bid(number, 1 + number % 20) for number in range(118)))
         send(broker, "auction-control", *(turn("lookup.strategy", to) for to in ("inlj", "sacn")))
-        job = warehouse.start_job("--max-records-per-batch=80")
+        job = warehouse.start_job("--set=batch.records=80")
         wait_for(lambda: total(warehouse, "join_results_total") == 118, job, seconds=300)
         require_idle(warehouse)
         pulses = total(warehouse, "control_records_total")

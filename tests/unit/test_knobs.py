@@ -33,6 +33,8 @@ def test_values_are_those_of_the_file() -> None:
         "lookup.memory": 64_000_000,
         "join.purge_every": 1,
         "join.memory": None,
+        "batch.records": 500_000,
+        "batch.every": 1.0,
     }
     assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
 
@@ -77,6 +79,8 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
         ("lookup.cache.memory", 0, "lookup.cache.memory: Input should be greater than or equal to 1"),
         ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
+        ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
+        ("batch.size", 1, "'batch.size' is no knob; there are lookup.strategy"),
         ("join.memory", "1MB", "join.memory: preset pwjoin keeps all rows in memory"),
     ],
 )

@@ -56,7 +56,7 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     found = client(ops, None).get("/api/knobs").json()
 
     knobs = {knob["name"]: knob for knob in found["knobs"]}
-    strategy, pages, time, memory, every, of_join = knobs.values()
+    strategy, pages, time, memory, every, of_join, records, pace = knobs.values()
     assert strategy["choices"][:3] == ["auto", "hybrid", "best_page"]
     assert [strategy[key] for key in ("default", "filed", "value", "turned")] == [
         "auto",
@@ -69,6 +69,10 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     assert [memory[key] for key in ("kind", "filed")] == ["size", 64_000_000]
     assert [every[key] for key in ("kind", "filed", "applies", "turned")] == ["number", 1, "live", False]
     assert [of_join[key] for key in ("kind", "default", "filed")] == ["size", None, None]
+    assert [(knob["kind"], knob["filed"]) for knob in (records, pace)] == [
+        ("number", 500_000),
+        ("duration", 1.0),
+    ]
     assert all(knob["effect"].endswith(".") for knob in knobs.values())
     assert {field["name"]: field["change"] for field in found["fields"]} == CHANGES
     history = [(turn["offset"], turn["before"], turn["refused"], turn["why"]) for turn in found["history"]]

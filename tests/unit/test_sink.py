@@ -13,8 +13,9 @@ from endmark.cli import AUCTION
 from endmark.errors import PartitionError
 from endmark.ops.database import OpsDatabase
 from endmark.pipeline.file import load
+from endmark.spark.pace import Pace
 from endmark.spark.packing import channels
-from endmark.spark.sink import Sink
+from endmark.spark.sink import Run, Sink
 
 Offsets = dict[str, dict[str, int]]
 
@@ -31,7 +32,10 @@ def run(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch, batch_id: int, read: 
     told = {channels.METRICS: metrics, channels.PATTERNS: [], channels.FILES: []}
     monkeypatch.setattr(Sink, "_run", lambda *_: told)
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite:///r.db"})
-    Sink(pipeline, [], None, "app", ops, "run", MagicMock(), {"items": 2, "bids": 2})(MagicMock(), batch_id)
+    pace = Pace(pipeline, [], fixed=False)
+    Sink(pipeline, Run("app", "run", [], None, ops, {"items": 2, "bids": 2}), MagicMock(), pace)(
+        MagicMock(), batch_id
+    )
     batch = ops.latest_batch("auction")
     assert batch is not None
     return batch.offsets

@@ -63,8 +63,8 @@ arguments:
   - --warehouse=/data/warehouse
   - --checkpoint=/data/checkpoint
   - --buckets={{ .Values.job.buckets }}
-  - --trigger-seconds={{ .Values.job.triggerSeconds }}
-  - --max-records-per-batch={{ int64 .Values.job.maxRecordsPerBatch }}
+  - --set=batch.every={{ .Values.job.triggerSeconds }}s
+  - --set=batch.records={{ int64 .Values.job.maxRecordsPerBatch }}
 {{- if .Values.schedule }}
   - --available-now
 {{- end }}

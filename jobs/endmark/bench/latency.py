@@ -93,7 +93,7 @@ def _measured(work: Path, options: Options, rate: float) -> dict[str, Any]:
         seed_relation(database.url, options.sellers, seed=1)
         create_topics(broker.bootstrap, {ITEMS: PARTITIONS.items, BIDS: PARTITIONS.bids})
         job = Job(work, servers)
-        with job.start(f"--trigger-seconds={options.trigger_seconds}") as process:
+        with job.start(f"--set=batch.every={options.trigger_seconds}s") as process:
             running = {"event": "running"}
             wait_until(lambda: running in json_lines(process.log), process, _POLL_SECONDS)
             task = {

@@ -128,7 +128,7 @@ def rate(batches: Iterable[Batch]) -> float:
 def _ours(job: Job, options: Options) -> list[Samples]:
     process = job.start(
         "--available-now",
-        f"--max-records-per-batch={options.batch_records}",
+        f"--set=batch.records={options.batch_records}",
         f"--driver-memory={DRIVER_MEMORY}",
     )
     process.wait_done(DEADLINE_SECONDS)

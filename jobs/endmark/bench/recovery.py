@@ -111,7 +111,7 @@ def _first_output(job: Job, options: Options) -> tuple[ManagedProcess, dict[str,
     """Start the job; seconds by stage, until the table of results shows what it did."""
     results = job.warehouse / job.servers.pipeline.tables.results
     began = time.time()
-    process = job.start(f"--max-records-per-batch={options.batch_records}", "--trigger-seconds=0")
+    process = job.start(f"--set=batch.records={options.batch_records}", "--set=batch.every=0s")
     heard: dict[str, float] = {}
 
     def has_output() -> bool:

@@ -65,4 +65,14 @@ KNOBS = {
         "such as 256MB; a number is bytes; null: any number; presets that do not spill take null alone",
         "What rows of both streams may take, in all buckets; those beyond it meet later rows in a pause.",
     ),
+    "batch.records": Knob(
+        "number",
+        "1 or more",
+        "How many records a batch reads at most; the job starts its query again, between two batches.",
+    ),
+    "batch.every": Knob(
+        "duration",
+        "such as 500ms or 10s",
+        "The least time from the start of a batch to the next; the job starts its query again, likewise.",
+    ),
 }

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.pipeline import Pipeline
-    from endmark.pipeline.steps import Cache, Join, Lookup
+    from endmark.pipeline.fields import Model
+    from endmark.pipeline.steps import Batch, Join, Lookup
 
 
 # What the file says of each step that has knobs, by the step's name.
@@ -31,8 +32,8 @@ def steps_of(pipeline: Pipeline) -> Steps:
     """What the pipeline file says of the steps that have knobs, as JSON has it, durations in seconds."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
-    steps: dict[str, Lookup | Join] = dict(zip(names, lookups, strict=True))
-    steps["join"] = pipeline.join
+    steps: dict[str, Lookup | Join | Batch] = dict(zip(names, lookups, strict=True))
+    steps |= {"join": pipeline.join, "batch": pipeline.batch}
     plain = {name: json.dumps(step.model_dump(), default=as_number) for name, step in steps.items()}
     return {name: json.loads(step) for name, step in plain.items()}
 
@@ -79,12 +80,11 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     # Tasks import this module, and a knob is rarely turned.
     from pydantic import ValidationError
 
-    from endmark.pipeline.steps import Join, Lookup
+    from endmark.pipeline.steps import Join
 
     at = places[name]
-    model = Join if at.step == "join" else Lookup
     try:
-        found = model.model_validate(_with(steps[at.step], at.path, value))
+        found = _step_model(at.step).model_validate(_with(steps[at.step], at.path, value))
     except ValidationError as error:
         text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{name}: {text}") from error
@@ -111,7 +111,7 @@ def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] 
             path = name.removeprefix(f"{step}.").split(".")
             return (step.partition(".")[0], *path) if path[0] in said else None
     part, *below = name.split(".")
-    return (part, *below) if part in CHANGES and part not in ("lookup", "join") else None
+    return (part, *below) if part in CHANGES and part not in ("lookup", "join", "batch") else None
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,21 @@ def _with(said: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str,
     return {**said, first: _with(said[first], rest, value) if rest else value}
 
 
-def _model(place: _Place) -> type[Lookup | Join | Cache]:
-    from endmark.pipeline.steps import Cache, Join, Lookup
+def _model(place: _Place) -> type[Model]:
+    from endmark.pipeline.steps import Cache
 
-    if place.step == "join":
-        return Join
-    return Cache if len(place.path) > 1 else Lookup
+    return Cache if len(place.path) > 1 else _step_model(place.step)
+
+
+def _step_model(step: str) -> type[Lookup | Join | Batch]:
+    from endmark.pipeline.steps import Batch, Join, Lookup
+
+    match step:
+        case "join":
+            return Join
+        case "batch":
+            return Batch
+    return Lookup
 
 
 def as_number(value: Any) -> Any:

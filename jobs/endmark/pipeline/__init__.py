@@ -6,11 +6,12 @@ broker or a database.
 
 from endmark.pipeline.model import Pipeline
 from endmark.pipeline.sources import COORDINATES, ClosingRule, EventTime, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Measure, Publish, Tables, Window
+from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Measure, Publish, Tables, Window
 
 __all__ = [
     "COORDINATES",
     "Aggregate",
+    "Batch",
     "ClosingRule",
     "Control",
     "EventTime",

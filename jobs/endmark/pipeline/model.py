@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from endmark.joins.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Control, Join, Lookup, Lookups, Measure, Publish, Tables
+from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Lookups, Measure, Publish, Tables
 from endmark.types import ColumnType, JoinType
 
 _RUNNING = {"final": ColumnType.BOOLEAN, "batch": ColumnType.LONG}
@@ -33,6 +33,7 @@ class Pipeline(Model):
     tables: Tables = Tables()
     publish: Publish | None = None
     control: Control = Control()
+    batch: Batch = Batch()
     unbounded_state: Literal["refuse", "allow"] = "refuse"
 
     @model_validator(mode="after")

@@ -246,6 +246,14 @@ class Control(Model):
     topic: Topic | None = None
 
 
+class Batch(Model):
+    """A batch reads `records` at most, of all topics together; `every` is the least time from the start of
+    one to the next."""
+
+    records: Annotated[int, Field(ge=1)] = 500_000
+    every: Duration = timedelta(seconds=1)
+
+
 class Publish(Model):
     """A Kafka topic of the same broker that gets results and output punctuations, besides the tables.
 

@@ -6,8 +6,8 @@ Per batch (called by `foreachBatch`):
    before, so that publishing does not compute the stateful plan again;
 2. commit the files to their tables with (app id, batch id), unless an earlier attempt has; and publish to the
    output topic, if there is one, which gets again what an earlier attempt has sent;
-3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse and
-   what tunes knobs.
+3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse, what
+   tunes knobs, and the pace.
 Spark commits the batch afterwards. A crash at any point repeats it from step 1; files that were not committed
 are of no version.
 """
@@ -15,6 +15,7 @@ are of no version.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -38,40 +39,52 @@ if TYPE_CHECKING:
     from endmark.ops.database import OpsDatabase
     from endmark.ops.pulse import Pulse
     from endmark.pipeline import Pipeline
+    from endmark.spark.pace import Pace
     from endmark.spark.publish import OutputTopic
     from endmark.spark.tables import Target
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a job.
+
+    Args:
+        app_id: of its checkpoint.
+        run_id: its own.
+        tables, topic: where its batches go.
+        ops: the ops database.
+        partitions: by topic, as they were when it started.
+    """
+
+    app_id: str
+    run_id: str
+    tables: list[Target]
+    topic: OutputTopic | None
+    ops: OpsDatabase
+    partitions: Mapping[str, int]
 
 
 class Sink:
     """For `foreachBatch` over rows of (channel, blob).
 
     Args:
-        pipeline, tables, topic, app_id, ops, run_id, pulse: of the job.
-        partitions: by topic, as they were when the job started.
+        pipeline, run, pulse, pace: of the job.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        tables: list[Target],
-        topic: OutputTopic | None,
-        app_id: str,
-        ops: OpsDatabase,
-        run_id: str,
-        pulse: Pulse,
-        partitions: Mapping[str, int],
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, run: Run, pulse: Pulse, pace: Pace) -> None:
         self._pipeline = pipeline
-        self._partitions = partitions
-        self._tables = tables
-        self._topic = topic
-        self._ops = ops
-        self._run_id = run_id
+        self._partitions = run.partitions
+        self._tables = run.tables
+        self._topic = run.topic
+        self._ops = run.ops
+        self._run_id = run.run_id
         self._pulse = pulse
+        self._pace = pace
         self._filed = filed(steps_of(pipeline))
-        self._logs = {table.channel: TableLog(table.path, app_id) for table in tables}
+        self._logs = {table.channel: TableLog(table.path, run.app_id) for table in run.tables}
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
+        self._pace.require_same()
         if self._topic is not None:
             packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -95,6 +108,7 @@ class Sink:
             self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
             self._pulse.batch_done(samples, offsets)
             self._pulse.tune(batch_id, samples, turns)
+            self._pace.take(turns)
         finally:
             if self._topic is not None:
                 packed.unpersist()

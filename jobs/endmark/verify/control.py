@@ -17,6 +17,7 @@ KNOBS = {
     "lookup": {"strategy", "page_rows", "time_per_batch", "memory"},
     "cache": {"memory", "lifetime", "absent_lifetime"},
     "join": {"purge_every", "memory"},
+    "batch": {"records", "every"},
 }
 BY_LENGTH = 200
 REASON_LENGTH = 500
@@ -100,6 +101,8 @@ def _is_possible(pipeline: Pipeline, name: str, value: Any) -> bool:
     try:
         if step == "join" and field in KNOBS["join"]:
             _changed(pipeline.join, field, value).policy()
+        elif step == "batch" and field in KNOBS["batch"]:
+            _changed(pipeline.batch, field, value)
         elif step in lookups and field in KNOBS["lookup"]:
             _changed(lookups[step], field, value)
         elif step in caches and field in KNOBS["cache"]:

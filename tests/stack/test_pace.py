@@ -1,0 +1,93 @@
+"""A job whose batches are turned smaller and further apart, on real parts: it goes on by itself."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaProducer
+
+from endmark.formats.control import Turn
+from endmark.ops.database import Batch, OpsDatabase
+from endmark.ops.pulse import send
+from endmark.parts.broker import Broker
+from endmark.parts.process import ManagedProcess
+from endmark_feed.producer import create_topics
+from endmark_feed.run import FeedOptions
+from support.warehouse import Warehouse, wait_for
+
+BIDS = 20_000
+FIRST, LATER = 400, 90  # records a batch
+APART = 3.0  # seconds
+
+
+def feed(bootstrap: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for number in range(BIDS):
+        row = {"bid_id": number, "item_id": number % 7, "seller_id": 1, "bidder_id": 1, "price": 2.0}
+        producer.send("bids", json.dumps(row | {"bid_at": "2026-01-01T00:00:01Z"}).encode(), partition=0)
+    producer.close()
+
+
+class Turned:
+    """A warehouse whose pace is turned."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def turn(self, job: ManagedProcess, name: str, value: Any) -> int:
+        """Turn a knob; returns the batch that has read of it."""
+        offset = send(self._warehouse.broker.bootstrap, "auction-control", Turn(name, value, "Ann").written())
+
+        def read_by() -> list[int]:
+            with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
+                return [turn["batch_id"] for turn in ops.turns("auction") if turn["offset"] == offset]
+
+        wait_for(lambda: read_by() != [], job)
+        return read_by()[0]
+
+    def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[Batch]:
+        """So many batches from the second one after."""
+        wait_for(lambda: self._warehouse.batches() > batch_id + 1 + count, job)
+        with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
+            return list(ops.batches_after("auction", batch_id + 1, count))
+
+
+def records(batch: Batch) -> float:
+    return batch.samples.get("records_total{stream=bids}", 0.0)
+
+
+def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
+    """From the second batch after the one that reads of it, since the next is planned by then; also when the
+    job was killed. Nothing is lost or done twice."""
+    with Broker(tmp_path / "broker") as broker:
+        create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
+        feed(broker.bootstrap)
+        relation_url = f"sqlite:///{tmp_path / 'relation.db'}"
+        warehouse = Warehouse(tmp_path, broker, relation_url, FeedOptions(seed=1, sellers=5))
+        said = f"--set=batch.records={FIRST}", "--set=batch.every=0s"
+        turned, job = Turned(warehouse), warehouse.start_job(*said)
+
+        large = turned.after(job, 0, 3)
+        smaller = turned.after(job, turned.turn(job, "batch.records", LATER), 4)
+        apart = turned.after(job, turned.turn(job, "batch.every", f"{APART}s"), 3)
+        job.kill()
+        last = warehouse.batches()
+        job = warehouse.start_job(*said)
+        still = turned.after(job, last, 2)
+        turned.turn(job, "batch.every", "0s")
+        turned.turn(job, "batch.records", 1_000_000)
+        wait_for(lambda: (turned.after(job, warehouse.batches() - 3, 1)[0].offsets["bids"]["0"]) == BIDS, job)
+        job.stop()
+        report = warehouse.verify()
+
+    assert report.ok, report.to_json()
+    assert {records(batch) for batch in large} == {FIRST}
+    assert 0 < max(records(batch) for batch in smaller) <= LATER
+    assert 0 < max(records(batch) for batch in [*apart, *still]) <= LATER
+    for batches in (apart, still):
+        starts = [batch.committed_at - batch.samples["compute_seconds"] for batch in batches]
+        assert all(later - earlier > APART * 0.7 for earlier, later in pairwise(starts)), starts
