@@ -11,6 +11,7 @@ from endmark.parts.broker import Broker
 from endmark.parts.jars import spark_jars
 from endmark.parts.mariadb import MariaDb
 from endmark.parts.ports import free_port as find_free_port
+from support.mysql import MySql
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +31,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     """A running server with an empty database; tests name their tables so that they do not meet."""
     with MariaDb(tmp_path_factory.mktemp("mariadb")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySql]:
+    """As `mariadb`."""
+    with MySql(tmp_path_factory.mktemp("mysql")) as running:
         yield running
 
 

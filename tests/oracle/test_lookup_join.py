@@ -44,13 +44,13 @@ def _relation(url: str) -> tuple[sa.Engine, sa.Table, SqlRelation]:
     return engine, table, SqlRelation(spec)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "mariadb"])
+@pytest.fixture(scope="module", params=["sqlite", "mariadb", "mysql"])
 def fill(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fill:
     """Puts rows into a relation, in place of those of the example before."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('relation') / 'r.db'}"
     else:
-        server: MariaDb = request.getfixturevalue("mariadb")
+        server: MariaDb = request.getfixturevalue(request.param)
         url = server.url
     engine, table, relation = _relation(url)
 

@@ -19,14 +19,16 @@ from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
 from endmark.relation.outage import RelationUnreachableError, passes
 from endmark.relation.sql import SqlRelation
+from support.mysql import WITH_TEXT_KEYS, MySql
 from support.relations import Database, batch_of, rows_of
 
 ROWS = [(n, f"v{n}") for n in range(300)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
-    with MariaDb(tmp_path_factory.mktemp("mariadb")) as running:
+@pytest.fixture(scope="module", params=["mariadb", "mysql"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    kind = {"mariadb": MariaDb, "mysql": MySql}[request.param]
+    with kind(tmp_path_factory.mktemp(request.param)) as running:
         yield running
 
 
@@ -34,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 def database(server: MariaDb) -> Database:
     made = Database(server.url)
     made.run("DROP TABLE IF EXISTS moved")
-    made.create("r", "k BIGINT PRIMARY KEY, v VARCHAR(20) COLLATE utf8mb4_nopad_bin NOT NULL, KEY(v)", ROWS)
+    made.create("r", f"k BIGINT PRIMARY KEY, v {made.exact or 'VARCHAR(60)'} NOT NULL, KEY(v)", ROWS)
     return made
 
 
@@ -224,6 +226,7 @@ def test_additions_to_a_table(database: Database) -> None:
         assert rows_of(reader.pages([directory.range_of(page) for page in range(3)])) == ROWS
 
 
+@pytest.mark.parametrize("server", WITH_TEXT_KEYS, indirect=True)
 def test_a_key_that_is_compared_otherwise(database: Database) -> None:
     """A collation that folds keys comes between two batches, without an error from any read."""
     reader = database.reader("r", "v", k="long", v="string")

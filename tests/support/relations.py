@@ -10,6 +10,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from endmark.pipeline import Relation
+from endmark.relation.fitness import exact_collation
 from endmark.relation.sql import SqlRelation
 
 
@@ -23,6 +24,19 @@ class Database:
     def is_sqlite(self) -> bool:
         return self.url.startswith("sqlite")
 
+    @property
+    def exact(self) -> str | None:
+        """The type of a text that is compared as it is; None where there is none, as before MySQL 8.0.17."""
+        if self.is_sqlite:
+            return "TEXT"
+        engine = sa.create_engine(self.url)
+        with engine.connect() as connection:
+            named = sa.text("SELECT 1 FROM information_schema.collations WHERE collation_name = :name")
+            collation = exact_collation(connection.dialect)
+            found = connection.execute(named, {"name": collation}).all()
+        engine.dispose()
+        return f"VARCHAR(60) CHARACTER SET utf8mb4 COLLATE {collation}" if found else None
+
     def run(self, *statements: str, **values: Any) -> None:
         """Run statements one after the other, each done when it returns."""
         engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT")
@@ -33,12 +47,12 @@ class Database:
 
     def create(self, table: str, columns: str, rows: Sequence[Sequence[Any]] = ()) -> None:
         """A table of these columns and rows, in place of one of that name."""
-        self.run(f"DROP TABLE IF EXISTS {table}", f"CREATE TABLE {table} ({columns})")
+        self.run(f"DROP TABLE IF EXISTS `{table}`", f"CREATE TABLE `{table}` ({columns})")
         if rows:
             engine = sa.create_engine(self.url)
             places = ", ".join(["?" if self.is_sqlite else "%s"] * len(rows[0]))
             with engine.begin() as connection:
-                statement = f"INSERT INTO {table} VALUES ({places})"  # noqa: S608
+                statement = f"INSERT INTO `{table}` VALUES ({places})"  # noqa: S608
                 connection.exec_driver_sql(statement, [tuple(row) for row in rows])
             engine.dispose()
 

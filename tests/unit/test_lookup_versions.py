@@ -45,12 +45,12 @@ def test_two_versions_of_one_moment_are_refused() -> None:
     assert pick([5, 8], [6, 6, 3, 7]) == {0: 2, 1: 3}
 
 
-@pytest.mark.parametrize("where", ["sqlite", "mariadb"])
+@pytest.mark.parametrize("where", ["sqlite", "mariadb", "mysql"])
 def test_a_table_with_two_versions_of_one_moment(request: pytest.FixtureRequest, where: str) -> None:
     """Is refused at the start, as is one with two rows of a key without versions."""
     url = "sqlite:///" + str(request.getfixturevalue("tmp_path") / "r.db")
-    if where == "mariadb":
-        server: MariaDb = request.getfixturevalue("mariadb")
+    if where != "sqlite":
+        server: MariaDb = request.getfixturevalue(where)
         url = server.url
     database = Database(url)
     rows = [(1, "2026-01-01 00:00:00"), (1, "2026-01-02 00:00:00")]

@@ -8,6 +8,7 @@ import pytest
 
 from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
+from support.mysql import WITH_TEXT_KEYS
 from support.relations import Database
 
 KEY = "k BIGINT PRIMARY KEY"
@@ -19,9 +20,10 @@ def sqlite(tmp_path: Path) -> Database:
     return Database(f"sqlite:///{tmp_path / 'r.db'}")
 
 
-@pytest.fixture
-def server(mariadb: MariaDb) -> Database:
-    return Database(mariadb.url)
+@pytest.fixture(params=["mariadb", "mysql"])
+def server(request: pytest.FixtureRequest) -> Database:
+    running: MariaDb = request.getfixturevalue(request.param)
+    return Database(running.url)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +79,29 @@ def test_types_of_sqlite_that_could_change_a_value(sqlite: Database, spelt: str,
         sqlite.reader("unfit", "k", k="long", v=kind).check()
 
 
-@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_bin", "latin1_bin", "utf8mb4_nopad_ci"])
-def test_collations_that_equate_different_keys(server: Database, collation: str) -> None:
-    """The statement in the message mends it."""
-    collation = collation.replace("nopad_ci", "general_nopad_ci")
-    server.create(
-        "folded", f"k VARCHAR(20) CHARACTER SET {collation.split('_')[0]} COLLATE {collation} PRIMARY KEY"
-    )
+@pytest.mark.parametrize(
+    ("where", "collation"),
+    [
+        *[(where, name) for where in ("mariadb", "mysql") for name in ("utf8mb4_general_ci", "utf8mb4_bin")],
+        ("mariadb", "latin1_bin"),
+        ("mariadb", "utf8mb4_general_nopad_ci"),
+        ("mysql", "utf8mb4_0900_as_cs"),
+    ],
+)
+def test_collations_that_equate_different_keys(
+    request: pytest.FixtureRequest, where: str, collation: str
+) -> None:
+    """The statement in the message mends it, where the server has a collation that is exact."""
+    server = Database(request.getfixturevalue(where).url)
+    characters = collation.partition("_")[0]
+    server.create("folded", f"k VARCHAR(20) CHARACTER SET {characters} COLLATE {collation} PRIMARY KEY")
     reader = server.reader("folded", "k", k="string")
     with pytest.raises(ConfigError, match=f"column 'k' is compared by {collation}.*; ALTER TABLE") as found:
         reader.check()
 
-    server.run(str(found.value).split("; ")[1].split(" (in MySQL")[0])
-    reader.check()
+    if server.exact:
+        server.run(str(found.value).split("; ")[1].removesuffix(" mends it"))
+        reader.check()
 
 
 @pytest.mark.parametrize(
@@ -128,18 +140,20 @@ def test_a_server_needs_an_index_that_begins_with_the_key(server: Database, colu
         reader.check()
 
 
-def test_the_beginning_of_a_text_is_no_key(server: Database) -> None:
+@pytest.mark.parametrize("where", WITH_TEXT_KEYS)
+def test_the_beginning_of_a_text_is_no_key(request: pytest.FixtureRequest, where: str) -> None:
     """An index by the first letters finds more than a key."""
-    collation = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
-    server.create("begun", f"k VARCHAR(60) {collation}, UNIQUE (k(3))", [("abcd",)])
+    server = Database(request.getfixturevalue(where).url)
+    server.create("begun", f"k {server.exact}, UNIQUE (k(3))", [("abcd",)])
     with pytest.raises(ConfigError, match="no index begins with the key"):
         server.reader("begun", "k", k="string").check()
 
 
-@pytest.mark.parametrize("where", ["sqlite", "server"])
+@pytest.mark.parametrize("where", ["sqlite", "mariadb", "mysql"])
 def test_keys_that_repeat(request: pytest.FixtureRequest, where: str) -> None:
     """Where a lookup has one answer, a key with two is named, unless an index sees to it that none has."""
-    database: Database = request.getfixturevalue(where)
+    there = request.getfixturevalue(where)
+    database = there if where == "sqlite" else Database(there.url)
     database.create("repeats", "k INTEGER, n INTEGER, UNIQUE (n, k)", [(1, 1), (1, 2), (2, 3)])
     database.run("CREATE INDEX repeats_key ON repeats (k)")
     reader = database.reader("repeats", "k", k="long")

@@ -21,10 +21,10 @@ from endmark.parts.mariadb import MariaDb
 from endmark.relation import connection, sql
 from endmark.relation.sql import SqlRelation
 from support.cases import cases
+from support.mysql import WITH_TEXT_KEYS
 from support.relations import Database, batch_of, rows_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-EXACT = "VARCHAR(60) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
 # Keys that a database could take for one another, for a number, or for SQL.
 HOSTILE = [
     *(
@@ -52,16 +52,21 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "mariadb"])
+@pytest.fixture(scope="module", params=["sqlite", "mariadb", "mysql"])
 def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    return made(request, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=["sqlite", *WITH_TEXT_KEYS])
+def with_text_keys(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    return made(request, tmp_path_factory)
+
+
+def made(request: pytest.FixtureRequest, directories: pytest.TempPathFactory) -> Database:
     if request.param == "sqlite":
-        return Database(f"sqlite:///{tmp_path_factory.mktemp('relation') / 'r.db'}")
-    server: MariaDb = request.getfixturevalue("mariadb")
+        return Database(f"sqlite:///{directories.mktemp('relation') / 'r.db'}")
+    server: MariaDb = request.getfixturevalue(request.param)
     return Database(server.url)
-
-
-def exact(database: Database) -> str:
-    return "TEXT" if database.is_sqlite else EXACT
 
 
 def decimals(texts: str) -> list[Decimal]:
@@ -80,13 +85,15 @@ def pages(reader: SqlRelation, page_rows: int) -> list[list[tuple[Any, ...]]]:
     return [rows_of(reader.pages([directory.range_of(page)])) for page in range(len(directory))]
 
 
-def test_hostile_keys(database: Database) -> None:
+def test_hostile_keys(with_text_keys: Database) -> None:
     """Each key finds its own row and no other; the directory sends it to the page that has it."""
     there = HOSTILE[::2]
-    database.create(
-        "hostile", f"k {exact(database)} PRIMARY KEY, n INTEGER", [(key, n) for n, key in enumerate(there)]
+    with_text_keys.create(
+        "hostile",
+        f"k {with_text_keys.exact} PRIMARY KEY, n INTEGER",
+        [(key, n) for n, key in enumerate(there)],
     )
-    reader = database.reader("hostile", "k", k="string", n="long")
+    reader = with_text_keys.reader("hostile", "k", k="string", n="long")
     reader.check()
 
     for key in HOSTILE:
@@ -100,11 +107,12 @@ def test_hostile_keys(database: Database) -> None:
     assert all(key in dict(read[number]) for key, number in zip(there, numbers, strict=True))
 
 
-def test_texts_whose_backslashes_do_not_escape(mariadb: MariaDb) -> None:
+@pytest.mark.parametrize("where", WITH_TEXT_KEYS)
+def test_texts_whose_backslashes_do_not_escape(request: pytest.FixtureRequest, where: str) -> None:
     """A session that knows no backslash is asked in its own spelling."""
-    database = Database(mariadb.url)
-    database.create("plain", f"k {EXACT} PRIMARY KEY", [(key,) for key in HOSTILE])
-    reader = Database(mariadb.url + "?sql_mode=NO_BACKSLASH_ESCAPES").reader("plain", "k", k="string")
+    database = Database(request.getfixturevalue(where).url)
+    database.create("plain", f"k {database.exact} PRIMARY KEY", [(key,) for key in HOSTILE])
+    reader = Database(database.url + "?sql_mode=NO_BACKSLASH_ESCAPES").reader("plain", "k", k="string")
 
     found = rows_of(reader.read_keys(batch_of(reader, [(key,) for key in HOSTILE])))
 
@@ -162,15 +170,21 @@ KEYS = st.tuples(st.integers(-1, 2), st.sampled_from(["", "a", "A", "a ", "b"]))
     several=st.integers(1, 3),
 )
 def test_composite_keys(
-    database: Database, rows: list[tuple[int, str]], asked: set[tuple[int, str]], page_rows: int, several: int
+    with_text_keys: Database,
+    rows: list[tuple[int, str]],
+    asked: set[tuple[int, str]],
+    page_rows: int,
+    several: int,
 ) -> None:
     """Pages share out all rows and part no key, and keys find all their rows; whatever the number of keys and
     ranges that go into one statement."""
-    database.create(
-        "composite", f"a BIGINT, b {exact(database)}, n INTEGER", [(*key, n) for n, key in enumerate(rows)]
+    with_text_keys.create(
+        "composite",
+        f"a BIGINT, b {with_text_keys.exact}, n INTEGER",
+        [(*key, n) for n, key in enumerate(rows)],
     )
-    database.run("CREATE INDEX composite_key ON composite (a, b)")
-    reader = database.reader("composite", ["a", "b"], a="long", b="string", n="long")
+    with_text_keys.run("CREATE INDEX composite_key ON composite (a, b)")
+    reader = with_text_keys.reader("composite", ["a", "b"], a="long", b="string", n="long")
     there = sorted((*key, n) for n, key in enumerate(rows))
 
     with at_once(several):
@@ -210,19 +224,19 @@ def test_empty_relation(database: Database) -> None:
     assert reader.read_keys(batch_of(reader, [(1,)])).schema == reader.schema
 
 
-def test_reads_use_the_index(database: Database) -> None:
+def test_reads_use_the_index(with_text_keys: Database) -> None:
     """No read of pages or keys looks through the whole table or sorts it."""
     rows = [(n % 50, f"k{n:04}", n) for n in range(2000)]
-    database.create(
-        "indexed", f"a BIGINT NOT NULL, b {exact(database)} NOT NULL, n BIGINT, PRIMARY KEY (a, b)", rows
+    with_text_keys.create(
+        "indexed", f"a BIGINT NOT NULL, b {with_text_keys.exact} NOT NULL, n BIGINT, PRIMARY KEY (a, b)", rows
     )
-    reader = database.reader("indexed", ["a", "b"], a="long", b="string", n="long")
+    reader = with_text_keys.reader("indexed", ["a", "b"], a="long", b="string", n="long")
     reader.check()
     asked: list[str] = []
     fetch = connection.fetch
 
     def explained(connected: Any, statement: str, values: Any) -> Any:
-        prefix = "EXPLAIN QUERY PLAN " if database.is_sqlite else "EXPLAIN "
+        prefix = "EXPLAIN QUERY PLAN " if with_text_keys.is_sqlite else "EXPLAIN "
         asked.append(str(fetch(connected, prefix + statement, values)))
         return fetch(connected, statement, values)
 
@@ -231,10 +245,22 @@ def test_reads_use_the_index(database: Database) -> None:
         assert reader.pages([directory.range_of(3)]).num_rows == 100
         assert reader.read_keys(batch_of(reader, [(1, "k0001"), (2, "k0002"), (3, "x")])).num_rows == 2
         assert next(iter(reader.directory(100).range_of(1))) == directory.range_of(1)[0]
-    whole = "SCAN" if database.is_sqlite else "'ALL'"
+    whole = "SCAN" if with_text_keys.is_sqlite else "'ALL'"
     assert len(asked) > 20
     del asked[2]  # the first key, for which SQLite says SCAN and stops at once
     assert not [plan for plan in asked if whole in plan or "'filesort'" in plan]
+
+
+def test_names_that_a_database_reserves(database: Database) -> None:
+    """Names are quoted, those that MySQL reserves since 9.2 included."""
+    database.create(
+        "order", "`group` BIGINT PRIMARY KEY, `library` BIGINT, `external` BIGINT", [(1, 2, 3), (4, 5, 6)]
+    )
+    reader = database.reader("order", "group", group="long", library="long", external="long")
+    reader.check()
+
+    assert pages(reader, 1) == [[(1, 2, 3)], [(4, 5, 6)]]
+    assert rows_of(reader.read_keys(batch_of(reader, [(4,)]))) == [(4, 5, 6)]
 
 
 def test_a_value_that_is_not_as_declared(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -49,6 +49,11 @@ def flink_jars(say: Say) -> list[Path]:
     return _jars("flink", "Apache Flink's jars", say)
 
 
+def mysql_jars(say: Say) -> list[Path]:
+    """A jar that has a MySQL server for Linux in it. Else as `spark_jars`."""
+    return _jars("mysql", "a MySQL server", say)
+
+
 def cache_home() -> Path:
     """The directory for what endmark fetches: `ENDMARK_HOME`, or `endmark` in the user's cache."""
     if home := os.environ.get("ENDMARK_HOME"):

@@ -32,6 +32,8 @@ class MariaDb(Part):
     `memory` is for pages of its tables, as the server writes sizes.
     """
 
+    name = "MariaDB"
+
     def __init__(self, data_dir: Path, port: int | None = None, memory: str = "256M") -> None:
         super().__init__(data_dir, port)
         self._memory = memory
@@ -48,17 +50,26 @@ class MariaDb(Part):
         Raises `MissingPartError` when MariaDB is not installed, when port or directory are in use, or
         when the server fails.
         """
-        server, install = _require("mariadbd"), _require("mariadb-install-db")
-        require_free_port(self._port, "MariaDB")
-        with claimed(self._data_dir, "MariaDB") as claim:
+        server, install = self._server(), self._installer(self._installing)
+        require_free_port(self._port, self.name)
+        with claimed(self._data_dir, self.name) as claim:
             self._install_once(install)
             welcome = self._write_welcome()
             try:
-                command = self._command(server, welcome)
-                self._process = ManagedProcess("MariaDB", command, self._log, inherits=[claim])
+                command = [*server, *self._options(welcome)]
+                self._process = ManagedProcess(self.name, command, self._log, inherits=[claim])
                 self._process.wait_ready(self._answers, _START_SECONDS)
             finally:
                 welcome.unlink()
+
+    def _server(self) -> list[str]:
+        """Its command, without options that other servers of its kind have, too."""
+        return [_require("mariadbd"), "--no-defaults"]
+
+    def _installer(self, tables: Path) -> list[str]:
+        """The command that makes system tables."""
+        command = [_require("mariadb-install-db"), "--no-defaults", f"--datadir={tables}", *_as_us()]
+        return [*command, "--auth-root-authentication-method=socket", "--skip-test-db", "--skip-name-resolve"]
 
     @property
     def _url(self) -> URL:
@@ -66,22 +77,24 @@ class MariaDb(Part):
 
     @property
     def _log(self) -> Path:
-        return self._data_dir / "mariadb.log"
+        return self._data_dir / f"{self.name.lower()}.log"
 
     @property
     def _tables(self) -> Path:
         return self._data_dir / "tables"
 
-    def _install_once(self, install: str) -> None:
+    @property
+    def _installing(self) -> Path:
+        return self._data_dir / "installing"
+
+    def _install_once(self, install: list[str]) -> None:
         """System tables come first into a scratch directory, so half of them never look like all."""
         if self._tables.is_dir():
             return
-        scratch = self._data_dir / "installing"
-        shutil.rmtree(scratch, ignore_errors=True)
-        command = [install, "--no-defaults", f"--datadir={scratch}", *_as_us()]
-        command += ["--auth-root-authentication-method=socket", "--skip-test-db", "--skip-name-resolve"]
-        ManagedProcess("creating MariaDB's system tables", command, self._log).wait_done(_INSTALL_SECONDS)
-        scratch.rename(self._tables)
+        shutil.rmtree(self._installing, ignore_errors=True)
+        process = ManagedProcess(f"creating {self.name}'s system tables", install, self._log)
+        process.wait_done(_INSTALL_SECONDS)
+        self._installing.rename(self._tables)
 
     def _write_welcome(self) -> Path:
         """SQL that the server runs before it listens. The password is of a URL-safe alphabet."""
@@ -91,15 +104,14 @@ class MariaDb(Part):
         user = f"'{_USER}'@'{LOOPBACK}'"
         path.write_text(
             f"CREATE DATABASE IF NOT EXISTS {_DATABASE} CHARACTER SET utf8mb4;\n"
-            f"CREATE OR REPLACE USER {user} IDENTIFIED BY '{self._password}';\n"
+            f"CREATE USER IF NOT EXISTS {user};\n"
+            f"ALTER USER {user} IDENTIFIED BY '{self._password}';\n"
             f"GRANT ALL ON {_DATABASE}.* TO {user};\n"
         )
         return path
 
-    def _command(self, server: str, welcome: Path) -> list[str]:
+    def _options(self, welcome: Path) -> list[str]:
         return [
-            server,
-            "--no-defaults",
             *_as_us(),
             f"--datadir={self._tables}",
             f"--bind-address={LOOPBACK}",

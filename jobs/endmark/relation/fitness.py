@@ -10,12 +10,14 @@ from endmark.relation.values import DOUBLE_DIGITS
 from endmark.types import Kind
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
     from endmark.pipeline import Relation
     from endmark.relation.definition import Column, Definition
     from endmark.types import ColumnType
 
-# Collations of MariaDB and MySQL that compare texts by their code points alone, blanks at the end included.
-EXACT_COLLATIONS = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
+# They compare texts by their code points alone, blanks at the end included. MySQL has its own since 8.0.17.
+_EXACT_MARIADB, _EXACT_MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 _TEXT = r"(var)?char\(\d+\)|(tiny|medium|long)?text"
 _MYSQL: dict[Kind, str] = {
@@ -47,13 +49,21 @@ _INSTEAD = {
 }
 
 
-def require_fit(relation: Relation, there: Definition, *, sqlite: bool) -> None:
+def exact_collation(dialect: sa.Dialect) -> str:
+    """The collation of a server whose connections have this dialect that takes no two keys for one."""
+    return _EXACT_MARIADB if getattr(dialect, "is_mariadb", False) else _EXACT_MYSQL
+
+
+def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> None:
     """
+    Args:
+        dialect: of a connection to the database.
+
     Raises:
         ConfigError: a column is missing, or of a type whose values could change on the way; or the key
             has no index, or one that equates different keys. The text says what mends it.
     """
-    name = f"relation {relation.table!r}"
+    name, sqlite = f"relation {relation.table!r}", dialect.name == "sqlite"
     if missing := [column for column in relation.columns if column not in there.columns]:
         raise ConfigError(f"{name}: no column {', '.join(missing)}; there are {', '.join(there.columns)}")
     for column, kind in relation.columns.items():
@@ -64,7 +74,7 @@ def require_fit(relation: Relation, there: Definition, *, sqlite: bool) -> None:
                 f"unchanged; declare it as it is, or make it {_INSTEAD.get(kind.kind, str(kind).upper())}"
             )
         if not sqlite and column in relation.key and kind.kind is Kind.STRING:
-            _require_exact(relation, column, declared)
+            _require_exact(relation, column, declared, exact_collation(dialect))
     _require_index(relation, there, sqlite=sqlite)
 
 
@@ -78,13 +88,13 @@ def _holds(declared: Column, kind: ColumnType, *, sqlite: bool) -> bool:
     return scale <= kind.scale and digits - scale <= kind.precision - kind.scale
 
 
-def _require_exact(relation: Relation, column: str, declared: Column) -> None:
-    if declared.collation not in EXACT_COLLATIONS:
+def _require_exact(relation: Relation, column: str, declared: Column, exact: str) -> None:
+    if declared.collation != exact:
         raise ConfigError(
             f"relation {relation.table!r}: column {column!r} is compared by {declared.collation}, which "
             "takes for one what are several keys, such as 'a' and 'A', or 'a' and 'a '; "
             f"ALTER TABLE {relation.table} MODIFY {column} {declared.type.upper()} CHARACTER SET utf8mb4 "
-            f"COLLATE {EXACT_COLLATIONS[0]} (in MySQL, {EXACT_COLLATIONS[1]}) mends it"
+            f"COLLATE {exact} mends it"
         )
 
 

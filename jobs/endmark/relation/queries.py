@@ -52,16 +52,16 @@ class Source:
 
     def column(self, name: str) -> sa.ColumnElement[Any]:
         """A key column as it is compared."""
-        column: sa.ColumnElement[Any] = sa.column(name)
+        column: sa.ColumnElement[Any] = _column(name)
         return column.collate("BINARY") if name in self.exact else column
 
     def ordered(self, columns: Sequence[str]) -> sa.Select[Any]:
         """Rows that have a key."""
-        query = sa.select(*(sa.column(name) for name in columns)).select_from(sa.table(self.table))
+        query = sa.select(*(_column(name) for name in columns)).select_from(_table(self.table))
         return query.where(*self.present()).order_by(*(self.column(name) for name in self.key))
 
     def present(self) -> list[Condition]:
-        return [sa.column(name).is_not(None) for name in self.key]
+        return [_column(name).is_not(None) for name in self.key]
 
     def bound(self, at: int) -> Bound:
         return tuple(sa.bindparam(f"k{at}_{number}") for number in range(len(self.key)))
@@ -143,13 +143,13 @@ def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
 def repeated_key(source: Source, dialect: sa.Dialect) -> Statement:
     """A key of several rows, and of how many."""
     key = [source.column(name) for name in source.key]
-    query = sa.select(*key, sa.func.count()).select_from(sa.table(source.table)).group_by(*key)
+    query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).group_by(*key)
     return _compiled(_one(query.having(sa.func.count() > _number(1), *source.present())), dialect)
 
 
 def odd_key(source: Source, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
     """A key that SQLite holds in another spelling than the one it is asked for by."""
-    odd = [sa.not_(_spelt(sa.column(name), kinds[name].kind)) for name in source.key]
+    odd = [sa.not_(_spelt(_column(name), kinds[name].kind)) for name in source.key]
     return _compiled(_one(source.ordered(source.key).where(sa.or_(*odd))), dialect)
 
 
@@ -159,6 +159,19 @@ def _spelt(column: sa.ColumnElement[Any], kind: Kind) -> Condition:
     types: sa.ColumnElement[str] = sa.literal_column("(" + stored.get(kind, "'text'") + ")")
     like: sa.ColumnElement[str] = sa.literal_column(f"'{pattern}'")
     return sa.and_(sa.func.typeof(column).op("IN")(types), column.op("GLOB")(like))
+
+
+def _column(name: str) -> sa.ColumnElement[Any]:
+    return sa.column(_quoted(name))
+
+
+def _table(name: str) -> sa.TableClause:
+    return sa.table(_quoted(name))
+
+
+def _quoted(name: str) -> sa.quoted_name:
+    # Later versions of MySQL reserve words that SQLAlchemy does not know as such: LIBRARY, EXTERNAL.
+    return sa.quoted_name(name, quote=True)
 
 
 def _one(query: sa.Select[Any], behind: int = 0) -> sa.Select[Any]:

@@ -144,7 +144,7 @@ class SqlRelation:
             raise ConfigError(
                 f"{self._name}: the database has no such table, only: {', '.join(tables) or 'none'}"
             )
-        require_fit(self._relation, there, sqlite=self._sqlite)
+        require_fit(self._relation, there, self._dialect)
         return there
 
     def _asked(self, ask: Callable[[sa.Connection, str], T]) -> T:
