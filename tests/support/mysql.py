@@ -25,6 +25,11 @@ class MySql(MariaDb):
 
     name = "MySQL"
 
+    @property
+    def authority(self) -> Path:
+        """What signed the certificate that the server made for itself, which names no host."""
+        return self._tables / "ca.pem"
+
     def _server(self) -> list[str]:
         # The X protocol would take a port, files a directory, that nobody asked for.
         return [self._program(), "--no-defaults", "--mysqlx=OFF", "--secure-file-priv=NULL"]

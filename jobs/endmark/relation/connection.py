@@ -57,7 +57,13 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
 
 
 def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str, Any]) -> TextConnection:
-    return TextConnection(*places, **names)
+    try:
+        return TextConnection(*places, **names)
+    except RuntimeError as error:
+        # PyMySQL's word for a package that MySQL's logins take where no TLS hides the password.
+        raise MissingPartError(
+            f"a relation's server cannot be logged in to: {error}; let it offer TLS, or install that package"
+        ) from error
 
 
 def is_sqlite(url: str) -> bool:
