@@ -8,23 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.errors import ConfigError, MissingPartError
+from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
 from endmark.relation import connection, sql
-from endmark.relation.outage import RelationUnreachableError
 from endmark.relation.sql import SqlRelation
 from support.cases import cases
-from support.mysql import WITH_TEXT_KEYS, MySql
+from support.mysql import WITH_TEXT_KEYS
 from support.relations import Database, batch_of, rows_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -264,35 +261,6 @@ def test_names_that_a_database_reserves(database: Database) -> None:
 
     assert pages(reader, 1) == [[(1, 2, 3)], [(4, 5, 6)]]
     assert rows_of(reader.read_keys(batch_of(reader, [(4,)]))) == [(4, 5, 6)]
-
-
-def test_a_login_that_takes_tls(mysql: MySql) -> None:
-    """A server that offers it gets it; without, the first login after a new password says what is missing."""
-    database = Database(mysql.url)
-    database.create("greeted", "k BIGINT PRIMARY KEY", [(1,)])
-    assert rows_of(database.reader("greeted", "k", k="long").pages([(None, None)])) == [(1,)]
-    password = sa.make_url(mysql.url).password
-    database.run(f"ALTER USER CURRENT_USER() IDENTIFIED BY '{password}'")  # the server forgets who was there
-    bare = Database(mysql.url + "?ssl_disabled=1").reader("greeted", "k", k="long")
-    with pytest.raises(MissingPartError, match=r"cryptography.*; let it offer TLS"):
-        bare.pages([(None, None)])
-
-
-def test_a_server_that_must_prove_itself(mysql: MySql, tmp_path: Path) -> None:
-    """By a certificate of the authority that the URL names."""
-    database = Database(mysql.url)
-    database.create("proven", "k BIGINT PRIMARY KEY", [(1,)])
-
-    def read(authority: Path) -> list[tuple[Any, ...]]:
-        url = f"{mysql.url}?ssl_ca={authority}&ssl_check_hostname=false"
-        return rows_of(Database(url).reader("proven", "k", retry="1s", k="long").pages([(None, None)]))
-
-    assert read(mysql.authority) == [(1,)]
-    with (
-        MySql(tmp_path / "other") as other,
-        pytest.raises(RelationUnreachableError, match="CERTIFICATE_VERIFY"),
-    ):
-        read(other.authority)
 
 
 def test_a_value_that_is_not_as_declared(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,0 +1,43 @@
+"""How a relation's server and its reader convince each other of who they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from endmark.errors import MissingPartError
+from endmark.relation.outage import RelationUnreachableError
+from support.mysql import MySql
+from support.relations import Database, rows_of
+
+
+def test_a_login_that_takes_tls(mysql: MySql) -> None:
+    """A server that offers it gets it; without, the first login after a new password says what is missing."""
+    database = Database(mysql.url)
+    database.create("greeted", "k BIGINT PRIMARY KEY", [(1,)])
+    assert rows_of(database.reader("greeted", "k", k="long").pages([(None, None)])) == [(1,)]
+    password = sa.make_url(mysql.url).password
+    database.run(f"ALTER USER CURRENT_USER() IDENTIFIED BY '{password}'")  # the server forgets who was there
+    bare = Database(mysql.url + "?ssl_disabled=1").reader("greeted", "k", k="long")
+    with pytest.raises(MissingPartError, match=r"cryptography.*; let it offer TLS"):
+        bare.pages([(None, None)])
+
+
+def test_a_server_that_must_prove_itself(mysql: MySql, tmp_path: Path) -> None:
+    """By a certificate of the authority that the URL names."""
+    database = Database(mysql.url)
+    database.create("proven", "k BIGINT PRIMARY KEY", [(1,)])
+
+    def read(authority: Path) -> list[tuple[Any, ...]]:
+        url = f"{mysql.url}?ssl_ca={authority}&ssl_check_hostname=false"
+        return rows_of(Database(url).reader("proven", "k", retry="1s", k="long").pages([(None, None)]))
+
+    assert read(mysql.authority) == [(1,)]
+    with (
+        MySql(tmp_path / "other") as other,
+        pytest.raises(RelationUnreachableError, match="CERTIFICATE_VERIFY"),
+    ):
+        read(other.authority)
