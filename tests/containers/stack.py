@@ -38,9 +38,9 @@ class Stack:
         subprocess.run(command, cwd=ROOT, check=True)
 
     def build(self) -> None:
-        # The broker's stand-in is made of the job's image.
-        self.compose("build", "--quiet", "job", "ops", "mysql")
-        self.compose("build", "--quiet", "broker")
+        # The stand-ins are made of the job's image.
+        self.compose("build", "--quiet", "job", "ops")
+        self.compose("build", "--quiet", "broker", "mysql")
 
     def containers(self, service: str) -> list[dict[str, Any]]:
         """What the engine knows of a service's containers, ended ones included."""

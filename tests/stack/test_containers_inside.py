@@ -25,6 +25,7 @@ from endmark.parts.ports import free_port as find_free_port
 from endmark.parts.ports import listens
 from endmark.parts.process import ManagedProcess
 from endmark_feed.relation import sellers_table
+from support.mysql import MySql
 
 ROOT = Path(__file__).parents[2]
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -145,13 +146,16 @@ def test_the_entrypoint_is_driver_and_executor_of_spark_on_kubernetes(tmp_path: 
     }
 
 
-def test_the_database_starts_with_the_feeds_table_and_two_limited_users(tmp_path: Path) -> None:
-    with MariaDb(tmp_path / "db") as database:
+@pytest.mark.parametrize("kind", [MariaDb, MySql])
+def test_the_database_starts_with_the_feeds_table_and_two_limited_users(
+    kind: type[MariaDb], tmp_path: Path
+) -> None:
+    with kind(tmp_path / "db") as database:
         socket = tmp_path / "db" / "tables" / "server.sock"
         (tmp_path / "pw").write_text("abc123")
         files = {f"MYSQL_{who}_PASSWORD_FILE": str(tmp_path / "pw") for who in ("JOB", "LOADER")}
         # Stands in for the function of that name in the image's entrypoint.
-        client = f"docker_process_sql() {{ mariadb --no-defaults --socket={socket} warehouse; }}"
+        client = f"docker_process_sql() {{ mariadb --no-defaults --user=root --socket={socket} warehouse; }}"
         scripts = f"{client}\ndocker_process_sql < init.sql\n. ./users.sh"
         subprocess.run(
             ["bash", "-euc", scripts], cwd=ROOT / "infra/mysql", env={**os.environ, **files}, check=True
@@ -174,8 +178,10 @@ def test_the_database_starts_with_the_feeds_table_and_two_limited_users(tmp_path
             execute("endmark_loader", "DROP TABLE sellers")
 
         engine = create_engine(database.url)
-        found = {c["name"]: str(c["type"].as_generic()) for c in inspect(engine).get_columns("sellers")}
+        columns = inspect(engine).get_columns("sellers")
         engine.dispose()
+        # MySQL adds the collation to a type, which is the table's.
+        found = {c["name"]: str(c["type"].as_generic()).partition(" COLLATE")[0] for c in columns}
         assert found == {c.name: str(c.type.as_generic()) for c in sellers_table.columns}
 
 

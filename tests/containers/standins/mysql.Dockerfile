@@ -1,10 +1,16 @@
-# Stands in for mysql where no registry can be reached: MariaDB with the same environment and start-up scripts.
-ARG BASE
-FROM ${BASE}
+# Stands in for mysql where no registry can be reached: a MySQL out of a jar, with the same environment and start-up
+# scripts. MariaDB's client speaks to it for them.
+FROM endmark-job
+USER root
 RUN apt-get update \
-    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends mariadb-server \
-    && rm -rf /var/lib/apt/lists/* /var/lib/mysql \
-    && install --directory --owner=mysql --group=mysql /var/lib/mysql /run/mysqld
+    && apt-get install --yes --no-install-recommends libaio1 libnuma1 mariadb-client \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system mysql \
+    && install --directory --owner=mysql --group=mysql /var/lib/mysql /opt/mysql
+RUN python -c "from endmark.parts.jars import mysql_jars; mysql_jars(print)" \
+    && cd /opt/mysql \
+    && python -m zipfile --extract /opt/endmark/home/jars/*/mysql/*.jar . \
+    && tar --extract --gzip --file mysql-Linux-amd64.tar.gz
 COPY mysql.sh /usr/local/bin/mysql.sh
 USER mysql
 ENTRYPOINT ["mysql.sh"]

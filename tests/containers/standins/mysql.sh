@@ -1,14 +1,15 @@
 #!/bin/bash
 # A new database is set up by a server without TCP, as the stood-in image does it; then the server starts.
 set -euo pipefail
-server=(mariadbd --no-defaults --datadir=/var/lib/mysql --socket=/run/mysqld/mysqld.sock --skip-name-resolve
-    --innodb-buffer-pool-size=128M)
-docker_process_sql() { mariadb --no-defaults --user=root --socket=/run/mysqld/mysqld.sock "$@"; }
+tables=/var/lib/mysql/tables
+server=(/opt/mysql/bin/mysqld --no-defaults "--datadir=$tables" --socket=/var/lib/mysql/server.sock
+    --skip-name-resolve --mysqlx=OFF --innodb-buffer-pool-size=128M)
+client=(--no-defaults --user=root --socket=/var/lib/mysql/server.sock)
+docker_process_sql() { mariadb "${client[@]}" "$@"; }
 if [ ! -e /var/lib/mysql/ready ]; then
-    mariadb-install-db --no-defaults --datadir=/var/lib/mysql --auth-root-authentication-method=normal \
-        --skip-test-db > /dev/null
+    "${server[@]}" --initialize-insecure
     "${server[@]}" --skip-networking &
-    until mysqladmin --no-defaults --user=root --socket=/run/mysqld/mysqld.sock ping --silent; do sleep 0.2; done
+    until mysqladmin "${client[@]}" ping --silent; do sleep 0.2; done
     docker_process_sql <<< "CREATE DATABASE $MYSQL_DATABASE"
     for script in /docker-entrypoint-initdb.d/*; do
         case $script in
