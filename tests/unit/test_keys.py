@@ -68,12 +68,14 @@ def spec(kinds: list[pa.DataType]) -> KeySpec:
 _hash = hash_columns
 
 
+@pytest.mark.parametrize("sifted", [1, 1_000], ids=["sifted", "not sifted"])
 @pytest.mark.parametrize("mask", [0, 1, -1], ids=["all collide", "half collide", "few collide"])
 @settings(deadline=None)
 @given(tables=two_tables())
 @example(tables=([pa.string()], [], [("a",)]))
+@example(tables=([pa.int32()], [(0,), (1,)], [(-1,), (0,), (2**31 - 1,)]))
 def test_pairs_are_rows_of_equal_values(
-    mask: int, tables: tuple[list[pa.DataType], list[tuple[Any, ...]], list[tuple[Any, ...]]]
+    mask: int, sifted: int, tables: tuple[list[pa.DataType], list[tuple[Any, ...]], list[tuple[Any, ...]]]
 ) -> None:
     """Every pair of rows with equal values and no other, for keys of any types, even when codes collide."""
     kinds, left, right = tables
@@ -83,7 +85,9 @@ def test_pairs_are_rows_of_equal_values(
         batch = key.sorted(key.coded(table(kinds, right)))
         distinct = key.distinct(batch) if right else None
     others = key.keys(batch)
-    found = sorted((int(a), int(b)) for i, j in probe.pairs(others) for a, b in zip(i, j, strict=True))
+    with patch.object(keys, "_SIFTED", sifted):
+        pairs = list(probe.pairs(others))
+    found = sorted((int(a), int(b)) for i, j in pairs for a, b in zip(i, j, strict=True))
     stored = list(zip(*(column.to_pylist() for column in batch.select(key.columns).columns), strict=True))
 
     assert found == [(a, b) for a, one in enumerate(left) for b, two in enumerate(stored) if one == two]

@@ -7,6 +7,7 @@ code are compared column by column, so a collision costs a comparison and never 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.state import codec, search
+from endmark.state.sieve import Sieve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +27,9 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 _WORD = 8
+# Fewer keys than that are found before a sieve is made; many more others than keys pass it no sooner.
+_SIFTED = 4096
+_OTHERS = 4
 # Bits of a word's first n bytes.
 _MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], np.uint64)
 
@@ -49,7 +54,7 @@ class Keys:
 
     def pairs(self, others: Keys) -> Iterator[tuple[Ints, Ints]]:
         """Positions (i here, j in `others`) of equal keys, in pieces; `others` is sorted by code."""
-        for i, j in search.pairs(self.codes, others.codes):
+        for i, j in self._of_equal_codes(others.codes):
             if not self.columns:
                 yield i, j
                 continue
@@ -58,6 +63,21 @@ class Keys:
                 equal = pc.equal(mine.take(pa.array(i)), theirs.take(pa.array(j)))
                 same &= equal.to_numpy(zero_copy_only=False)
             yield i[same], j[same]
+
+    def _of_equal_codes(self, others: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """As `search.pairs`. In a stream join few keys have a partner in a segment, and a search for one
+        without costs as much as any."""
+        if len(self) >= _SIFTED and len(others) <= _OTHERS * len(self):
+            mine, theirs = self._sieve.narrowed(others)
+            if 2 * len(theirs) < len(others):
+                for i, j in search.pairs(self.codes[mine], others[theirs]):
+                    yield mine[i], theirs[j]
+                return
+        yield from search.pairs(self.codes, others)
+
+    @cached_property
+    def _sieve(self) -> Sieve:
+        return Sieve(self.codes)
 
     def among(self, others: Keys) -> Bools:
         """Which of these keys are in `others`, which is sorted by code."""
