@@ -162,9 +162,7 @@ def main(files: int = 60, rows: int = 100_000, files_per_batch: int = 1, results
     """Run the stream join over recorded streams, and keep where its time went."""
     options = {"files": files, "rows_per_file": rows, "files_per_batch": files_per_batch}
     report = {"bench": "batch-profile", **origin(), "options": options}
-    recorded = Path("var/bench") / f"streams-{files}x{rows}"
-    if not recorded.exists():
-        stream_input.record(recorded, files, rows)
+    recorded = stream_input.recorded(Path("var/bench"), files, rows, print)
     spark = query.session("batch profile", [str(jar) for jar in spark_jars(print)], driver_memory="6g")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         segments = cache_name(Path(work).name)

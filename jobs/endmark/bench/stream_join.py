@@ -68,12 +68,8 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     of_flink = [name for name, module in CONTENDERS.items() if module == _FLINK]
     contenders, more_jars = with_jars(chosen, of_flink, flink_jars, say)
-    recorded = options.directory / f"streams-{options.files}x{options.rows}"
-    if not recorded.exists():
-        say(f"recording {options.files} files of {options.rows:,} rows for each stream in {recorded}")
-        stream_input.record(recorded, options.files, options.rows)
     task = {
-        "directory": str(recorded),
+        "directory": str(stream_input.recorded(options.directory, options.files, options.rows, say)),
         "files": options.files,
         "rows": options.rows,
         "jars": jars,

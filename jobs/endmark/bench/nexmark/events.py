@@ -19,6 +19,8 @@ from endmark_feed.message import EPOCH
 from endmark_feed.options import random_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
@@ -81,19 +83,28 @@ class Generator:
     rate: int = 10_000
     group: int = 1
 
-    def rows(self, first: int, events: int) -> dict[str, pa.RecordBatch]:
-        """The rows of so many events from that one on, by stream, in the order they come."""
+    def rows(
+        self, first: int, events: int, streams: Sequence[str] = tuple(SHARES)
+    ) -> dict[str, pa.RecordBatch]:
+        """The rows of so many events from that one on, by stream, in the order they come.
+
+        Without the streams that `SHARES` has last, the others are the same.
+        """
         come = np.arange(first, first + events)
         numbers = come // self.group * self.group + come * _ADVANCE % self.group
         place = numbers % EPOCH_EVENTS
         random = random_stream(self.seed, f"nexmark {first}")
         made = _Made(random, self.rate)
-        of = {
-            PERSONS: made.persons(numbers[place == 0]),
-            AUCTIONS: made.auctions(numbers[(place > 0) & (place <= SHARES[AUCTIONS])]),
-            BIDS: made.bids(numbers[place > SHARES[AUCTIONS]]),
+        ways = {
+            PERSONS: (made.persons, place == 0),
+            AUCTIONS: (made.auctions, (place > 0) & (place <= SHARES[AUCTIONS])),
+            BIDS: (made.bids, place > SHARES[AUCTIONS]),
         }
-        return {name: pa.record_batch(columns, SCHEMAS[name]) for name, columns in of.items()}
+        return {
+            name: pa.record_batch(columns_of(numbers[mine]), SCHEMAS[name])
+            for name, (columns_of, mine) in ways.items()
+            if name in streams
+        }
 
     def promises(self, events: int) -> dict[str, list[str]]:
         """What no later row has once so many events have come, by stream, as texts of punctuations.

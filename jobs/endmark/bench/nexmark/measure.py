@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.bench.contest import Digest, DisagreementError, Rates, compared, in_process, interleaved
-from endmark.bench.nexmark.events import Generator
+from endmark.bench.nexmark.events import AUCTIONS, BIDS, PERSONS, Generator
 from endmark.bench.nexmark.queries import QUERIES
 from endmark.bench.nexmark.record import Recording
 from endmark.bench.report import origin
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OURS = "endmark"
+# Without bids, of which there are 46 in 50, a batch of as many events measures what a batch costs at all.
+_WITHOUT_BIDS = 8
 _SPARK = "endmark.bench.nexmark.run"
 # By name, the module that runs it.
 CONTENDERS = {
@@ -39,7 +41,8 @@ class Options:
 
     Args:
         queries: by name.
-        batches, batch_events: how many there are, and events of each, of all streams.
+        batches, batch_events: how many there are, and events of each, of all streams; eight times as many for
+            queries that read no bids.
         rate: events for each second of event time.
         repeats: runs of each contender.
         contenders: by name; `OURS` is always among them.
@@ -67,10 +70,15 @@ class Options:
                 "stream, and 50 events are a person, 3 auctions and 46 bids"
             )
 
-    @property
-    def recording(self) -> Recording:
-        place = f"nexmark-{self.batches}x{self.batch_events}-{self.rate}"
-        return Recording(self.directory / place, Generator(rate=self.rate), self.batches, self.batch_events)
+    def recording(self, query: str) -> Recording:
+        """What a query reads."""
+        events, generator = self.batch_events, Generator(rate=self.rate)
+        if BIDS in QUERIES[query].streams:
+            place = self.directory / f"nexmark-{self.batches}x{events}-{self.rate}"
+            return Recording(place, generator, self.batches, events)
+        events *= _WITHOUT_BIDS
+        place = self.directory / f"nexmark-{self.batches}x{events}-{self.rate}-without-bids"
+        return Recording(place, generator, self.batches, events, (PERSONS, AUCTIONS))
 
 
 def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
@@ -81,15 +89,16 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     report = {"bench": "nexmark", **origin()}
     jars = [str(jar) for jar in spark_jars(say)]
-    recording = options.recording
-    if not recording.directory.exists():
-        say(f"recording {options.batches * options.batch_events:,} events in {recording.directory}")
-        recording.make()
+    recordings = {query: options.recording(query) for query in options.queries}
+    for recording in recordings.values():
+        if not recording.directory.exists():
+            say(f"recording {recording.batches * recording.batch_events:,} events in {recording.directory}")
+            recording.make()
     turns = [(name, query) for query in options.queries for name in _contenders(query, options)]
     rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     given: dict[str, Digest] = {}
     for repeat, (name, query) in interleaved(turns, options.repeats):
-        task = {"contender": name, "query": query, "recording": recording.told(), "jars": jars}
+        task = {"contender": name, "query": query, "recording": recordings[query].told(), "jars": jars}
         [run] = in_process(CONTENDERS[name], task)
         answers = Digest(*run["given"])
         if given.setdefault(query, answers) != answers:

@@ -46,7 +46,8 @@ def q3(frames: Frames, _: Recording, cache_name: str) -> PunctuatedFrame:
 def q4(frames: Frames, _: Recording, cache_name: str) -> PunctuatedFrame:
     """The winning bid of each auction, once no bid for it can come. The average of a category is a sum over
     these, and never final."""
-    bids = frames[AUCTIONS].stream_join(
+    auctions = frames[AUCTIONS].select("id", "category", "date_time", "expires")
+    bids = auctions.stream_join(
         frames[BIDS].select("auction", "price", "date_time"),
         on=[("id", "auction")],
         where="right_date_time BETWEEN left_date_time AND left_expires",

@@ -35,17 +35,20 @@ class Recording:
 
     Args:
         batches: of so many events each, `batch_events`, a multiple of 100.
+        streams: all, or persons and auctions alone.
     """
 
     directory: Path
     generator: Generator
     batches: int
     batch_events: int
+    streams: tuple[str, ...] = tuple(SHARES)
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Self:
         """What another process was told of one."""
-        known = {"directory": Path(told["directory"]), "generator": Generator(**told["generator"])}
+        known: dict[str, Any] = {"directory": Path(told["directory"]), "streams": tuple(told["streams"])}
+        known["generator"] = Generator(**told["generator"])
         return cls(**told | known)
 
     def told(self) -> dict[str, Any]:
@@ -88,13 +91,13 @@ class Recording:
         """Write all of it, or nothing; punctuations stand behind the rows of their file."""
         part = self.directory.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
-        for name in SHARES:
+        for name in self.streams:
             (part / name).mkdir(parents=True)
         events = self.batch_events // _FILES
         for number in range(self.batches * _FILES):
-            rows = self.generator.rows(number * events, events)
+            rows = self.generator.rows(number * events, events, self.streams)
             promises = self.generator.promises((number + 1) * events)
-            for name in SHARES:
+            for name in self.streams:
                 file = part / name / f"{number:04d}.parquet"
                 pq.write_table(_with_promises(rows[name], promises[name]), file)
                 os.utime(file, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their age
