@@ -13,7 +13,7 @@ import pytest
 
 
 def lookup_join(recordings: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    small = ["--stream-rows=2000", "--relation-rows=5000", "--batch-rows=500", "--repeats=1", "--json"]
+    small = ["--stream-rows=1200", "--relation-rows=5000", "--batch-rows=200", "--repeats=1", "--json"]
     return subprocess.run(
         [sys.executable, "-m", "endmark.cli", "bench", "lookup-join", *small, *arguments],
         cwd=recordings,
@@ -30,22 +30,28 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reported(recordings: Path) -> dict[str, Any]:
-    ended = lookup_join(recordings, "--contender=spark-in-list", "--delay=1")
+    sizes = ["--batch-rows=400", "--contender=spark-in-list", "--contender=spark-per-row"]
+    ended = lookup_join(recordings, "--delay=1", *sizes)
     assert ended.returncode == 0, ended.stderr
     return dict(json.loads(ended.stdout))
 
 
 def test_contenders_are_compared_in_every_cell(reported: dict[str, Any]) -> None:
-    """Both gave DuckDB's answers, or there would be no report."""
-    assert [cell["keys"] for cell in reported["cells"]] == ["uniform", "zipf"]
+    """All gave DuckDB's answers, or there would be no report."""
+    assert [(cell["keys"], cell["title"].split()[-2]) for cell in reported["cells"]] == [
+        (keys, size) for size in ("200", "400") for keys in ("uniform", "zipf")
+    ]
     assert "MariaDB" in reported["versions"]["mariadb"]
     for cell in reported["cells"]:
         found = cell["contenders"]
-        assert list(found) == ["endmark-auto", "spark-in-list"]
+        assert list(found) == ["endmark-auto", "spark-in-list", "spark-per-row"]
         assert all(len(each["runs"]) == 1 and each["median"] > 0 for each in found.values())
         assert found["spark-in-list"]["ratio"] == pytest.approx(
             found["endmark-auto"]["median"] / found["spark-in-list"]["median"], abs=0.01
         )
+    small, large = reported["cells"][0], reported["cells"][2]
+    by_row = [cell["contenders"]["spark-per-row"]["runs"] for cell in (small, large)]
+    assert by_row[0] == by_row[1]  # which no size of batches changes
 
 
 def test_other_answers_than_duckdbs_end_it(reported: dict[str, Any], recordings: Path) -> None:
@@ -59,7 +65,7 @@ def test_other_answers_than_duckdbs_end_it(reported: dict[str, Any], recordings:
 
     assert ended.returncode == 1
     error = json.loads(ended.stdout)["error"]
-    assert error.startswith("endmark-auto gave 2,000 answers to uniform keys")
+    assert error.startswith("endmark-auto gave 1,200 answers to uniform keys")
     assert error.endswith("there is nothing to compare")
 
 

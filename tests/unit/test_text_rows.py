@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from pymysql import converters
 
 from endmark.parts.mariadb import MariaDb
 from endmark.relation import connection, text_rows
@@ -62,6 +63,21 @@ def test_many_rows(connected: sa.Connection) -> None:
     """More than are received at once, with parts of rows at the ends of what is."""
     found = texts(connected, f"{NUMBERS} seq, repeat('x', seq %% 300), NULL FROM n")
     assert found == [(str(n), "x" * (n % 300), None) for n in range(50_001)]
+
+
+def test_numbers_are_spelt_without_pymysqls_search(
+    connected: sa.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which looks each of them up by its type, and has changed the name of the way there before."""
+    asked: list[object] = []
+
+    def search(value: object, *_: object, **__: object) -> str:
+        asked.append(value)
+        return "NULL"
+
+    monkeypatch.setattr(converters, "escape_item", search)
+    assert texts(connected, "SELECT %s, %s, %s", -3, 1 << 62, None) == [("-3", str(1 << 62), None)]
+    assert asked == [None]
 
 
 def test_an_error_behind_rows(connected: sa.Connection) -> None:

@@ -32,9 +32,11 @@ def say(text: str) -> None:
 
 @app.command()
 def lookup_join(
-    stream_rows: Annotated[int, typer.Option(min=2, help="Rows of each stream.")] = 500_000,
+    stream_rows: Annotated[int, typer.Option(min=2, help="Rows of each stream.")] = 3_200_000,
     relation_rows: Annotated[int, typer.Option(min=1, help="Rows of R.")] = 2_000_000,
-    batch_rows: Annotated[int, typer.Option(min=1, help="Rows of a batch.")] = 100_000,
+    batch_rows: Annotated[
+        list[int] | None, typer.Option(min=1, help="Rows of a batch; repeat for more. [100,000 and 400,000]")
+    ] = None,
     delay: Annotated[
         list[float] | None, typer.Option(min=0, help="Milliseconds to the database; repeat for more. [0]")
     ] = None,
@@ -48,7 +50,8 @@ def lookup_join(
     from endmark.bench.lookup_join import CONTENDERS, Options, measure
 
     names, delays = tuple(contenders or CONTENDERS), tuple(delay or [0.0])
-    options = Options(stream_rows, relation_rows, batch_rows, delays, driver, repeats, names, recordings)
+    sizes = tuple(batch_rows or (100_000, 400_000))
+    options = Options(stream_rows, relation_rows, sizes, delays, driver, repeats, names, recordings)
     _show(measure(options, say), as_json=as_json)
 
 

@@ -151,7 +151,12 @@ def version(url: str) -> str:
     return found
 
 
+def declared(url: str, table: str = TABLE) -> Relation:
+    """R as a pipeline file has it."""
+    columns = {"k": "long", "name": "string", "price": "double", "pad": "string"}
+    return Relation.model_validate({"url": url, "table": table, "key": "k", "columns": columns})
+
+
 def relation(url: str, table: str = TABLE) -> SqlRelation:
     """R as a job reads it."""
-    columns = {"k": "long", "name": "string", "price": "double", "pad": "string"}
-    return SqlRelation(Relation.model_validate({"url": url, "table": table, "key": "k", "columns": columns}))
+    return SqlRelation(declared(url, table))

@@ -1,8 +1,7 @@
 """`endmark bench lookup-join`: ways to look a stream up in a relation of a MariaDB, in Spark and in Flink.
 
-Every contender reads the same files, and counts and hashes every answer by the same rule. Rates in Spark
-are those of whole batches, from trigger to commit, after a first one to warm up; in Flink those of the rows
-after as many.
+Every contender reads the same files, and counts and hashes every answer by the same rule. Rates are those of
+the rows after the first third: in Spark of whole batches, from trigger to commit.
 Contenders take turns, in processes of their own; answers are compared with DuckDB's.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +33,12 @@ from endmark.parts.jars import bench_jars, flink_jars, spark_jars
 from endmark.parts.mariadb import MariaDb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-FILES_PER_BATCH = 10
+FILES_PER_BATCH = 2  # of the smallest size of batch: one for each task
 OURS = "endmark-auto"
 _SPARK, _FLINK = "endmark.bench.lookup_run", "endmark.bench.lookup_flink"
+_FEW = 6  # batches: two that warm up, and four
 
 
 @dataclass(frozen=True)
@@ -47,34 +47,37 @@ class Contender:
 
     Args:
         does: what it does with a batch.
-        files_per_batch: less at once where a row's cost hardly hangs on it.
+        by_row: whether it answers a row at a time, so that one size of batches, the first, says all.
         batches: how many to run, the first ones, where each takes long; `None` is all.
         jdbc: needs MariaDB's JDBC driver in Spark.
         module: that runs it.
     """
 
     does: str
-    files_per_batch: int = FILES_PER_BATCH
+    by_row: bool = False
     batches: int | None = None
     jdbc: bool = False
     module: str = _SPARK
 
 
 CONTENDERS = {
-    "endmark-auto": Contender("endmark, `strategy: auto`"),
-    "endmark-batched": Contender("endmark, `strategy: batched`: the keys of the batch, in lists"),
-    "endmark-hybrid": Contender("endmark, `strategy: hybrid`: HYBRIDJOIN's pages", batches=2),
-    "endmark-cache": Contender("endmark, `strategy: auto` and `cache: {}`, 64 MB for each Python process"),
+    "endmark-auto": Contender("`lookup_join` on a frame, `strategy: auto`"),
+    "endmark-batched": Contender("the same, `strategy: batched`: the keys of the batch, in lists"),
+    "endmark-hybrid": Contender("the same, `strategy: hybrid`: HYBRIDJOIN's pages", batches=_FEW),
+    "endmark-job": Contender("a job's lookup, `strategy: auto`: behind a shuffle, in its stateful operator"),
+    "endmark-cache": Contender("the same with `cache: {}`, 64 MB for each Python process"),
     "spark-in-list": Contender("`foreachBatch`: the keys of the batch, in lists by JDBC", jdbc=True),
-    "spark-full-read": Contender("`foreachBatch`: all of R by JDBC", batches=2, jdbc=True),
+    "spark-full-read": Contender("`foreachBatch`: all of R by JDBC", batches=_FEW, jdbc=True),
     "spark-per-row": Contender(
-        "`foreachBatch`: a statement for each row by PyMySQL", files_per_batch=3, batches=2
+        "`foreachBatch`: a statement for each row by PyMySQL", by_row=True, batches=_FEW
     ),
     "spark-cached": Contender("`foreachBatch`: all of R in Spark's memory, read before", jdbc=True),
     "memory": Contender("all of R in the memory of Python processes, read before"),
-    "flink-lookup": Contender("Flink's lookup join by JDBC: a statement for each row", module=_FLINK),
+    "flink-lookup": Contender(
+        "Flink's lookup join by JDBC: a statement for each row", by_row=True, module=_FLINK
+    ),
     "flink-lookup-cached": Contender(
-        "the same, with a cache of 100,000 rows in each of the two tasks", module=_FLINK
+        "the same, with a cache of 100,000 rows in each of the two tasks", by_row=True, module=_FLINK
     ),
 }
 
@@ -85,7 +88,7 @@ class Options:
 
     Args:
         stream_rows, relation_rows: of each stream, of R.
-        batch_rows: a multiple of `FILES_PER_BATCH`.
+        batch_rows: sizes of batches, all multiples of the first, which is one of `FILES_PER_BATCH`.
         delays: milliseconds on the way to the database.
         driver: by which endmark asks the database, as SQLAlchemy names it.
         repeats: runs of each contender.
@@ -95,7 +98,7 @@ class Options:
 
     stream_rows: int
     relation_rows: int
-    batch_rows: int
+    batch_rows: tuple[int, ...]
     delays: tuple[float, ...]
     driver: str
     repeats: int
@@ -105,24 +108,34 @@ class Options:
     def __post_init__(self) -> None:
         if unknown := [name for name in self.contenders if name not in CONTENDERS]:
             raise ConfigError(f"--contender: {unknown[0]!r} is not one of {', '.join(CONTENDERS)}")
-        if self.batch_rows % FILES_PER_BATCH or self.stream_rows < 2 * self.batch_rows:
+        first = self.batch_rows[0]
+        if first % FILES_PER_BATCH or any(rows % first for rows in self.batch_rows):
             raise ConfigError(
-                f"--batch-rows: {self.batch_rows} must be a multiple of {FILES_PER_BATCH}, and at most half "
-                f"of --stream-rows, {self.stream_rows}, since the first batch only warms up"
+                f"--batch-rows: {first} must be a multiple of {FILES_PER_BATCH}, and others of it"
+            )
+        if self.stream_rows < 3 * max(self.batch_rows):
+            raise ConfigError(
+                f"--batch-rows: {max(self.batch_rows)} must be at most a third of --stream-rows, "
+                f"{self.stream_rows}, since the first third of the batches only warms up"
             )
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.stream_rows, self.batch_rows // FILES_PER_BATCH, self.relation_rows)
+        return Sizes(self.stream_rows, self.batch_rows[0] // FILES_PER_BATCH, self.relation_rows)
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A stream, and how far away the database is."""
+    """A stream, how far away the database is, and the rows of a batch."""
 
     keys: str
     delay: float
     url: str
+    rows: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.keys} keys, {self.delay:g} ms away, batches of {self.rows:,} rows"
 
 
 def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
@@ -150,52 +163,66 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         lookup_input.fill(server.url, sizes.relation)
         report["versions"]["mariadb"] = lookup_input.version(server.url)
         cells = [
-            _Cell(keys, delay, _away(parts, server.url.replace("pymysql", options.driver), delay))
-            for delay in options.delays
+            _Cell(keys, delay, url, rows)
+            for delay, url in _away(parts, server.url.replace("pymysql", options.driver), options.delays)
+            for rows in options.batch_rows
             for keys in STREAMS
         ]
         for repeat, name in interleaved(contenders, options.repeats):
-            tasks = [_task(cell, CONTENDERS[name], recorded, sizes) for cell in cells]
+            mine = [cell for cell in cells if _differs(CONTENDERS[name], cell, options)]
+            tasks = [_task(cell, CONTENDERS[name], recorded, sizes) for cell in mine]
             task = {"contender": name, "cells": tasks, "jars": jars + more_jars, "flink_jars": jars_of_flink}
             runs = in_process(CONTENDERS[name].module, task)
-            for cell, done, run in zip(cells, tasks, runs, strict=True):
+            for cell, done, run in zip(mine, tasks, runs, strict=True):
                 expected = recorded.digest(cell.keys, done["files"])
                 _require_same(name, cell, Digest.total(run["digests"]), expected)
                 rates[cell][name].append(run["rate"])
-                say(f"{repeat + 1}: {name}, {cell.keys}, +{cell.delay:g} ms: {run['rate']:,.0f} rows/s")
+                say(f"{repeat + 1}: {name}, {cell.title}: {run['rate']:,.0f} rows/s")
     report["cells"] = [
         {
-            "title": f"{cell.keys} keys, {cell.delay:g} ms away",
+            "title": cell.title,
             "keys": cell.keys,
             "delay_ms": cell.delay,
-            "contenders": compared({name: Rates.of(each) for name, each in found.items()}, OURS),
+            "contenders": compared(
+                {name: Rates.of(rates[_measured(name, cell, options)][name]) for name in contenders}, OURS
+            ),
         }
-        for cell, found in rates.items()
+        for cell in cells
     ]
     return report
+
+
+def _differs(contender: Contender, cell: _Cell, options: Options) -> bool:
+    """Whether the size of the cell's batches is one that the contender is run with."""
+    return not contender.by_row or cell.rows == options.batch_rows[0]
+
+
+def _measured(name: str, cell: _Cell, options: Options) -> _Cell:
+    """The cell that says how fast a contender is in this one."""
+    return replace(cell, rows=options.batch_rows[0]) if CONTENDERS[name].by_row else cell
 
 
 def _said(options: Options) -> dict[str, Any]:
     return {name: value for name, value in asdict(options).items() if name not in ("directory", "contenders")}
 
 
-def _away(parts: ExitStack, url: str, delay: float) -> str:
-    """The URL of the same database, so many milliseconds away."""
-    if not delay:
-        return url
+def _away(parts: ExitStack, url: str, delays: Sequence[float]) -> Iterator[tuple[float, str]]:
+    """The URLs of the same database, so many milliseconds away."""
     near = sa.make_url(url)
-    port = parts.enter_context(Faraway(near.port or 0, delay / 1000)).port
-    return near.set(port=port).render_as_string(hide_password=False)
+    for delay in delays:
+        port = parts.enter_context(Faraway(near.port or 0, delay / 1000)).port if delay else near.port
+        yield delay, near.set(port=port).render_as_string(hide_password=False)
 
 
 def _task(cell: _Cell, contender: Contender, recorded: Recorded, sizes: Sizes) -> dict[str, Any]:
     files = -(-sizes.stream // sizes.file)
+    files_per_batch = cell.rows // sizes.file
     if contender.batches is not None:
-        files = min(files, contender.batches * contender.files_per_batch)
+        files = min(files, contender.batches * files_per_batch)
     return {
         "stream": str(recorded.stream(cell.keys)),
         "files": files,
-        "files_per_batch": contender.files_per_batch,
+        "files_per_batch": files_per_batch,
         "url": cell.url,
         "relation_rows": sizes.relation,
         "relation_file": str(recorded.relation),
@@ -205,6 +232,6 @@ def _task(cell: _Cell, contender: Contender, recorded: Recorded, sizes: Sizes) -
 def _require_same(name: str, cell: _Cell, given: Digest, expected: Digest) -> None:
     if given != expected:
         raise DisagreementError(
-            f"{name} gave {given.rows:,} answers to {cell.keys} keys, of digest {given[1:]}, but DuckDB "
+            f"{name} gave {given.rows:,} answers to {cell.title}, of digest {given[1:]}, but DuckDB "
             f"{expected.rows:,} of {expected[1:]}; there is nothing to compare"
         )

@@ -1,8 +1,8 @@
-"""The lookup as a job does it, without the stream join behind it.
+"""The lookup on a frame, and as a job does it, without the stream join behind it.
 
-There is no pipeline of a lookup alone. So rows take the job's way (packed by the bucket of a join key,
-through the shuffle into `transformWithState`, there looked up, and handed over as blobs), but those looked up
-go straight to the sink. In a job, a stream join and its state would follow in the same bucket.
+A lookup alone is a frame's. A job has a stream join, so there rows take its way (packed by the bucket of a
+join key, through the shuffle into `transformWithState`, there looked up, and handed over as blobs), but those
+looked up go straight to the sink. In a job, the join and its state would follow in the same bucket.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from endmark.bench.lookup_input import ANSWERS_DDL, relation
+from endmark.bench.lookup_input import ANSWERS_DDL, declared, relation
+from endmark.frame import PunctuatedFrame
 from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.intake import BATCH, Arrivals, IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
@@ -41,15 +43,26 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 500  # as a pipeline file that does not say
 _ANSWERED = ("key", "id", "name", "price", "pad")
+_PUNCTUATIONS, _PREFIX = "punctuations", "r"
 _LOOKUP = "lookup"
 # Rows lie in the bucket of the key they would be joined by, which is not the one they are looked up by.
 _JOIN_KEY = KeySpec.of(["id"], [pa.int64()])
 
 
-def looked_up(
+def on_frame(stream: DataFrame, url: str, strategy: Name) -> DataFrame:
+    """The streaming frame of the answers to a stream of `key` and `id`, as `PunctuatedFrame` gives them."""
+    punctuated = stream.withColumn(_PUNCTUATIONS, F.lit(None).cast("string"))
+    found = PunctuatedFrame(punctuated, _PUNCTUATIONS).lookup_join(
+        declared(url), on="key", prefix=_PREFIX, strategy=strategy
+    )
+    columns = [name if name in stream.columns else f"{_PREFIX}_{name}" for name in _ANSWERED]
+    return found.rows.select(*columns).toDF(*_ANSWERED)
+
+
+def in_job(
     stream: DataFrame, url: str, strategy: Name, cache: CacheSpec | None, cache_name: str
 ) -> DataFrame:
-    """The streaming frame of the answers to a stream of `key` and `id`."""
+    """The same as a job's operator has them."""
     spark = stream.sparkSession
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     packed = stream.mapInArrow(partial(_pack, buckets=buckets), channels.PACKED_DDL)

@@ -33,9 +33,9 @@ class TextConnection(Connection):
 
     as_text = False
 
-    def literal(self, obj: Any) -> str:
-        # PyMySQL's way costs 1.8 µs, a third of what a key in a list costs in all.
-        return str(obj) if type(obj) is int else str(super().literal(obj))
+    def escape(self, obj: Any, mapping: Any = None) -> str:
+        # PyMySQL's way costs 0.4 µs, a third of what a key in a list costs this side.
+        return str(obj) if type(obj) is int else str(super().escape(obj, mapping))
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         if not self.as_text:
