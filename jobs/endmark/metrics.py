@@ -28,7 +28,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_read_rows_total": "Relation rows read.",
     "lookup_read_seconds_total": "Seconds spent reading the relation, summed over tasks.",
     "lookup_expected_seconds": "Seconds that answering what waited would take by each strategy, as `auto` "
-    "expected when it chose last; those of `auto` are what it chose.",
+    "expected before a batch's first read; those of `auto` are what it chooses when none may wait on.",
     "lookup_pending_rows": "Stream rows that wait for the relation.",
     "lookup_pending_bytes": "Bytes they take in memory.",
     "lookup_memory_bytes": "Bytes that rows which wait, and those held for them, may take: `lookup.memory`.",

@@ -108,11 +108,26 @@ def test_auto_answers_all_in_the_cheapest_way() -> None:
     auto = Auto(ReadCosts(seek=1.5, page=1.0, trip=0.0, key=0.9), len(PAGES))
     waiting = _waiting(CROWDED)
     assert _pages(auto.plan(waiting, 64, drain=True)) == [1]
-    assert auto.predicted == pytest.approx(
-        {"hybrid": 7.5, "batched": 4.5, "inlj": 4.5, "scan": 7.5, "auto": 4.3}
-    )
     waiting.answer(waiting.on_pages(np.array([1])))
     assert sorted(_keys(waiting, auto.plan(waiting, 64, drain=True))) == [55, 91]
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_auto_says_what_all_that_waited_would_take(*, drain: bool) -> None:
+    """Once for a batch, and whether or not rows may go on waiting."""
+    auto = Auto(ReadCosts(seek=1.5, page=1.0, trip=0.0, key=0.9), len(PAGES))
+    waiting = _waiting(CROWDED)
+    expected = {"hybrid": 7.5, "batched": 4.5, "inlj": 4.5, "scan": 7.5, "auto": 4.3}
+
+    auto.plan(waiting, 1, drain=drain)
+    assert auto.predicted == pytest.approx(expected)
+
+    waiting.answer(waiting.on_pages(np.array([1])))
+    auto.plan(waiting, 1, drain=drain)
+    assert auto.predicted == pytest.approx(expected)
+
+    auto.plan(_waiting([55]), 1, drain=drain)
+    assert auto.predicted["hybrid"] == pytest.approx(2.5)
 
 
 def test_auto_reads_neighbours_of_pages_that_are_read_anyhow() -> None:

@@ -28,7 +28,7 @@ class Auto:
     All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the pages or the
     segment of neighbouring pages that most rows wait for, or the keys, if these answer many more for their
     time. What is read sooner than what came before is joined counts as if it took as long.
-    `predicted` holds, of the last plan, the seconds it takes each strategy to answer all that wait.
+    `predicted` holds the seconds it takes each strategy to answer all that wait before the first read.
 
     Args:
         costs: kept current by others.
@@ -44,15 +44,19 @@ class Auto:
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
         """As any strategy does."""
-        whole = self._cheapest(waiting)
+        first = len(waiting) == waiting.total
+        if first or drain:
+            whole, expected = self._cheapest(waiting)
+            self.predicted = expected if first else self.predicted
         if not drain:
             return self._densest(waiting, limit)
         if whole.any():
             return ReadPages(waiting.page_numbers[whole])
         return ReadKeys(np.flatnonzero(waiting.keys.waiting))
 
-    def _cheapest(self, waiting: Waiting) -> Bools:
-        """Which pages to read whole, so that all that wait are answered soonest."""
+    def _cheapest(self, waiting: Waiting) -> tuple[Bools, dict[str, float]]:
+        """Which pages to read whole, so that all that wait are answered soonest; and the seconds of each
+        strategy."""
         costs, left = self._costs, waiting.pages.waiting
         numbers, wanted = waiting.page_numbers, left > 0
         keys = np.minimum(waiting.keys_on_page, left)
@@ -61,14 +65,14 @@ class Auto:
         choices = [wanted & (by_key > costs.seek + costs.page), wanted & (by_key > costs.page)]
         seconds = [costs.pages(numbers[some]) + costs.lists(int(keys[~some].sum())) for some in choices]
         best = int(np.argmin(seconds))
-        self.predicted = {
+        expected = {
             "hybrid": int(np.count_nonzero(wanted)) * (costs.seek + costs.page),
             "batched": costs.lists(int(keys.sum())),
             "inlj": int(keys.sum()) * (costs.key + costs.trip),
             "scan": costs.pages(numbers[wanted]),
             "auto": seconds[best],
         }
-        return choices[best]
+        return choices[best], expected
 
     def _densest(self, waiting: Waiting, limit: int) -> Read:
         """What answers most rows a second, unless a row is overdue."""

@@ -108,7 +108,7 @@ class LookupOutput:
         pressure: share of `capacity` that waited when the budget was spent; above 1 the batch read on.
         oldest: how many rows have arrived since the oldest pending one.
         cached_rows: rows the cache answered.
-        predicted: seconds by strategy that `auto` expected of its last choice.
+        predicted: seconds by strategy that `auto` expected before the first read.
         figures: what was read.
     """
 
