@@ -174,8 +174,8 @@ class Knob(BaseModel):
     filed: Any = Field(description="in the pipeline file")
     value: Any = Field(description="that holds, as far as the last batch told")
     effect: str
-    applies: Literal["live"] = Field(
-        description="from the next batch on; needs no restart and no new checkpoint"
+    applies: Literal["live", "turn"] = Field(
+        description="both from the next batch on; what is live may be said in the file instead"
     )
     turned: bool
 
@@ -184,7 +184,7 @@ class FileField(BaseModel):
     """What another value of a field of the pipeline file takes, and of all below it that is not named."""
 
     name: str = Field(description="`*` is any name; a lookup's are the same in a list of lookups")
-    change: Literal["live", "restart", "new checkpoint"]
+    change: Literal["live", "turn", "restart", "new checkpoint"]
     advice: str = Field(description="how to make such a change")
     remark: str
 

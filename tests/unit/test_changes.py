@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from endmark.ops.changes import CHANGES, REMARKS, Change, change_of
+from endmark.ops.changes import CHANGES, PINNED, REMARKS, Change, change_of
 from endmark.ops.dials import KNOBS
 from endmark.pipeline import Control, Pipeline
 from endmark.spark.bucket.plan import BucketPlan
@@ -24,6 +24,7 @@ from support.verify_world import make_pipeline
 ROOT = Path(__file__).parents[2]
 PIPELINE = make_pipeline(
     looking={"cache": {}, "miss": {"park": {"delay": "1s", "attempts": 2}}, "time_per_batch": "1s"},
+    idle=(None, 5),
     join={"where": "bids_price > 0", "memory": "1MB"},
 )
 # Says all there is to say, so that each field has a value to be changed.
@@ -55,7 +56,7 @@ def test_a_checkpoint_refuses_what_takes_a_new_one(path: tuple[str, ...]) -> Non
         inside = inside[name]
     inside[last] = "another"
 
-    assert (pinned(said) != pinned(SPEC)) == (change_of(path) is Change.NEW_CHECKPOINT)
+    assert (pinned(said) != pinned(SPEC)) == (change_of(path) in PINNED)
 
 
 def test_each_line_is_of_a_field() -> None:
@@ -77,7 +78,8 @@ def test_each_line_is_of_a_field() -> None:
     assert {".".join(path) for path in there} >= CHANGES.keys() >= REMARKS.keys()
     for path in there - {("batch",)}:  # all of which is live
         change_of(path)
-    assert {name for name, change in CHANGES.items() if change is Change.LIVE} == KNOBS.keys()
+    turned = {name for name, change in CHANGES.items() if change in (Change.LIVE, Change.TURN)}
+    assert turned == KNOBS.keys()
 
 
 TURNED = {
@@ -90,6 +92,7 @@ TURNED = {
     "lookup.cache.absent_lifetime": 7.0,
     "join.purge_every": 7,
     "join.memory": 7,
+    "streams.*.event_time.idle": 7.0,
 }
 
 
@@ -102,7 +105,7 @@ def test_each_knob_reaches_the_tasks(tmp_path: Path) -> None:
 
     assert TURNED.keys() | {"batch.records", "batch.every"} == KNOBS.keys()
     for name, value in TURNED.items():
-        assert plan(**{name: value}) != plan(), name
+        assert plan(**{name.replace("*", "bids"): value}) != plan(), name
     assert plan(**{"lookup.miss": "nulls"}) == plan()
 
 

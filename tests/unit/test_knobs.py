@@ -39,6 +39,22 @@ def test_values_are_those_of_the_file() -> None:
     assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
 
 
+def test_a_stream_has_a_knob_of_what_it_says_of_time() -> None:
+    steps = steps_of(make_pipeline(idle=(None, 10)))
+    name = "streams.bids.event_time.idle"
+
+    assert [each for each in knobs_of(steps) if each.startswith("streams")] == [name]
+    assert (filed(steps)[name], turned(steps, name, "90s"), turned(steps, name, 7)) == (10.0, 90.0, 7.0)
+    assert [about_knob(steps, name)[part] for part in ("default", "applies")] == [None, "turn"]
+    for other, to, says in [
+        (name, None, "a job that has been told a time cannot be without"),
+        ("streams.items.event_time.idle", "5s", "the file says nothing of it, .* takes a new checkpoint"),
+        ("streams.bids.event_time.column", "at", "no knob, since another value takes a new checkpoint"),
+    ]:
+        with pytest.raises(ConfigError, match=says):
+            turned(steps, other, to)
+
+
 def test_a_cache_has_knobs_where_there_is_one() -> None:
     """Beside those of its lookup, by the relation's name where there are several; `cache` is a name, too."""
     one = steps_of(make_pipeline(looking={"cache": {"lifetime": "90s"}}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from endmark.ops.dials import KNOBS
+from endmark.ops.dials import DECIDING, KNOBS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ class Change(StrEnum):
     """What it takes, the least first."""
 
     LIVE = "live"
+    TURN = "turn"
     RESTART = "restart"
     NEW_CHECKPOINT = "new checkpoint"
 
@@ -27,6 +28,8 @@ class Change(StrEnum):
         match self:
             case Change.LIVE:
                 return "turn it while the job runs, or change the file before it was ever turned"
+            case Change.TURN:
+                return "turn it while the job runs; in the file it stays as the checkpoint was made with it"
             case Change.RESTART:
                 return "change the file, and start the job again"
             case Change.NEW_CHECKPOINT:
@@ -35,6 +38,7 @@ class Change(StrEnum):
                 )
 
 
+PINNED = Change.TURN, Change.NEW_CHECKPOINT  # what a checkpoint keeps of a file
 # Of a field and all below it that has no line of its own; `*` is any name. Lookups in a list are all alike.
 CHANGES: dict[str, Change] = {
     "name": Change.RESTART,
@@ -51,6 +55,7 @@ CHANGES: dict[str, Change] = {
     "join": Change.NEW_CHECKPOINT,
     "join.autotune": Change.RESTART,
     **dict.fromkeys(KNOBS, Change.LIVE),
+    **dict.fromkeys(DECIDING, Change.TURN),
     "aggregate": Change.NEW_CHECKPOINT,
     "tables": Change.NEW_CHECKPOINT,
     "publish": Change.RESTART,
@@ -59,6 +64,7 @@ CHANGES: dict[str, Change] = {
 }
 REMARKS = {
     "name": "names the control topic, unless control.topic does",
+    "streams.*.event_time.idle": "of a stream that has it; whether one has, takes a new checkpoint",
     "lookup.cache": "whether there is one",
     "publish": "another topic for each checkpoint",
 }

@@ -8,17 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Knob:
-    """A field that may be turned: what its values are and what turning it does, for people.
-
-    All of them are turned while the job runs and keep the checkpoint.
-    """
+    """A field that may be turned while the job runs: what its values are and what that does, for people."""
 
     kind: Literal["choice", "duration", "size", "number"]
     values: str
     effect: str
 
 
-# By their names in a file that has one lookup.
+# By their names in a file that has one lookup; `*` is any name.
 KNOBS = {
     "lookup.strategy": Knob(
         "choice",
@@ -75,4 +72,11 @@ KNOBS = {
         "such as 500ms or 10s",
         "The least time from the start of a batch to the next; the job starts its query again, likewise.",
     ),
+    "streams.*.event_time.idle": Knob(
+        "duration",
+        "such as 30s, of a stream that has it in the file",
+        "How long a partition that has no records, while others have some, is waited for.",
+    ),
 }
+# On these hangs what becomes of a record, so that whoever recomputes it must find each value in the stream.
+DECIDING = ("streams.*.event_time.idle",)

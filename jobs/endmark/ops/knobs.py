@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from endmark.errors import ConfigError
 from endmark.ops.changes import CHANGES, Change, change_of
-from endmark.ops.dials import KNOBS
+from endmark.ops.dials import DECIDING, KNOBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from endmark.pipeline import Pipeline
     from endmark.pipeline.fields import Model
-    from endmark.pipeline.steps import Batch, Join, Lookup
 
 
 # What the file says of each step that has knobs, by the step's name.
@@ -32,8 +31,10 @@ def steps_of(pipeline: Pipeline) -> Steps:
     """What the pipeline file says of the steps that have knobs, as JSON has it, durations in seconds."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
-    steps: dict[str, Lookup | Join | Batch] = dict(zip(names, lookups, strict=True))
+    steps: dict[str, Model] = dict(zip(names, lookups, strict=True))
     steps |= {"join": pipeline.join, "batch": pipeline.batch}
+    times = {name: pipeline.streams[name].event_time for name in pipeline.sides}
+    steps |= {f"streams.{name}.event_time": time for name, time in times.items() if time.idle is not None}
     plain = {name: json.dumps(step.model_dump(), default=as_number) for name, step in steps.items()}
     return {name: json.loads(step) for name, step in plain.items()}
 
@@ -59,7 +60,7 @@ def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, A
         "choices": list(get_args(field.annotation)) if what.kind == "choice" else [],
         "default": as_number(field.default),
         "effect": what.effect,
-        "applies": str(Change.LIVE),
+        "applies": str(CHANGES[place.usual]),
     }
 
 
@@ -90,7 +91,10 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
         raise ConfigError(f"{name}: {text}") from error
     if isinstance(found, Join):
         found.policy()  # which refuses what the preset has no use for
-    return as_number(attrgetter(".".join(at.path))(found))
+    to = as_number(attrgetter(".".join(at.path))(found))
+    if to is None and at.usual in DECIDING:
+        raise ConfigError(f"{name}: a job that has been told a time cannot be without; name a long one")
+    return to
 
 
 def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
@@ -99,6 +103,8 @@ def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
     if path is None:
         return None
     change = change_of(path)
+    if change is Change.TURN:
+        return f"{name}: the file says nothing of it, and to begin with it takes a new checkpoint"
     if change is Change.LIVE:  # of a cache
         return f"{name}: this lookup has no cache; give it one in the file, and start the job again"
     return f"{name} is no knob, since another value takes a {change}: {change.advice}"
@@ -123,7 +129,7 @@ class _Place:
 
     @property
     def path(self) -> tuple[str, ...]:
-        return tuple(self.usual.split(".")[1:])
+        return tuple(self.usual.removeprefix(f"{_kind(self.step)}.").split("."))
 
 
 def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
@@ -131,10 +137,17 @@ def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
     found = {}
     for step, said in steps.items():
         for usual in KNOBS:
-            kind, _, field = usual.partition(".")
-            if kind == step.partition(".")[0] and not (field.startswith("cache.") and not said["cache"]):
+            kind = _kind(step)
+            field = usual.removeprefix(f"{kind}.")
+            if field != usual and not (field.startswith("cache.") and not said["cache"]):
                 found[f"{step}.{field}"] = _Place(step, usual)
     return found
+
+
+def _kind(step: str) -> str:
+    """What a step is called whatever it is of."""
+    kind, _, _ = step.partition(".")
+    return "streams.*.event_time" if kind == "streams" else kind
 
 
 def _with(said: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
@@ -148,15 +161,12 @@ def _model(place: _Place) -> type[Model]:
     return Cache if len(place.path) > 1 else _step_model(place.step)
 
 
-def _step_model(step: str) -> type[Lookup | Join | Batch]:
+def _step_model(step: str) -> type[Model]:
+    from endmark.pipeline.sources import EventTime
     from endmark.pipeline.steps import Batch, Join, Lookup
 
-    match step:
-        case "join":
-            return Join
-        case "batch":
-            return Batch
-    return Lookup
+    models: dict[str, type[Model]] = {"lookup": Lookup, "join": Join, "batch": Batch}
+    return models.get(_kind(step), EventTime)
 
 
 def as_number(value: Any) -> Any:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError, MissingPartError
-from endmark.ops.changes import Change, change_of, fits
+from endmark.ops.changes import PINNED, change_of, fits
 from endmark.spark.session import FIRST_FORMAT, SAFE_FORMAT
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _pinned(path: tuple[str, ...], value: Any) -> Any:
 def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
     if any(fits(pattern, path) and value == usual for pattern, usual in _USUAL.items()):
         return False
-    return bool(value and isinstance(value, dict)) or change_of(path) is Change.NEW_CHECKPOINT
+    return bool(value and isinstance(value, dict)) or change_of(path) in PINNED
 
 
 def _one_by_itself(value: Any) -> Any:

@@ -6,18 +6,21 @@ import json
 from typing import Any, TypeVar
 
 from endmark.errors import ConfigError
-from endmark.pipeline import Pipeline
+from endmark.pipeline import Batch, EventTime, Join, Lookup, Pipeline
 from endmark.pipeline.fields import Model
+from endmark.pipeline.steps import Cache
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
+from endmark.verify.sides import microseconds
 
 Part = TypeVar("Part", bound=Model)
 
-KNOBS = {
-    "lookup": {"strategy", "page_rows", "time_per_batch", "memory"},
-    "cache": {"memory", "lifetime", "absent_lifetime"},
-    "join": {"purge_every", "memory"},
-    "batch": {"records", "every"},
+KNOBS: dict[type[Model], set[str]] = {
+    Lookup: {"strategy", "page_rows", "time_per_batch", "memory"},
+    Cache: {"memory", "lifetime", "absent_lifetime"},
+    Join: {"purge_every", "memory"},
+    Batch: {"records", "every"},
+    EventTime: {"idle"},
 }
 BY_LENGTH = 200
 REASON_LENGTH = 500
@@ -58,30 +61,48 @@ SELECT records, heeded, rejected FROM (
 
 
 def classify_control(session: Session, pipeline: Pipeline) -> None:
-    """From `records`, make `heeded`; what else the control topic has joins `expected_dead_letters`."""
+    """From `records`, make `heeded`; what else the control topic has joins `expected_dead_letters`.
+
+    Each of `idle_turns` is a time, in microseconds, after which partitions of a stream are idle.
+    """
+    session.run("CREATE TABLE idle_turns (stream VARCHAR, idle BIGINT)")
     session.run(_PULSES, [pipeline.control_topic])
     # A record at a time, since people write them.
     for record in session.run(_OTHERS, [pipeline.control_topic]):
-        if _sets_a_knob(pipeline, record["value"] or b""):
-            session.run("INSERT INTO heeded VALUES (?, ?)", [record["partition"], record["offset"]])
+        if (turn := _turn(pipeline, record["value"] or b"")) is None:
+            continue
+        session.run("INSERT INTO heeded VALUES (?, ?)", [record["partition"], record["offset"]])
+        name, to = turn
+        if isinstance(to, EventTime):
+            idle = [name.split(".")[1], microseconds(to.idle)]
+            session.run("INSERT INTO idle_turns VALUES (?, ?)", idle)
     session.run(_REJECTED, [pipeline.control_topic])
 
 
-def _sets_a_knob(pipeline: Pipeline, value: bytes) -> bool:
+def _turn(pipeline: Pipeline, value: bytes) -> tuple[str, Model] | None:
+    """The knob that a record turns, and the part of the file as it would say so; `None` if it turns none."""
     try:
         found = json.loads(value.decode("utf-8"), object_pairs_hook=_members)
     except (ValueError, RecursionError):
-        return False
-    if not isinstance(found, dict) or set(found) - {"why"} != {"by", "set"}:
-        return False
-    why = found.get("why")
+        return None
+    if not isinstance(found, dict) or set(found) - {"why"} != {"by", "set"} or not _is_signed(found):
+        return None
+    setting = found["set"]
+    if not isinstance(setting, dict) or len(setting) != 1:
+        return None
+    ((name, to),) = setting.items()
+    try:
+        part = _with(pipeline, name, to)
+    except (ValueError, ConfigError):
+        return None
+    return None if part is None else (name, part)
+
+
+def _is_signed(found: dict[str, Any]) -> bool:
+    by, why = found["by"], found.get("why")
     if why is not None and not (isinstance(why, str) and why.isprintable() and len(why) <= REASON_LENGTH):
         return False
-    by, setting = found["by"], found["set"]
-    if not (isinstance(by, str) and by.isprintable() and 1 <= len(by) <= BY_LENGTH):
-        return False
-    one = isinstance(setting, dict) and len(setting) == 1
-    return one and all(_is_possible(pipeline, name, to) for name, to in setting.items())
+    return isinstance(by, str) and by.isprintable() and 1 <= len(by) <= BY_LENGTH
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -91,27 +112,27 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _is_possible(pipeline: Pipeline, name: str, value: Any) -> bool:
-    """Whether the pipeline file could say so."""
+def _with(pipeline: Pipeline, name: str, value: Any) -> Model | None:
+    """The part of the pipeline file that has a knob, with another value of it; `None` if there is none.
+
+    Raises:
+        ValueError, ConfigError: the file could not say so.
+    """
     step, _, field = name.rpartition(".")
     lookups = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
     if len(lookups) == 1:
         lookups = {"lookup": pipeline.lookups[0]}
-    caches = {f"{name}.cache": lookup.cache for name, lookup in lookups.items() if lookup.cache is not None}
-    try:
-        if step == "join" and field in KNOBS["join"]:
-            _changed(pipeline.join, field, value).policy()
-        elif step == "batch" and field in KNOBS["batch"]:
-            _changed(pipeline.batch, field, value)
-        elif step in lookups and field in KNOBS["lookup"]:
-            _changed(lookups[step], field, value)
-        elif step in caches and field in KNOBS["cache"]:
-            _changed(caches[step], field, value)
-        else:
-            return False
-    except (ValueError, ConfigError):
-        return False
-    return True
+    parts: dict[str, Model] = {"join": pipeline.join, "batch": pipeline.batch, **lookups}
+    parts |= {f"{name}.cache": lookup.cache for name, lookup in lookups.items() if lookup.cache is not None}
+    for stream, declared in pipeline.streams.items():
+        if declared.event_time.idle is not None:
+            parts[f"streams.{stream}.event_time"] = declared.event_time
+    if step not in parts or field not in KNOBS[type(parts[step])]:
+        return None
+    part = _changed(parts[step], field, value)
+    if isinstance(part, Join):
+        part.policy()
+    return None if isinstance(part, EventTime) and part.idle is None else part
 
 
 def _changed(declared: Part, field: str, value: Any) -> Part:

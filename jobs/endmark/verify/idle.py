@@ -2,7 +2,7 @@
 
 How far the job had read each partition when it found one idle is its own affair. So of a stream with
 `event_time.idle` a violation of reason `idle` is taken as given where it is possible, and progress has two
-bounds.
+bounds. Its time may have been turned, and since when that counted is the job's affair, too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ INSERT INTO progress
 SELECT ?, lowest - $lateness, CASE WHEN could_idle THEN newest ELSE lowest END - $lateness
 FROM (
     SELECT CASE WHEN bool_and(newest IS NOT NULL OR idle) THEN min(newest) FILTER (NOT idle) END AS lowest,
-        max(newest) AS newest, bool_or((ended - begun) * $millisecond > $idle) AS could_idle
-    FROM (SELECT *, coalesce((ended - heard) * $millisecond > $idle, false) AS idle FROM $partitions)
+        max(newest) AS newest, bool_or((ended - begun) * $millisecond > $least) AS could_idle
+    FROM (SELECT *, coalesce((ended - heard) * $millisecond > $most, false) AS idle FROM $partitions)
 )
 """
 
@@ -49,7 +49,7 @@ FROM (
 _POSSIBLE = """
 EXISTS (FROM idle_violations g WHERE g.topic = $topic
     AND g."partition" = r.$partition AND g."offset" = r.$offset)
-AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND (e.heard - e.begun) * $millisecond > $idle)
+AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND (e.heard - e.begun) * $millisecond > $least)
 AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND e.newest - $lateness > epoch_us(r.$time))
 """
 
@@ -73,7 +73,7 @@ def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
         [stream],
         partitions=partitions,
         lateness=str(microseconds(declared.event_time.lateness)),
-        idle=_idle(pipeline, stream),
+        **_idle(pipeline, stream),
         millisecond=str(_MILLISECOND),
     )
 
@@ -87,7 +87,7 @@ def possibly_idle(pipeline: Pipeline, stream: str) -> str:
         _POSSIBLE,
         topic=f"'{declared.topic}'",
         partitions=name(f"partitions_{stream}"),
-        idle=_idle(pipeline, stream),
+        least=_idle(pipeline, stream)["least"],
         lateness=str(microseconds(declared.event_time.lateness)),
         millisecond=str(_MILLISECOND),
         **{part: stream_names(pipeline, stream)[part] for part in ("partition", "offset", "time")},
@@ -99,6 +99,13 @@ def is_uncertain(pipeline: Pipeline) -> bool:
     return any(stream.event_time.idle is not None for stream in pipeline.streams.values())
 
 
-def _idle(pipeline: Pipeline, stream: str) -> str:
+def _idle(pipeline: Pipeline, stream: str) -> dict[str, str]:
+    """The least and the most time that a partition may have been given."""
     idle = microseconds(pipeline.streams[stream].event_time.idle)
-    return "NULL" if idle is None else str(idle)
+    if idle is None:
+        return {"least": "NULL", "most": "NULL"}
+    turns = f"FROM idle_turns WHERE stream = '{stream}'"
+    return {
+        "least": f"least({idle}, (SELECT min(idle) {turns}))",
+        "most": f"greatest({idle}, (SELECT max(idle) {turns}))",
+    }

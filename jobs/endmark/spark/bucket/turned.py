@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from endmark.joins.lookup.operator import Source
     from endmark.spark.bucket.lookup import LookupPlan
     from endmark.spark.bucket.plan import BucketPlan
+    from endmark.spark.streams import StreamPlan
 
 
 class Knobs:
@@ -49,8 +50,15 @@ class Knobs:
             memory = self._values["join.memory"]
             memory = None if memory is None else memory // plan.buckets
             plan = replace(plan, policy=replace(plan.policy, memory=memory))
+        plan = replace(plan, left=self._waiting(plan.left), right=self._waiting(plan.right))
         steps = lookup_steps([each.relation for each in plan.lookups])
         return replace(plan, lookups=tuple(map(self._looking_up, plan.lookups, steps)))
+
+    def _waiting(self, stream: StreamPlan) -> StreamPlan:
+        idle = self._values.get(f"streams.{stream.name}.event_time.idle")
+        return (
+            stream if idle is None else replace(stream, side=replace(stream.side, idle=_microseconds(idle)))
+        )
 
     def _looking_up(self, plan: LookupPlan, step: str) -> LookupPlan:
         if (strategy := f"{step}.strategy") in self._values:
