@@ -88,6 +88,25 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     expect(lookup.get_by_role("row", name="Measured in the last batch")).to_contain_text("210 ms")
 
 
+@pytest.mark.parametrize(
+    ("view", "region"), [("lookup", "Measured of sellers"), ("ledger", "Promises of items")]
+)
+def test_a_batch_does_not_take_focus_from_who_reads_a_table(
+    described_job: Job, page: Page, view: str, region: str
+) -> None:
+    """Its figures change where they stand."""
+    page.goto(f"{page.url.partition('#')[0]}#{view}")
+    read = page.locator(f"#{view}-tables").get_by_role("region", name=region, exact=True).last
+    read.focus()
+    before = read.inner_text()
+    told = {"lookup_pending_rows{relation=sellers}": 7.0}
+    described_job.commit(told=told | {"partition_punctuations_total{partition=0,stream=items}": 900.0})
+    expect(page.locator("#batch")).to_have_text("#120")
+    expect(read).not_to_have_text(before)
+    assert read.inner_text() != before
+    expect(read).to_be_focused()
+
+
 def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Page, pictures: Path) -> None:
     """A picture for the eye, a table with the same for all; where somebody reads in it is not lost."""
     page.goto(f"{page.url}#lookup")

@@ -57,6 +57,12 @@ def test_a_preset_says_what_becomes_of_state() -> None:
             "join.memory: preset pwjoin keeps all rows in memory; leave it out",
         ),
         ("shj", (None, None), {"memory": 9}, "or choose preset xjoin, pjoin, mjoin, auto"),
+        (
+            "pwjoin",
+            (1, 1),
+            {"autotune": True},
+            "join.autotune: preset pwjoin purges with each punctuation; leave it out, or choose ",
+        ),
         ("wjoin", (1, 1), {"purge_every": 2}, "join.purge_every: preset wjoin does not purge; leave it out"),
     ],
 )

@@ -121,7 +121,6 @@ def test_what_is_tuned_is_what_the_file_says() -> None:
     bounds = {each.name: (each.least, each.most, each.takes_memory) for each in tuned_of(pipeline)}
 
     assert tuned_of(make_pipeline()) == []
-    assert tuned_of(make_pipeline(join={"preset": "pwjoin", "autotune": True})) == []
     assert bounds == {
         "lookup.sellers.page_rows": (16, 16_384, False),
         "lookup.sellers.cache.memory": (1_000_000, 64_000_000, True),

@@ -84,13 +84,20 @@ PRESETS = {
 
 
 def policy(
-    preset: Preset, *, windowed: bool, purge_every: int = 1, memory: int | None = None, prefix: str = ""
+    preset: Preset,
+    *,
+    windowed: bool,
+    purge_every: int = 1,
+    autotune: bool = False,
+    memory: int | None = None,
+    prefix: str = "",
 ) -> Policy:
     """What a preset makes of the settings beside it.
 
     Args:
         windowed: whether a side has a window.
         purge_every, memory: as in `Policy`.
+        autotune: whether the job may turn `purge_every`.
         prefix: what the fields of a message begin with.
 
     Raises:
@@ -101,9 +108,10 @@ def policy(
         raise _refused(
             preset, f"{prefix}window", "has no windows", [p for p, a in PRESETS.items() if a.window]
         )
-    if purge_every > 1 and not able.batch:
-        does = "purges with each punctuation" if able.purge else "does not purge"
-        raise _refused(preset, f"{prefix}purge_every", does, [p for p, a in PRESETS.items() if a.batch])
+    for field, asked in (("purge_every", purge_every > 1), ("autotune", autotune)):
+        if asked and not able.batch:
+            does = "purges with each punctuation" if able.purge else "does not purge"
+            raise _refused(preset, f"{prefix}{field}", does, [p for p, a in PRESETS.items() if a.batch])
     if memory is not None and not able.spill:
         others = [name for name, ability in PRESETS.items() if ability.spill]
         raise _refused(preset, f"{prefix}memory", "keeps all rows in memory", others)

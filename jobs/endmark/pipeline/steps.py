@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from endmark.joins.presets import PRESETS, Policy, Preset, policy
+from endmark.joins.presets import Policy, Preset, policy
 from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
 from endmark.types import DECIMAL_DIGITS, ColumnType, JoinType, Kind, MeasureFunction
 
@@ -143,11 +143,6 @@ class Join(Model):
     memory: Size | None = None
     autotune: bool = False
 
-    @property
-    def purges_lazily(self) -> bool:
-        """Whether its preset may wait for several punctuations."""
-        return PRESETS[self.preset].batch
-
     def policy(self, buckets: int = 1) -> Policy:
         """What the preset makes of it in one of so many buckets.
 
@@ -159,6 +154,7 @@ class Join(Model):
             self.preset,
             windowed=windowed,
             purge_every=self.purge_every,
+            autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
             prefix="join.",
         )

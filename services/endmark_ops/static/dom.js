@@ -27,6 +27,24 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** Show these in a node; what is there becomes them piece by piece, so that focus and place are not lost. */
+export function setChildren(node, children) {
+  while (node.childNodes.length > children.length) node.lastChild.remove();
+  children.forEach((child, i) => {
+    const there = node.childNodes[i];
+    if (there === undefined) node.append(child);
+    else if (there.nodeName !== child.nodeName) there.replaceWith(child);
+    else become(there, child);
+  });
+}
+
+function become(node, other) {
+  if (node.nodeType === Node.TEXT_NODE) return setText(node, other.textContent);
+  for (const name of node.getAttributeNames()) if (!other.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of other.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  setChildren(node, [...other.childNodes]);
+}
+
 /** A list of texts; items that stay are left alone. */
 export function setItems(list, texts) {
   while (list.children.length > texts.length) list.lastChild.remove();

@@ -1,6 +1,6 @@
 // The punctuation ledger: what each partition of a stream has promised, what that freed, and what broke it.
 
-import { byId, element, table } from "./dom.js";
+import { byId, element, setChildren, table } from "./dom.js";
 import { NONE, ago, exact, percent } from "./format.js";
 import { keysOf, parse } from "./samples.js";
 
@@ -53,8 +53,6 @@ function ofStream(stream, other, history, now) {
 export function showLedger({ pipeline, history, status }) {
   if (!pipeline || !history.last) return;
   const [left, right] = pipeline.streams.map(({ name }) => name);
-  byId("ledger-tables").replaceChildren(
-    ofStream(left, right, history, status.now),
-    ofStream(right, left, history, status.now),
-  );
+  const both = [ofStream(left, right, history, status.now), ofStream(right, left, history, status.now)];
+  setChildren(byId("ledger-tables"), both);
 }

@@ -1,7 +1,7 @@
 // The lookup plan: what each strategy was expected to take, what was read, and what waits.
 
 import { fetchForecasts } from "./api.js";
-import { byId, element, table } from "./dom.js";
+import { byId, element, setChildren, table } from "./dom.js";
 import { percent, written } from "./format.js";
 import { parse } from "./samples.js";
 import { WhatIf } from "./what_if.js";
@@ -82,6 +82,6 @@ export async function showLookup({ pipeline, history, status }) {
   if (!pipeline || !history.last) return;
   const none = element("p", { text: "This pipeline looks nothing up." });
   const found = pipeline.lookups.map((lookup) => ofRelation(lookup, history));
-  byId("lookup-tables").replaceChildren(...(found.length ? found : [none]));
+  setChildren(byId("lookup-tables"), found.length ? found : [none]);
   await showWhatIfs(pipeline, history, status);
 }

@@ -1,0 +1,154 @@
+"""Knobs turned at random among the records: tables stay those of the records, and the audit is one order."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from endmark.formats.control import PULSE, Turn
+from endmark.joins.presets import PRESETS
+from endmark.ops.database import OpsDatabase
+from endmark.ops.knobs import filed, knobs_of, steps_of
+from endmark.pipeline import Pipeline
+from endmark.types import JoinType
+from support.bucket_tasks import BUCKETS, BucketTasks, Located, total
+from support.cases import cases
+from support.verify_histories import broken_histories, histories, pipelines
+from support.verify_keys import LONG
+from support.verify_others import OTHERS
+from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_world import PARTITIONS, Record, locate, make_pipeline
+
+CONTROL = "small-control"
+PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by which idle partitions matter
+# By the last part of their names: as a file spells them, and what they mean.
+VALUES: dict[str, list[tuple[Any, Any]]] = {
+    "strategy": [(name, name) for name in ("auto", "hybrid", "mesh", "batched", "scan")],
+    "page_rows": [(1, 1), (3, 3)],
+    "time_per_batch": [("0s", 0.0), (None, None), ("1m", 60.0)],
+    "memory": [(1, 1), ("1MB", 1_000_000)],
+    "lifetime": [("1ms", 0.001), ("5m", 300.0)],
+    "absent_lifetime": [("0s", 0.0), (9, 9.0)],
+    "purge_every": [(1, 1), (3, 3)],
+    "idle": [("1s", 1.0), ("2s", 2.0), (30, 30.0)],
+    "records": [(7, 7)],
+    "every": [("2s", 2.0)],
+}
+NONE = [("join.type", "semi"), ("lookup.strategy", "sacn"), ("join.memory", 0), ("join", {})]
+
+
+@st.composite
+def turns(draw: st.DrawFn, pipeline: Pipeline) -> Record:
+    """Of a knob, by a value that the file may have no use for; sometimes of none."""
+    name, value = draw(
+        st.one_of(
+            st.sampled_from(knobs_of(steps_of(pipeline))).flatmap(
+                lambda name: st.tuples(
+                    st.just(name), st.sampled_from([to for to, _ in VALUES[name.rpartition(".")[2]]])
+                )
+            ),
+            st.sampled_from(NONE),
+        )
+    )
+    return Record(CONTROL, 0, Turn(name, value, "Ann").written())
+
+
+def mixed(data: st.DataObject, pipeline: Pipeline, records: list[Record]) -> list[Record]:
+    """Records with turns among them."""
+    found = list(records)
+    for turn in data.draw(st.lists(turns(pipeline), min_size=1, max_size=12)):
+        found.insert(data.draw(st.integers(0, len(found))), turn)
+    return found
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("kind", JoinType)
+@cases(6, among=60)
+@given(data=st.data())
+def test_no_result_depends_on_what_is_live(kind: JoinType, idle: bool, data: st.DataObject) -> None:
+    """Of what is turned `verify` is told by the control topic alone, and by no clock."""
+    preset = data.draw(st.sampled_from(PASSING)) if idle else None
+    pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=idle, several=True))
+    history = broken_histories(LONG, pipeline.streams) if idle else histories(LONG, pipeline.streams)
+    records = mixed(data, pipeline, data.draw(history))
+    size = data.draw(st.integers(1, 8))
+    full = data.draw(st.sampled_from([None, 1, size]))
+    with tempfile.TemporaryDirectory() as directory:
+        sellers = sellers_of(pipeline)
+        tasks = BucketTasks(pipeline, sellers, PARTITIONS, Path(directory), full_batch=full, others=OTHERS)
+        located = locate(records)
+        batches = [located[at : at + size] for at in range(0, len(located), size)]
+        found = total(tasks.batch(batch) for batch in [*batches, [], []])  # the last ones are pauses
+
+    event(f"overtaken: {any(row['reason'] == 'idle' for row in found.get('violations', []))}")
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
+class Shuffled(BucketTasks):
+    """In which what the buckets get is in another order, as a shuffle has it; no task has two records."""
+
+    def pack(self, records: list[Located]) -> list[dict[str, Any]]:
+        packed = [row for record in records for row in super(Shuffled, self).pack([record])]
+        return packed[::-1]
+
+    def held(self) -> list[dict[str, Any]]:
+        """What each bucket has been told of knobs."""
+        return [json.loads(self._tasks[label].snapshot().knobs or b"{}") for label in BUCKETS.labels]
+
+
+def whole() -> Pipeline:
+    """With every knob there is."""
+    looking = {"cache": {}, "time_per_batch": "1s"}
+    return make_pipeline(looking=looking, idle=(5, 5), join={"memory": "1MB"})
+
+
+@cases(40)
+@given(data=st.data())
+def test_the_audit_is_one_order(data: st.DataObject) -> None:
+    """By the offsets of the control topic: each turn once, though a batch is repeated, from what the one
+    before has left; all buckets hold the last one. What is no turn is refused, and changes nothing."""
+    pipeline = whole()
+    wanted = data.draw(st.lists(st.one_of(turns(pipeline), st.just(Record(CONTROL, 0, PULSE))), max_size=20))
+    located = locate(wanted)
+    size = data.draw(st.integers(1, 6))
+    held = filed(steps_of(pipeline))
+    expected, told = [], {}
+    for _, _, offset, value, _ in located:
+        if value == PULSE:
+            continue
+        ((name, to),) = json.loads(value or b"")["set"].items()
+        meant = [means for spelled, means in VALUES.get(name.rpartition(".")[2], []) if spelled == to]
+        good = name in held and meant != []
+        expected.append((offset, name, held.get(name), *(meant if good else [to]), good, offset // size))
+        if good:
+            held[name] = told[name] = meant[0]
+    with tempfile.TemporaryDirectory() as directory:
+        tasks = Shuffled(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory))
+        with closing(OpsDatabase(f"sqlite:///{directory}/ops.db")) as ops:
+            for number, at in enumerate(range(0, len(located), size)):
+                tasks.batch(located[at : at + size])
+                heard = [turn for report in tasks.reports for turn in report.get("turns", [])]
+                for _ in range(data.draw(st.integers(1, 2))):
+                    ops.record_turns("small", number, heard, filed(steps_of(pipeline)))
+            found = list(ops.turns("small"))
+        assert tasks.held() == [told] * len(BUCKETS.labels)
+
+    assert [
+        (
+            turn["offset"],
+            turn["name"],
+            turn["before"],
+            turn["value"],
+            turn["refused"] is None,
+            turn["batch_id"],
+        )
+        for turn in found
+    ] == expected
