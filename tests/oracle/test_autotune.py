@@ -14,6 +14,7 @@ from support.cases import cases
 NAME = "join.purge_every"
 LEAST, MOST = 1, 64
 YIELDS = 50  # batches after a turn by a person
+RESTS = 50  # after a move that was undone, until another that way
 PAYS, MAY_COST = 0.10, 0.03
 BATCHES = 160
 
@@ -74,7 +75,8 @@ class Job:
 @cases(60)
 @given(data=st.data())
 def test_what_stays_has_paid_and_people_win(data: st.DataObject) -> None:
-    """By half or double each time; more memory has to save as much as any other move, less may cost a little.
+    """By half or double each time; more memory has to save as much as any other move, less may cost a little;
+    what has not paid is undone, and rests.
     For a while after a person's turn nothing is moved. Whenever the job starts again, it does the same."""
     values = [2**power for power in range(7)]
     dear = data.draw(st.lists(st.sampled_from([1.0, 1.02, 1.08, 1.3, 2.0]), min_size=7, max_size=7))
@@ -92,16 +94,20 @@ def test_what_stays_has_paid_and_people_win(data: st.DataObject) -> None:
 
     assert again.turns == job.turns
     trial: tuple[int, int, int] | None = None
+    undone: dict[bool, int] = {}  # by whether it made more of it
     for number, by, before, after in job.turns:
         if by != WHO:
             trial = None
+            undone.clear()
             continue
         assert after in (before * 2, before // 2)
         assert not [other for other in people if other < number < other + YIELDS]
         if trial is not None and not job.has_paid(*trial[1:]):
             assert (after, before) == trial[1:]
+            undone[after < before] = number
             trial = None
             continue
+        assert number >= undone.get(after > before, -RESTS) + RESTS
         assert trial is None or (after, before) != trial[1:] or number > trial[0] + YIELDS
         trial = number, before, after
 

@@ -20,11 +20,11 @@ from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.bucket_tasks import BUCKETS, BucketTasks, Located, total
 from support.cases import cases
-from support.verify_histories import broken_histories, histories, pipelines
+from support.verify_histories import broken_histories, histories, pipelines, stamped
 from support.verify_keys import LONG
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import PARTITIONS, Record, locate, make_pipeline
+from support.verify_world import PARTITIONS, Record, bid, item, locate, make_pipeline
 
 CONTROL = "small-control"
 PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by which idle partitions matter
@@ -88,6 +88,24 @@ def test_no_result_depends_on_what_is_live(kind: JoinType, idle: bool, data: st.
         found = total(tasks.batch(batch) for batch in [*batches, [], []])  # the last ones are pauses
 
     event(f"overtaken: {any(row['reason'] == 'idle' for row in found.get('violations', []))}")
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize(
+    ("stream", "place", "overtaken"), [("bids", 3, ["idle"]), ("bids", 1, []), ("items", 1, ["idle"])]
+)
+def test_more_time_counts_from_then_on(stream: str, place: int, overtaken: list[str], tmp_path: Path) -> None:
+    """For the stream it was turned of; progress that was made without a partition is not taken back."""
+    pipeline = make_pipeline(kind=JoinType.LEFT, windows=(2, 2), idle=(10, 10))
+    records = stamped((item(1, 21), 0), (bid(0, 50), 0), (bid(0, 60), 11), (bid(1, 20), 12))
+    turn = Turn(f"streams.{stream}.event_time.idle", "1h", "Ann").written()
+    records.insert(place, Record(CONTROL, 0, turn))
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
+
+    found = total(tasks.batch([each]) for each in locate(records))
+
+    assert [row["reason"] for row in found.get("violations", [])] == overtaken
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
 
