@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.errors import ConfigError
+from endmark.frame import lookup
 from endmark.frame.lookup import LookupStage
 from endmark.joins.lookup.costs import ReadCosts
 from endmark.joins.lookup.operator import Source
@@ -51,6 +52,20 @@ def test_rows_meet_their_match(how: str) -> None:
     missed = [(3, None, None), (None, None, None)] if how == "left" else []
     matched = [(1, "one", None), (1, "one", None), (4, "four", None)]
     assert found == sorted([*matched, *missed, (2, None, "a text"), (None, None, "{")], key=repr)
+
+
+def test_small_pieces_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is read once for what came together, and again for what comes when that is enough."""
+    pieces: list[list[dict[str, Any]]] = [[{"item": 1}], [{"item": 1}, {"item": 2}], [{"item": 1}]]
+    found = [(1, "one", None)] * 3 + [(2, "two", None)]
+
+    RELATION.ranges.clear()
+    assert looked_up("inner", *pieces) == found
+    assert len(RELATION.ranges) == 1
+
+    monkeypatch.setattr(lookup, "_ROWS_AT_ONCE", 3)
+    assert looked_up("inner", *pieces) == found
+    assert len(RELATION.ranges) == 3
 
 
 @pytest.mark.parametrize(

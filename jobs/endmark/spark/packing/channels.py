@@ -139,12 +139,12 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield codec.decode(blob.as_buffer())
 
 
-def gathered(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small pieces to batches of `ROWS_PER_BLOB` or more, so that few blobs cross to the sink."""
+def gathered(pieces: Iterator[pa.RecordBatch], rows: int = ROWS_PER_BLOB) -> Iterator[pa.RecordBatch]:
+    """Join small pieces to batches of so many rows or more, so that few blobs cross to the sink."""
     held: list[pa.RecordBatch] = []
     for piece in pieces:
         held.append(piece)
-        if sum(batch.num_rows for batch in held) >= ROWS_PER_BLOB:
+        if sum(batch.num_rows for batch in held) >= rows:
             yield codec.concat(held)
             held = []
     if held:
