@@ -95,6 +95,16 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
         ("lookup.cache.memory", 0, "lookup.cache.memory: Input should be greater than or equal to 1"),
         ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
+        (
+            "streams.bids.event_time.lateness",
+            "9s",
+            "streams.bids.event_time.lateness is no knob, since another value takes a new checkpoint (rows",
+        ),
+        (
+            "join.window.left",
+            "9s",
+            "join.window.left is no knob, since another value takes a new checkpoint (keys are final, and",
+        ),
         ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
         ("batch.size", 1, "'batch.size' is no knob; there are lookup.strategy"),
         ("join.memory", "1MB", "join.memory: preset pwjoin keeps all rows in memory"),

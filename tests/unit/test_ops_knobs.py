@@ -118,7 +118,12 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
     [
         ("lookup.mist", {"value": 1}, 404, "'lookup.mist' is no knob; there are lookup.strategy, "),
         ("lookup.miss", {"value": "nulls"}, 409, "takes a new checkpoint: stop the job, change the file"),
-        ("lookup.cache", {"value": {}}, 409, "takes a restart: change the file, and start the job again"),
+        (
+            "lookup.cache",
+            {"value": {}},
+            409,
+            "takes a restart (whether there is one): change the file, and start the job",
+        ),
         ("lookup.strategy", {"value": "sacn"}, 400, "lookup.strategy: Input should be 'auto', 'hybrid'"),
         ("join.purge_every", {"value": 0}, 400, "join.purge_every: Input should be greater than"),
         ("join.purge_every", {"value": 2}, 503, "no Kafka broker at 127.0.0.1:1 takes a record"),

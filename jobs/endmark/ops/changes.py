@@ -43,6 +43,7 @@ PINNED = Change.TURN, Change.NEW_CHECKPOINT  # what a checkpoint keeps of a file
 CHANGES: dict[str, Change] = {
     "name": Change.RESTART,
     "streams": Change.NEW_CHECKPOINT,
+    "streams.*.event_time.lateness": Change.NEW_CHECKPOINT,
     "relations": Change.NEW_CHECKPOINT,
     "relations.*.url": Change.RESTART,
     "relations.*.table": Change.RESTART,
@@ -53,6 +54,7 @@ CHANGES: dict[str, Change] = {
     "lookup.cache": Change.RESTART,
     "lookup.autotune": Change.RESTART,
     "join": Change.NEW_CHECKPOINT,
+    "join.window": Change.NEW_CHECKPOINT,
     "join.autotune": Change.RESTART,
     **dict.fromkeys(KNOBS, Change.LIVE),
     **dict.fromkeys(DECIDING, Change.TURN),
@@ -64,6 +66,8 @@ CHANGES: dict[str, Change] = {
 }
 REMARKS = {
     "name": "names the control topic, unless control.topic does",
+    "streams.*.event_time.lateness": "rows are judged by it where they are read, before a turn is heard of",
+    "join.window": "keys are final, and rows gone, by what it was; which rows meet would hang on a batch",
     "streams.*.event_time.idle": "of a stream that has it; whether one has, takes a new checkpoint",
     "lookup.cache": "whether there is one",
     "publish": "another topic for each checkpoint",
@@ -76,10 +80,23 @@ def change_of(path: Sequence[str]) -> Change:
     Raises:
         KeyError: a pipeline file has no such part.
     """
+    return CHANGES[_line_of(path)]
+
+
+def remark_of(path: Sequence[str]) -> str | None:
+    """What else there is to say of that, for people.
+
+    Raises:
+        KeyError: a pipeline file has no such part.
+    """
+    return REMARKS.get(_line_of(path))
+
+
+def _line_of(path: Sequence[str]) -> str:
     for end in range(len(path), 0, -1):
-        for pattern, change in CHANGES.items():
+        for pattern in CHANGES:
             if fits(pattern, path[:end]):
-                return change
+                return pattern
     raise KeyError(".".join(path))
 
 

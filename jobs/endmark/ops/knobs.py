@@ -13,7 +13,7 @@ from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any, get_args
 
 from endmark.errors import ConfigError
-from endmark.ops.changes import CHANGES, Change, change_of
+from endmark.ops.changes import CHANGES, Change, change_of, remark_of
 from endmark.ops.dials import DECIDING, KNOBS
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
         return f"{name}: the file says nothing of it, and to begin with it takes a new checkpoint"
     if change is Change.LIVE:  # of a cache
         return f"{name}: this lookup has no cache; give it one in the file, and start the job again"
-    return f"{name} is no knob, since another value takes a {change}: {change.advice}"
+    why = "" if (why := remark_of(path)) is None else f" ({why})"
+    return f"{name} is no knob, since another value takes a {change}{why}: {change.advice}"
 
 
 def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] | None:
