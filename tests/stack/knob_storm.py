@@ -38,12 +38,18 @@ VALUES: dict[str, list[Any]] = {
     "lookup.cache.absent_lifetime": ["0s", "1s", "10s"],
     "join.purge_every": [1, 2, 7, 40],
     "join.memory": ["100kB", "10MB", None],
+    "batch.records": [3_000, 20_000, 500_000],
+    "batch.every": ["0s", "500ms", "1s"],
+    "streams.items.event_time.idle": ["5s", "20s", "5m"],
+    "streams.bids.event_time.idle": ["5s", "20s", "5m"],
 }
 _TAIL = "0123456789abcdef"  # of each token
-_OTHER_CUT = 10_000  # records a batch, when all is read once more
-_SET = {  # that the auction has no need of
+_SET = {  # that the auction has no need of; to so many records a batch is all read once more
+    "\naggregate:\n": "\nbatch: {records: 10000}\n\naggregate:\n",
     "page_rows: 500": "page_rows: 500, cache: {}, autotune: true",
     "  on: item_id\n": "  on: item_id\n  autotune: true\n",
+    "{column: listed_at}": "{column: listed_at, idle: 20s}",
+    "{column: bid_at}": "{column: bid_at, idle: 20s}",
 }
 
 
@@ -104,7 +110,7 @@ def weathered(storm: Storm, directory: Path) -> dict[str, Any]:
         assert report.ok, report.to_json()
         (directory / "again").mkdir()
         again = Warehouse(directory / "again", broker, relation_url, feed, pipeline)
-        again.run_to_the_end(f"--set=batch.records={_OTHER_CUT}")
+        again.run_to_the_end()
         assert [_said(turn) for turn in _checked_audit(again, sent)] == [_said(turn) for turn in audit]
         repeated = again.verify()
         assert repeated.ok, repeated.to_json()
@@ -138,6 +144,8 @@ def _turned_and_killed(storm: Storm, warehouse: Warehouse) -> dict[int, tuple[st
     wait_for(lambda: warehouse.batches() > 0, job, seconds=400)
     names = [f"client-{number}" for number in range(storm.clients)]
     reach = {"tokens": ",".join(f"{name}:write:{name}-{_TAIL}" for name in names)}
+    # So the job has turned some itself, which people then do.
+    wait_for(lambda: _tuned(warehouse) > 0, job, seconds=60)
     sidecar = Sidecar(warehouse.ops_url, "auction", reach=reach | {"bootstrap": warehouse.broker.bootstrap})
     sidecar.start()
     each = storm.changes // storm.clients
@@ -158,6 +166,12 @@ def _turned_and_killed(storm: Storm, warehouse: Warehouse) -> dict[int, tuple[st
     sent = {offset: what for client in crowd for offset, what in client.sent.items()}
     assert len(sent) == each * storm.clients, f"only {len(sent)} changes were taken"
     return sent
+
+
+def _tuned(warehouse: Warehouse) -> int:
+    """How many turns are the job's own."""
+    with closing(OpsDatabase(warehouse.ops_url)) as ops:
+        return sum(turn["by"] == WHO for turn in ops.turns("auction"))
 
 
 def _changes(chance: random.Random, count: int) -> list[tuple[str, Any]]:
