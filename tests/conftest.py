@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from endmark.parts.broker import Broker
-from endmark.parts.jars import spark_jars
 from endmark.parts.mariadb import MariaDb
 from endmark.parts.ports import free_port as find_free_port
+from endmark.spark.class_archive import local_jars
 from support.mysql import MySql
 
 
 @pytest.fixture(scope="session")
 def jars() -> list[Path]:
-    """The jars of a Spark session that reads Kafka and writes Delta."""
-    return spark_jars(print)
+    """The jars of a Spark session that reads Kafka and writes Delta, with an archive of its classes."""
+    return local_jars(print)
 
 
 @pytest.fixture(scope="session")

@@ -128,10 +128,12 @@ def run(
     goes on when it is run again; with 2 if something must be mended before it can start.
     """
     from endmark.parts.jars import spark_jars
+    from endmark.spark.class_archive import local_jars
     from endmark.spark.session import java_launched, submitted
 
     spec, say = load(pipeline, assignments=assignments or ()), Output(as_json).say
-    jars = [] if submitted() else spark_jars(say)
+    found = local_jars if master.startswith("local") else spark_jars
+    jars = [] if submitted() else found(say)
     with java_launched(jars, master=master, driver_memory=driver_memory):
         from endmark.spark.job import JobOptions, run_job  # which takes a second, beside Java's two
 

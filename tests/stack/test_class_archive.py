@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from endmark.spark.class_archive import archive_of, record
+from endmark.parts.jars import spark_jars
+from endmark.spark import class_archive
+from endmark.spark.class_archive import archive_of, local_jars, record
 
 # Prints what Java was told.
 STARTED = """
@@ -23,28 +28,136 @@ print(json.dumps(spark.conf.get("spark.driver.defaultJavaOptions")))
 """
 
 
-def test_a_session_has_its_classes_from_the_archive(
-    jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Java says so of most of them."""
-    monkeypatch.setenv("ENDMARK_HOME", str(tmp_path))
-    archive = record(jars)
-    assert archive == archive_of(jars)
+@pytest.fixture(scope="module")
+def recorded(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of its own, with the jars that there are and an archive recorded beside them, not the first."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "jars").symlink_to(jars[0].parent.parent.parent)
+    (home / "classes").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENDMARK_HOME", str(home))
+        class_archive._in_vain(spark_jars(print)).touch()
+        (home / "classes" / f"{class_archive._place()}-former-1.jsa").touch()
+        record(spark_jars(print))
+    return home
 
-    log = tmp_path / "classes.log"
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-Xlog:class+load:file={log}")
+
+@pytest.fixture
+def home(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """It, for a test that may replace what it keeps."""
+    monkeypatch.setenv("ENDMARK_HOME", str(recorded))
+    shutil.copytree(recorded / "classes", tmp_path / "classes", copy_function=os.link)
+    yield recorded
+    shutil.rmtree(recorded / "classes", ignore_errors=True)
+    (recorded / "classes").unlink(missing_ok=True)
+    (tmp_path / "classes").rename(recorded / "classes")
+
+
+def the_archive(jars: list[Path]) -> Path:
+    found = archive_of(jars)
+    assert found is not None
+    return found
+
+
+def started(jars: list[Path], **environment: str) -> tuple[str, str]:
+    """What Java was told, and all that a session said."""
     command = [sys.executable, "-c", STARTED, *map(str, jars)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    return json.loads(ended.stdout.splitlines()[-1]), ended.stdout + ended.stderr
+
+
+def test_a_session_has_its_classes_from_the_archive(home: Path, tmp_path: Path) -> None:
+    """Java says so of most of them, and has the archive where it was recorded."""
+    jars = local_jars(print)
+    log = tmp_path / "java.log"
+    told, _ = started(jars, SPARK_SUBMIT_OPTS=f"-Xlog:class+load,cds=info:file={log}")
     loaded = [line for line in log.read_text().splitlines() if " source: " in line]
     archived = [line for line in loaded if line.endswith("shared objects file (top)")]
 
-    assert str(archive) in json.loads(ended.stdout.splitlines()[-1])
+    assert str(the_archive(jars)) in told
     assert len(archived) > len(loaded) / 2
+    assert "at an alternative address" not in log.read_text()
 
 
-def test_an_archive_is_of_its_jars(jars: list[Path], tmp_path: Path) -> None:
-    """Others would have Java leave it aside at each start."""
+def test_what_was_recorded_is_alone(home: Path) -> None:
+    """Nothing is left of an earlier attempt, or of a version of Java and jars that is no more."""
+    left = sorted(file.name for file in (home / "classes").iterdir())
+
+    assert left == [the_archive(local_jars(print)).name, "recording.lock"]
+
+
+def test_an_archive_is_of_its_jars(home: Path, tmp_path: Path) -> None:
+    """With others, Java would leave it aside."""
+    jars = local_jars(print)
     other = tmp_path / "other.jar"
     other.write_bytes(b"")
 
-    assert archive_of(jars) != archive_of([*jars, other])
+    assert the_archive(jars).parent == home / "classes"
+    assert archive_of([*jars, other]) is None
+
+
+def test_java_says_nothing_of_an_archive_that_does_not_fit(home: Path, tmp_path: Path) -> None:
+    """A session starts without it."""
+    jars = local_jars(print)
+    archive = the_archive(jars)
+    other = tmp_path / "first.jar"
+    shutil.copy(jars[0], other)
+    others = [other, *jars]
+    _, usual = started(others)
+    length = archive.stat().st_size
+    archive.rename(
+        archive.with_name(f"{class_archive._place()}-{class_archive._version(others)}-{length}.jsa")
+    )
+    told, said = started(others)
+
+    assert str(the_archive(others)) in told
+    assert len(said.splitlines()) == len(usual.splitlines())
+
+
+def test_an_archive_that_was_cut_off_is_none(home: Path) -> None:
+    """Java would crash on it."""
+    jars = local_jars(print)
+    archive = the_archive(jars)
+    content = archive.read_bytes()
+    archive.unlink()
+    archive.write_bytes(content[: len(content) // 2])
+
+    assert archive_of(jars) is None
+
+
+def test_a_job_waits_for_no_other_that_records(home: Path) -> None:
+    jars = local_jars(print)
+    for archive in (home / "classes").glob("*.jsa"):
+        archive.unlink()
+    said: list[str] = []
+    with class_archive._only_one_process(wait=False):
+        assert local_jars(said.append) == jars
+
+    assert said[-1] == "another process is recording them; going on without"
+    assert archive_of(jars) is None
+
+
+def test_what_cannot_be_recorded_is_tried_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a Java without sharing, say."""
+    jars = local_jars(print)
+    for archive in (home / "classes").glob("*.jsa"):
+        archive.unlink()
+    said: list[str] = []
+    with monkeypatch.context() as without:
+        without.setenv("SPARK_SUBMIT_OPTS", "-Xshare:off")
+        assert local_jars(said.append) == jars
+        assert "going on without: Java has recorded no classes" in said[-1]
+    assert local_jars(said.append) == jars
+    assert len(said) == 2
+
+
+def test_a_home_that_is_no_directory_of_ours_is_no_reason_to_fail(home: Path) -> None:
+    jars = local_jars(print)
+    shutil.rmtree(home / "classes")
+    (home / "classes").write_text("")
+    said: list[str] = []
+
+    assert local_jars(said.append) == jars
+    assert said[-1].startswith("going on without: ")

@@ -131,7 +131,7 @@ def test_who_has_no_batches_runs_once_for_all_sizes_of_them(
         return [{"given": [7, 1, 1], "rate": 100 * len(turns)}]
 
     monkeypatch.setattr(stream_join, "in_process", run)
-    monkeypatch.setattr(stream_join, "spark_jars", lambda _: [])
+    monkeypatch.setattr(stream_join, "local_jars", lambda _: [])
     monkeypatch.setattr(stream_join, "flink_jars", lambda _: [])
     options = Options(3, 10, (1, 3), 1, ("spark-rocksdb", "flink-heap"), tmp_path)
 

@@ -26,8 +26,8 @@ from endmark.demo.run import caught_up, json_lines
 from endmark.errors import ConfigError, EndmarkError
 from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
-from endmark.parts.jars import spark_jars
 from endmark.parts.mariadb import MariaDb
+from endmark.spark.class_archive import local_jars
 from endmark_feed.message import BIDS, EPOCH, ITEMS
 from endmark_feed.producer import create_topics
 from endmark_feed.relation import seed_relation
@@ -75,7 +75,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         EndmarkError: a part is missing, a job ended by itself, or nothing came out.
     """
     report: dict[str, Any] = {"bench": "latency", **origin(), "options": asdict(options)}
-    spark_jars(say)
+    local_jars(say)
     report["loads"] = []
     for share in options.shares:
         with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:

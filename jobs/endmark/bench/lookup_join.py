@@ -29,8 +29,9 @@ from endmark.bench.faraway import Faraway
 from endmark.bench.lookup_input import STREAMS, Recorded, Sizes
 from endmark.bench.report import origin
 from endmark.errors import ConfigError
-from endmark.parts.jars import bench_jars, flink_jars, spark_jars
+from endmark.parts.jars import bench_jars, flink_jars
 from endmark.parts.mariadb import MariaDb
+from endmark.spark.class_archive import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -145,7 +146,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         EndmarkError: a part is missing, a contender failed, or it gave other answers than DuckDB.
     """
     report: dict[str, Any] = {"bench": "lookup-join", **origin(), "options": _said(options)}
-    jars = [str(jar) for jar in spark_jars(say)]
+    jars = [str(jar) for jar in local_jars(say)]
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     by_jdbc = [name for name in chosen if CONTENDERS[name].jdbc]
     of_flink = [name for name in chosen if CONTENDERS[name].module == _FLINK]

@@ -22,7 +22,8 @@ from endmark.bench.report import origin
 from endmark.bench.shares import python_shares, wall_shares
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, parse, sample
-from endmark.parts.jars import bench_jars, spark_jars
+from endmark.parts.jars import bench_jars
+from endmark.spark.class_archive import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,7 +87,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     said = {name: value for name, value in asdict(options).items() if name != "directory"}
     report: dict[str, Any] = {"bench": "pipeline", **origin(), "options": said}
-    jars = [str(jar) for jar in [*spark_jars(say), *bench_jars(say)]]
+    jars = [str(jar) for jar in [*local_jars(say), *bench_jars(say)]]
     rates: dict[str, list[float]] = defaultdict(list)
     told: list[Samples] = []
     expected: list[Digest] = []

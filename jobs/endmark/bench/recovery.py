@@ -20,7 +20,7 @@ from endmark.bench.job import Job, wait_until
 from endmark.bench.report import origin
 from endmark.demo.run import json_lines
 from endmark.metrics import sample
-from endmark.parts.jars import spark_jars
+from endmark.spark.class_archive import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,7 +77,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     said = {name: value for name, value in asdict(options).items() if name != "directory"}
     report: dict[str, Any] = {"bench": "recovery", **origin(), "options": said}
-    spark_jars(say)
+    local_jars(say)
     runs: dict[str, list[dict[str, float]]] = {"start": [], "kill -9": []}
     with auction.running(options.recorded, say) as servers:
         for repeat in range(options.repeats):

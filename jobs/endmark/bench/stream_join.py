@@ -15,7 +15,8 @@ from endmark.bench import stream_input
 from endmark.bench.contest import DisagreementError, Rates, compared, in_process, interleaved, with_jars
 from endmark.bench.report import origin
 from endmark.errors import ConfigError
-from endmark.parts.jars import flink_jars, spark_jars
+from endmark.parts.jars import flink_jars
+from endmark.spark.class_archive import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         EndmarkError: a part is missing, a contender failed, or two gave different results.
     """
     report = {"bench": "stream-join", **origin()}
-    jars = [str(jar) for jar in spark_jars(say)]
+    jars = [str(jar) for jar in local_jars(say)]
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     of_flink = [name for name, module in CONTENDERS.items() if module == _FLINK]
     contenders, more_jars = with_jars(chosen, of_flink, flink_jars, say)

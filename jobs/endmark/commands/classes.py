@@ -6,10 +6,10 @@ import typer
 
 
 def record_classes() -> None:
-    """Record the classes of Spark, so that jobs on this machine start four seconds sooner.
+    """Record anew the classes of Spark that jobs on this machine load, with which they start sooner.
 
-    They are kept beside the jars, in some 180 MB. Do it again after Java or endmark has changed. A job that
-    spark-submit starts has no use for them.
+    The first job does it by itself, also after Java or endmark has changed, and takes half a minute longer.
+    They are kept beside the jars, in some 180 MB. A job on a cluster has no use for them.
     """
     from endmark.parts.jars import spark_jars
     from endmark.spark.class_archive import record

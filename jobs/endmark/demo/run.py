@@ -21,11 +21,12 @@ from endmark.demo.view import DemoState, live_view
 from endmark.errors import MissingPartError
 from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
-from endmark.parts.jars import broker_jars, spark_jars
+from endmark.parts.jars import broker_jars
 from endmark.parts.java import require_java
 from endmark.parts.mariadb import MariaDb
 from endmark.parts.process import ManagedProcess
 from endmark.pipeline.file import load
+from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
 from endmark.verify.run import verify
 from endmark_feed.run import seed_relation
@@ -82,7 +83,7 @@ class _Demo:
 
     def run(self) -> VerifyReport:
         require_java()
-        spark_jars(self._say)
+        local_jars(self._say)
         broker_jars(self._say)
         self._start_relation()
         pipeline = load(self._options.pipeline)

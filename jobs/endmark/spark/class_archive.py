@@ -1,36 +1,50 @@
-"""An archive of the classes that Spark loads, which Java maps instead of reading and linking 20,000 of them.
+"""An archive of the classes that Spark loads, which Java maps instead of reading and linking 20,000.
 
-It fits one Java, one set of jars and their places, by which it is named. Java starts without one, only later.
+It fits one Java, one pyspark and one set of jars, by which it is named, and by how long it is, since Java
+would crash on one that was cut off. It is recorded once, before the first session that could use it, and a
+newer one of the same Java and pyspark replaces it. Nothing depends on it: without, a session starts later.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import importlib.util
 import os
 import subprocess
 import sys
-import tempfile
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pyspark
+from typing import TYPE_CHECKING
 
 from endmark.errors import MissingPartError
-from endmark.parts.jars import cache_home
+from endmark.parts.jars import cache_home, spark_jars
 from endmark.parts.java import find_java, require_java
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from endmark.parts.jars import Say
+
+_RECORD_SECONDS = 300
 
 
-def archive_of(jars: Sequence[Path]) -> Path:
-    """Where the archive is, if there is one, for a session with these jars."""
-    files = [find_java().resolve(), Path(pyspark.__file__), *jars]
-    found = "\n".join(f"{file} {file.stat().st_mtime_ns}" for file in files)
-    return cache_home() / "classes" / f"{hashlib.sha256(found.encode()).hexdigest()[:16]}.jsa"
+def local_jars(say: Say) -> list[Path]:
+    """The jars of a session on this machine, as `spark_jars` has them, with an archive of its classes.
+
+    `say` is told when either is made.
+    """
+    jars = spark_jars(say)
+    try:
+        if archive_of(jars) is None and not _in_vain(jars).exists():
+            say("recording the classes that jobs load (once), with which they start sooner")
+            with _only_one_process(wait=False) as held:
+                _record(jars, held)
+    except BlockingIOError:
+        say("another process is recording them; going on without")
+    except (OSError, MissingPartError) as error:
+        say(f"going on without: {error}")
+    return jars
 
 
 def record(jars: Sequence[Path]) -> Path:
@@ -39,59 +53,93 @@ def record(jars: Sequence[Path]) -> Path:
     Raises:
         MissingPartError: there is no Java, or it did not write the archive.
     """
+    with _only_one_process(wait=True) as held:
+        return _record(jars, held)
+
+
+def archive_of(jars: Sequence[Path]) -> Path | None:
+    """The archive for a session with these jars, if there is one that is whole."""
+    for archive in _home().glob(f"{_place()}-{_version(jars)}-*.jsa"):
+        if archive.stat().st_size == int(archive.stem.rpartition("-")[2]):
+            return archive
+    return None
+
+
+def _record(jars: Sequence[Path], held: int) -> Path:
+    partial = _home() / f"{_place()}.part"
+    partial.unlink(missing_ok=True)
+    for former in _home().glob(f"{_place()}-*.jsa"):
+        former.unlink(missing_ok=True)  # else the session would use it, and Java records nothing then
+    said = _exercised(jars, partial, held)
+    if not partial.exists():
+        _in_vain(jars).touch()
+        raise MissingPartError(f"Java has recorded no classes: {said.strip()[-500:]}")
+    with partial.open("rb") as written:
+        os.fsync(written.fileno())
+    _in_vain(jars).unlink(missing_ok=True)
+    return partial.rename(_home() / f"{_place()}-{_version(jars)}-{partial.stat().st_size}.jsa")
+
+
+def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
+    """What a program said that had Java record what it loads; it holds the lock, too, should this one end."""
     require_java()
-    archive = archive_of(jars)
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    archive.unlink(missing_ok=True)  # else the session would use it, and Java records nothing then
-    with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
-        partial = Path(scratch, "classes.jsa")
-        options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -XX:ArchiveClassesAtExit={partial}"
+    recorded = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off,cds+dynamic=off"
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {recorded}"
+    command = [sys.executable, "-m", "endmark.spark.class_exercise", *map(str, jars)]
+    try:
         ended = subprocess.run(
-            [sys.executable, "-m", "endmark.spark.class_archive", *map(str, jars)],
+            command,
             env=os.environ | {"SPARK_SUBMIT_OPTS": options},
             capture_output=True,
             text=True,
             check=False,
+            timeout=_RECORD_SECONDS,
+            pass_fds=[held],
         )
-        if not partial.exists():
-            raise MissingPartError(f"Java has not written {archive}: {ended.stderr.strip()[-500:]}")
-        partial.rename(archive)
-    return archive
+    except subprocess.TimeoutExpired:
+        return f"it took more than {_RECORD_SECONDS} s"
+    return ended.stderr
 
 
-def _collect(batch: DataFrame, _: int) -> None:
-    batch.collect()
+@contextmanager
+def _only_one_process(*, wait: bool) -> Iterator[int]:
+    """The lock's file.
+
+    Raises:
+        BlockingIOError: another process records, and is not waited for.
+    """
+    _home().mkdir(parents=True, exist_ok=True)
+    with (_home() / "recording.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield held.fileno()
 
 
-def _exercise(jars: list[Path]) -> None:
-    """What a job does until its first batch is written, on a file instead of topics."""
-    from pyspark import SparkContext
-
-    from endmark.spark.plan import Source, kafka_records
-    from endmark.spark.session import start_session
-    from endmark.spark.warm_up import through
-
-    spark = start_session(
-        "classes", jars, master="local[2]", shuffle_partitions=2, driver_memory="1g", delta=False
-    )
-    with tempfile.TemporaryDirectory() as scratch:
-        Path(scratch, "records").mkdir()
-        Path(scratch, "records", "one.txt").write_text("0\n1\n")
-        lines = spark.readStream.text(f"{scratch}/records")
-        rows = lines.selectExpr("cast(value as int) bucket", "cast(value as binary) blob")
-        writer = through(rows).writeStream.option("checkpointLocation", f"{scratch}/checkpoint")
-        query = writer.trigger(availableNow=True).foreachBatch(_collect).start()
-        query.awaitTermination()
-        nowhere = kafka_records(spark, Source("127.0.0.1:1", {"none": 1}, 1))
-        # No broker is there, so it fails, with all of Kafka's client loaded but what reads answers.
-        with suppress(Exception):
-            writer = nowhere.writeStream.option("checkpointLocation", f"{scratch}/nowhere")
-            writer.format("noop").start().awaitTermination()
-    spark.stop()
-    gateway: Any = SparkContext._gateway
-    gateway.proc.stdin.close()
-    gateway.proc.wait()  # for it to write the archive
+def _in_vain(jars: Sequence[Path]) -> Path:
+    """A file that is there once recording has failed, so that not each start tries it."""
+    return _home() / f"{_place()}-{_version(jars)}.failed"
 
 
-if __name__ == "__main__":
-    _exercise([Path(jar) for jar in sys.argv[1:]])
+def _home() -> Path:
+    return cache_home() / "classes"
+
+
+def _place() -> str:
+    """Of Java and pyspark."""
+    return _hashed(_java_and_spark())
+
+
+def _version(jars: Sequence[Path]) -> str:
+    files = [*_java_and_spark(), *jars]
+    return _hashed([f"{file} {file.stat().st_mtime_ns}" for file in files])
+
+
+def _java_and_spark() -> list[Path]:
+    # Asking for the place alone keeps Spark unimported in commands that run no job.
+    spark = importlib.util.find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise MissingPartError("pyspark is not installed; install endmark with its extra: endmark[spark]")
+    return [find_java().resolve(), Path(spark.origin)]
+
+
+def _hashed(parts: Sequence[Path | str]) -> str:
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -17,7 +17,7 @@ from endmark.bench.nexmark.queries import QUERIES
 from endmark.bench.nexmark.record import Recording
 from endmark.bench.report import origin
 from endmark.errors import ConfigError
-from endmark.parts.jars import spark_jars
+from endmark.spark.class_archive import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         EndmarkError: a part is missing, a contender failed, or two gave different answers.
     """
     report = {"bench": "nexmark", **origin()}
-    jars = [str(jar) for jar in spark_jars(say)]
+    jars = [str(jar) for jar in local_jars(say)]
     recordings = {query: options.recording(query) for query in options.queries}
     for recording in recordings.values():
         if not recording.directory.exists():
