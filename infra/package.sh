@@ -19,7 +19,7 @@ uv venv --quiet --relocatable --python "$interpreter" "$scratch/environment"
 # uv, because it checks the lock file's hashes although it installs a part of it only. Copies, because files that
 # are linked to its cache change, to tar, when others link to them.
 uv pip install --quiet --link-mode copy --python "$scratch/environment/bin/python" \
-  --constraints requirements.lock --overrides "$scratch/without.txt" "$wheel[spark,verify]"
+  --constraints requirements.lock --overrides "$scratch/without.txt" "$wheel[spark,verify,postgresql]"
 tar --create --gzip --file "$target/environment.tar.gz" --directory "$scratch/environment" .
 python - "$target/jars" <<'END'
 import shutil

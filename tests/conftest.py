@@ -12,6 +12,7 @@ from endmark.parts.mariadb import MariaDb
 from endmark.parts.ports import free_port as find_free_port
 from endmark.spark.class_archive import local_jars
 from support.mysql import MySql
+from support.postgresql import PostgreSql
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,13 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySql]:
     """As `mariadb`."""
     with MySql(tmp_path_factory.mktemp("mysql")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSql]:
+    """As `mariadb`."""
+    with PostgreSql() as running:
         yield running
 
 

@@ -11,7 +11,7 @@ COPY jobs jobs
 COPY services services
 # Compiled, since whoever runs the image may not write there, and would compile everything at each start.
 RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python --constraints requirements.lock \
-    ".[spark,verify]"
+    ".[spark,verify,postgresql]"
 
 FROM ${BASE}
 RUN apt-get update \

@@ -10,6 +10,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from endmark.pipeline import Relation
+from endmark.relation.backend import Backend, backend_of
 from endmark.relation.fitness import exact_collation
 from endmark.relation.sql import SqlRelation
 
@@ -21,14 +22,21 @@ class Database:
     url: str
 
     @property
+    def backend(self) -> Backend:
+        return backend_of(self.url)
+
+    @property
     def is_sqlite(self) -> bool:
-        return self.url.startswith("sqlite")
+        return self.backend == "sqlite"
+
+    def quoted(self, name: str) -> str:
+        return f"`{name}`" if self.backend == "mysql" else f'"{name}"'
 
     @property
     def exact(self) -> str | None:
         """The type of a text that is compared as it is; None where there is none, as before MySQL 8.0.17."""
-        if self.is_sqlite:
-            return "TEXT"
+        if self.backend != "mysql":
+            return {"sqlite": "TEXT", "postgresql": 'TEXT COLLATE "C"'}[self.backend]
         engine = sa.create_engine(self.url)
         with engine.connect() as connection:
             named = sa.text("SELECT 1 FROM information_schema.collations WHERE collation_name = :name")
@@ -47,12 +55,13 @@ class Database:
 
     def create(self, table: str, columns: str, rows: Sequence[Sequence[Any]] = ()) -> None:
         """A table of these columns and rows, in place of one of that name."""
-        self.run(f"DROP TABLE IF EXISTS `{table}`", f"CREATE TABLE `{table}` ({columns})")
+        named = self.quoted(table)
+        self.run(f"DROP TABLE IF EXISTS {named}", f"CREATE TABLE {named} ({columns})")
         if rows:
-            engine = sa.create_engine(self.url)
+            engine = sa.create_engine(self.url, paramstyle="qmark" if self.is_sqlite else "format")
             places = ", ".join(["?" if self.is_sqlite else "%s"] * len(rows[0]))
             with engine.begin() as connection:
-                statement = f"INSERT INTO `{table}` VALUES ({places})"  # noqa: S608
+                statement = f"INSERT INTO {named} VALUES ({places})"  # noqa: S608
                 connection.exec_driver_sql(statement, [tuple(row) for row in rows])
             engine.dispose()
 

@@ -9,6 +9,7 @@ import pytest
 from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
 from support.mysql import WITH_TEXT_KEYS
+from support.postgresql import PostgreSql
 from support.relations import Database
 
 KEY = "k BIGINT PRIMARY KEY"
@@ -149,7 +150,53 @@ def test_the_beginning_of_a_text_is_no_key(request: pytest.FixtureRequest, where
         server.reader("begun", "k", k="string").check()
 
 
-@pytest.mark.parametrize("where", ["sqlite", "mariadb", "mysql"])
+@pytest.mark.parametrize(
+    ("spelt", "kind"),
+    [
+        ("NUMERIC", "long"),
+        ("TEXT", "long"),
+        ("REAL", "double"),
+        ("CHAR(9)", "string"),  # blanks at its end come and go
+        ("BYTEA", "string"),
+        ("INTEGER", "boolean"),
+        ("TIMESTAMP", "date"),
+        ("TIME", "timestamp"),
+        ("NUMERIC", "decimal(9,2)"),
+        ("NUMERIC(9,3)", "decimal(9,2)"),
+    ],
+)
+def test_types_of_postgresql_that_could_change_a_value(postgresql: PostgreSql, spelt: str, kind: str) -> None:
+    database = Database(postgresql.url)
+    database.create("unfit", f"{KEY}, v {spelt}")
+    with pytest.raises(ConfigError, match=CHANGES):
+        database.reader("unfit", "k", k="long", v=kind).check()
+
+
+@pytest.mark.parametrize(
+    ("columns", "also"),
+    [
+        ("k TEXT PRIMARY KEY", []),
+        ("k TEXT, n BIGINT", ["CREATE INDEX i ON ordered (n, k)"]),
+        ("k TEXT, n BIGINT", ['CREATE INDEX i ON ordered (k COLLATE "C") WHERE n > 0']),
+        ("k TEXT, n BIGINT", ['CREATE INDEX i ON ordered (lower(k) COLLATE "C")']),
+        ("k TEXT, n BIGINT", ["CREATE INDEX i ON ordered (n) INCLUDE (k)"]),
+        ("k TEXT, n BIGINT", ["CREATE INDEX i ON ordered USING hash (k)"]),
+    ],
+)
+def test_postgresql_needs_an_index_by_bytes(postgresql: PostgreSql, columns: str, also: list[str]) -> None:
+    """Of all rows, in the order in which pages are cut; the statement in the message mends it."""
+    database = Database(postgresql.url)
+    database.create("ordered", columns)
+    database.run(*also)
+    reader = database.reader("ordered", "k", k="string")
+    with pytest.raises(ConfigError, match=r"no index begins with the key.*; CREATE INDEX") as found:
+        reader.check()
+
+    database.run(str(found.value).split("; ")[1].removesuffix(" mends it"))
+    reader.check()
+
+
+@pytest.mark.parametrize("where", ["sqlite", "mariadb", "mysql", "postgresql"])
 def test_keys_that_repeat(request: pytest.FixtureRequest, where: str) -> None:
     """Where a lookup has one answer, a key with two is named, unless an index sees to it that none has."""
     there = request.getfixturevalue(where)
@@ -198,8 +245,10 @@ def test_names_are_those_of_the_table(sqlite: Database) -> None:
         sqlite.reader("named", "k", k="long", v="long").check()
 
 
-@pytest.mark.parametrize("url", ["postgresql://h/d", "not a url", "mysql+nodriver://h/d"])
+@pytest.mark.parametrize(
+    "url", ["oracle://h/d", "not a url", "mysql+nodriver://h/d", "postgresql+asyncpg://h/d"]
+)
 def test_urls_that_no_relation_has(url: str) -> None:
     """Another database, no URL at all, or a driver that is not installed."""
-    with pytest.raises(Exception, match=r"MySQL, MariaDB or SQLite|no database URL|Python driver"):
+    with pytest.raises(Exception, match=r"PostgreSQL or SQLite|no database URL|Python driver|by pg8000"):
         Database(url).reader("any", "k", k="long").check()

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from endmark.relation.backend import Backend
 from endmark.relation.values import NotOfTypeError, from_driver, to_driver
 from endmark.types import ColumnType
 
@@ -17,7 +18,7 @@ NOON = datetime.fromisoformat("2026-01-31 12:00:00.000005")
 SPELT = "2026-01-31 12:00:00.000005"
 
 
-@pytest.mark.parametrize("sqlite", [False, True])
+@pytest.mark.parametrize("backend", ["mysql", "sqlite"])
 @pytest.mark.parametrize(
     ("kind", "given", "value"),
     [
@@ -27,11 +28,11 @@ SPELT = "2026-01-31 12:00:00.000005"
         (ColumnType.BOOLEAN, 1, True),
     ],
 )
-def test_values_of_both_kinds_of_driver(kind: ColumnType, given: Any, value: Any, sqlite: bool) -> None:
+def test_values_of_both_kinds_of_driver(kind: ColumnType, given: Any, value: Any, backend: Backend) -> None:
     """What drivers give arrives as it is, nulls and columns of nothing else included."""
-    assert from_driver([given, None], kind, sqlite=sqlite).to_pylist() == [value, None]
+    assert from_driver([given, None], kind, backend).to_pylist() == [value, None]
     for empty in ([], [None]):
-        column = from_driver(empty, kind, sqlite=sqlite)
+        column = from_driver(empty, kind, backend)
         assert (column.type, column.to_pylist()) == (kind.arrow, empty)
 
 
@@ -47,33 +48,36 @@ def test_values_that_sqlite_has_no_type_for(
     kind: ColumnType, in_mysql: Any, in_sqlite: Any, value: Any
 ) -> None:
     """Dates are text and decimals doubles there; a key is bound as it is read."""
-    for given, sqlite in ((in_mysql, False), (in_sqlite, True)):
-        assert from_driver([given, None], kind, sqlite=sqlite).to_pylist() == [value, None]
-        assert to_driver(pa.array([value], kind.arrow), kind, sqlite=sqlite) == [given]
+    both: list[tuple[Any, Backend]] = [(in_mysql, "mysql"), (in_sqlite, "sqlite")]
+    for given, backend in both:
+        assert from_driver([given, None], kind, backend).to_pylist() == [value, None]
+        assert to_driver(pa.array([value], kind.arrow), kind, backend) == [given]
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "sqlite"),
+    ("kind", "given", "backend"),
     [
-        (ColumnType.LONG, 1.5, True),
-        (ColumnType.LONG, 1.0, True),
-        (ColumnType.LONG, "1", False),
-        (ColumnType.LONG, 2**63, False),
-        (ColumnType.DOUBLE, "1.0", True),
-        (ColumnType.STRING, 5, True),
-        (ColumnType.STRING, b"a", False),
-        (ColumnType.BOOLEAN, 2, False),
-        (ColumnType.DATE, NOON, False),
-        (ColumnType.DATE, "2026-1-31", True),
-        (ColumnType.DATE, "0000-00-00", False),
-        (ColumnType.TIMESTAMP, "2026-01-31 25:00:00", True),
-        (CENTS, Decimal("0.001"), False),
-        (CENTS, 0.001, True),
-        (CENTS, "1.00", True),
-        (ColumnType.decimal(3, 2), Decimal("10.00"), False),
+        (ColumnType.LONG, 1.5, "sqlite"),
+        (ColumnType.LONG, 1.0, "sqlite"),
+        (ColumnType.LONG, "1", "mysql"),
+        (ColumnType.LONG, 2**63, "mysql"),
+        (ColumnType.DOUBLE, "1.0", "sqlite"),
+        (ColumnType.STRING, 5, "sqlite"),
+        (ColumnType.STRING, b"a", "mysql"),
+        (ColumnType.BOOLEAN, 2, "mysql"),
+        (ColumnType.BOOLEAN, 1, "postgresql"),
+        (CENTS, Decimal("NaN"), "postgresql"),
+        (ColumnType.DATE, NOON, "mysql"),
+        (ColumnType.DATE, "2026-1-31", "sqlite"),
+        (ColumnType.DATE, "0000-00-00", "mysql"),
+        (ColumnType.TIMESTAMP, "2026-01-31 25:00:00", "sqlite"),
+        (CENTS, Decimal("0.001"), "mysql"),
+        (CENTS, 0.001, "sqlite"),
+        (CENTS, "1.00", "sqlite"),
+        (ColumnType.decimal(3, 2), Decimal("10.00"), "mysql"),
     ],
 )
-def test_nothing_is_made_to_fit(kind: ColumnType, given: Any, sqlite: bool) -> None:
+def test_nothing_is_made_to_fit(kind: ColumnType, given: Any, backend: Backend) -> None:
     """A value of another type, or of more digits, is an error and no other value."""
     with pytest.raises(NotOfTypeError):
-        from_driver([None, given], kind, sqlite=sqlite)
+        from_driver([None, given], kind, backend)

@@ -54,6 +54,11 @@ def mysql_jars(say: Say) -> list[Path]:
     return _jars("mysql", "a MySQL server", say)
 
 
+def postgresql_jars(say: Say) -> list[Path]:
+    """A jar that has a PostgreSQL server for Linux in it. Else as `spark_jars`."""
+    return _jars("postgresql", "a PostgreSQL server", say)
+
+
 def cache_home() -> Path:
     """The directory for what endmark fetches: `ENDMARK_HOME`, or `endmark` in the user's cache."""
     if home := os.environ.get("ENDMARK_HOME"):

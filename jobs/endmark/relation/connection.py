@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError, MissingPartError
+from endmark.relation.backend import backend_of
 from endmark.relation.text_rows import TextConnection, TextRows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from endmark.relation.backend import Backend
 
 # For each lookup one reads while the other reads ahead, and a Python worker never holds more of a database's
 # connections. None waits for another's: that wait would end in an error that no deadline of ours knows.
@@ -28,17 +32,16 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
     """The engine of this process for a URL; a statement that takes longer than `answer_seconds` fails.
 
     Raises:
-        ConfigError: the URL is none, or that of another database than MySQL, MariaDB or SQLite.
+        ConfigError: the URL is none, or that of another database or driver than are supported.
         MissingPartError: the URL's driver is not installed.
     """
+    backend = backend_of(url)
     try:
-        made = sa.make_url(url)
-        arguments = _connect_arguments(made, answer_seconds)
         found = sa.create_engine(
-            made,
-            connect_args=arguments,
+            url,
+            connect_args=_connect_arguments(backend, answer_seconds),
             # Values stand in the order of their places, in whichever of the drivers.
-            paramstyle="qmark" if is_sqlite(url) else "format",
+            paramstyle="qmark" if backend == "sqlite" else "format",
             # Each read is a statement of its own; a transaction around it would cost two round trips.
             isolation_level="AUTOCOMMIT",
             poolclass=sa.QueuePool,
@@ -47,13 +50,14 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
             pool_reset_on_return=None,
             pool_size=_NO_LIMIT,
         )
-        if found.driver == "pymysql":
-            sa.event.listen(found, "do_connect", _connect_as_text)
-        return found
-    except sa.exc.ArgumentError as error:
-        raise ConfigError(f"the relation's URL is no database URL such as sqlite:///r.db: {error}") from None
-    except ModuleNotFoundError as error:
+    except (ModuleNotFoundError, sa.exc.NoSuchModuleError) as error:
         raise MissingPartError(f"the relation's URL needs a Python driver: {error}") from error
+    if backend == "postgresql" and found.driver != "pg8000":
+        # Others read without a deadline of their own, so a server that hangs would hang the job.
+        raise ConfigError(f"a relation in PostgreSQL is read by pg8000, but its URL names {found.driver!r}")
+    if found.driver == "pymysql":
+        sa.event.listen(found, "do_connect", _connect_as_text)
+    return found
 
 
 def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str, Any]) -> TextConnection:
@@ -66,23 +70,31 @@ def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str,
         ) from error
 
 
-def is_sqlite(url: str) -> bool:
-    return url.startswith("sqlite")
-
-
-def _connect_arguments(url: sa.URL, answer_seconds: int) -> dict[str, Any]:
-    backend = url.get_backend_name()
+def _connect_arguments(backend: Backend, answer_seconds: int) -> dict[str, Any]:
+    milliseconds = 1000 * answer_seconds
     if backend == "sqlite":
         return {"timeout": answer_seconds}
-    if backend not in ("mysql", "mariadb"):
-        raise ConfigError(f"a relation lives in MySQL, MariaDB or SQLite, but its URL says {backend!r}")
+    if backend == "postgresql":
+        session = {"TimeZone": "UTC", "statement_timeout": str(milliseconds)}
+        return {"timeout": answer_seconds, "startup_params": session}
     return {
         "charset": "utf8mb4",
         "connect_timeout": answer_seconds,
         "read_timeout": answer_seconds,
         "write_timeout": answer_seconds,
-        "init_command": _SESSION.format(seconds=answer_seconds, milliseconds=1000 * answer_seconds),
+        "init_command": _SESSION.format(seconds=answer_seconds, milliseconds=milliseconds),
     }
+
+
+@contextmanager
+def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A connection of the pool, which does not get it back when an answer broke off in the middle."""
+    with engine.connect() as connection:
+        try:
+            yield connection
+        except OSError:  # pg8000 leaves some as they are, and whoever asks next would read the rest
+            connection.invalidate()
+            raise
 
 
 def fetch(connection: sa.Connection, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from endmark.relation.backend import backend_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,7 +23,7 @@ FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = :table AND index_type = 'BTREE'
 ORDER BY index_name, seq_in_index
 """
-# SQLite does not say how a column is compared, but how its index is.
+# How a column is compared is up to the statement in SQLite and PostgreSQL, how an index is, is not.
 _SQLITE_COLUMNS = "SELECT name, upper(type), NULL FROM pragma_table_xinfo(:table) ORDER BY cid"
 _SQLITE_INDEXES = """
 SELECT l.name, l."unique", x.name, upper(x.coll)
@@ -30,11 +32,29 @@ WHERE x.key AND NOT l.partial
 UNION ALL SELECT '', 1, name, 'BINARY' FROM pragma_table_xinfo(:table) WHERE pk AND upper(type) = 'INTEGER'
     AND (SELECT count(*) FROM pragma_table_xinfo(:table) WHERE pk) = 1
 """
+_POSTGRESQL_COLUMNS = """
+SELECT attname, format_type(atttypid, atttypmod), NULL FROM pg_attribute
+WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+# An expression has no name here.
+_POSTGRESQL_INDEXES = """
+SELECT c.relname, i.indisunique, a.attname, l.collname
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'
+CROSS JOIN LATERAL unnest(CAST(i.indkey AS int2[]), CAST(i.indcollation AS oid[]))
+    WITH ORDINALITY AS k(attribute, collation_id, place)
+LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attribute AND k.attribute > 0
+LEFT JOIN pg_collation l ON l.oid = k.collation_id
+WHERE i.indrelid = to_regclass(quote_ident(:table)) AND i.indisvalid AND i.indpred IS NULL
+    AND k.place <= i.indnkeyatts
+ORDER BY c.relname, k.place
+"""
+_COLUMNS = {"sqlite": _SQLITE_COLUMNS, "mysql": _MYSQL_COLUMNS, "postgresql": _POSTGRESQL_COLUMNS}
+_INDEXES = {"sqlite": _SQLITE_INDEXES, "mysql": _MYSQL_INDEXES, "postgresql": _POSTGRESQL_INDEXES}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's type as the database writes it; SQLite's in capitals and without a collation."""
+    """A column's type as the database writes it, SQLite's in capitals; the collation in MySQL alone."""
 
     type: str
     collation: str | None
@@ -42,7 +62,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Index:
-    """An index by whole columns, and how SQLite compares each; None elsewhere."""
+    """An index by whole columns, and how SQLite or PostgreSQL compares each; None elsewhere."""
 
     unique: bool
     columns: tuple[str, ...]
@@ -67,14 +87,12 @@ class Definition:
 
 def columns_of(connection: sa.Connection, table: str) -> dict[str, Column]:
     """The columns of a table; none if there is no such table."""
-    query = _SQLITE_COLUMNS if connection.dialect.name == "sqlite" else _MYSQL_COLUMNS
-    rows = connection.execute(sa.text(query), {"table": table})
+    rows = connection.execute(sa.text(_COLUMNS[backend_of(connection.engine.url)]), {"table": table})
     return {name: Column(kind, collation) for name, kind, collation in rows}
 
 
 def definition_of(connection: sa.Connection, table: str) -> Definition:
-    query = _SQLITE_INDEXES if connection.dialect.name == "sqlite" else _MYSQL_INDEXES
-    rows = connection.execute(sa.text(query), {"table": table})
+    rows = connection.execute(sa.text(_INDEXES[backend_of(connection.engine.url)]), {"table": table})
     return Definition(columns_of(connection, table), tuple(_indexes(rows)))
 
 

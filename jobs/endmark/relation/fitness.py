@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from endmark.errors import ConfigError
+from endmark.relation.backend import backend_of
 from endmark.relation.values import DOUBLE_DIGITS
 from endmark.types import Kind
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from endmark.pipeline import Relation
+    from endmark.relation.backend import Backend
     from endmark.relation.definition import Column, Definition
     from endmark.types import ColumnType
 
@@ -39,7 +41,19 @@ _SQLITE: dict[Kind, str] = {
     Kind.TIMESTAMP: r"DATETIME|TIMESTAMP|(?!.*INT).*(CHAR|CLOB|TEXT).*",
     Kind.DECIMAL: r"(DECIMAL|NUMERIC)(\(\d+(, *\d+)?\))?|REAL|.*DOUBLE.*",
 }
-_INSTEAD = {
+_POSTGRESQL: dict[Kind, str] = {
+    Kind.LONG: r"smallint|integer|bigint",
+    Kind.DOUBLE: r"double precision",
+    Kind.STRING: r"text|character varying(\(\d+\))?",
+    Kind.BOOLEAN: r"boolean",
+    Kind.DATE: r"date",
+    Kind.TIMESTAMP: r"timestamp(\(\d\))? with(out)? time zone",
+    Kind.DECIMAL: r"numeric\((\d+),(\d+)\)",
+}
+_TYPES = {"sqlite": _SQLITE, "mysql": _MYSQL, "postgresql": _POSTGRESQL}
+# By their bytes, where a statement says how to compare; in MySQL it does not, and columns must.
+_COLLATIONS = {"sqlite": "BINARY", "postgresql": "C"}
+_INSTEAD: dict[Kind, str] = {
     Kind.LONG: "BIGINT",
     Kind.DOUBLE: "DOUBLE",
     Kind.STRING: "VARCHAR(n)",
@@ -47,11 +61,20 @@ _INSTEAD = {
     Kind.DATE: "DATE",
     Kind.TIMESTAMP: "DATETIME(6)",
 }
+_INSTEAD_IN_POSTGRESQL = {Kind.DOUBLE: "DOUBLE PRECISION", Kind.STRING: "TEXT", Kind.TIMESTAMP: "TIMESTAMP"}
 
 
 def exact_collation(dialect: sa.Dialect) -> str:
     """The collation of a server whose connections have this dialect that takes no two keys for one."""
     return _EXACT_MARIADB if getattr(dialect, "is_mariadb", False) else _EXACT_MYSQL
+
+
+def compared_by(relation: Relation, backend: Backend) -> dict[str, str]:
+    """The collations by which statements have key columns compared, whatever the table says."""
+    if backend not in _COLLATIONS:
+        return {}
+    texts = [name for name in relation.key if relation.columns[name].kind is Kind.STRING]
+    return dict.fromkeys(texts, _COLLATIONS[backend])
 
 
 def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> None:
@@ -63,29 +86,34 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
         ConfigError: a column is missing, or of a type whose values could change on the way; or the key
             has no index, or one that equates different keys. The text says what mends it.
     """
-    name, sqlite = f"relation {relation.table!r}", dialect.name == "sqlite"
+    name, backend = f"relation {relation.table!r}", backend_of(relation.url)
     if missing := [column for column in relation.columns if column not in there.columns]:
         raise ConfigError(f"{name}: no column {', '.join(missing)}; there are {', '.join(there.columns)}")
     for column, kind in relation.columns.items():
         declared = there.columns[column]
-        if not _holds(declared, kind, sqlite=sqlite):
+        if not _holds(declared, kind, backend):
             raise ConfigError(
                 f"{name}: column {column!r} is {declared.type or 'of no type'}, which {kind} could not hold "
-                f"unchanged; declare it as it is, or make it {_INSTEAD.get(kind.kind, str(kind).upper())}"
+                f"unchanged; declare it as it is, or make it {_instead(kind, backend)}"
             )
-        if not sqlite and column in relation.key and kind.kind is Kind.STRING:
+        if backend == "mysql" and column in relation.key and kind.kind is Kind.STRING:
             _require_exact(relation, column, declared, exact_collation(dialect))
-    _require_index(relation, there, sqlite=sqlite)
+    _require_index(relation, there, backend)
 
 
-def _holds(declared: Column, kind: ColumnType, *, sqlite: bool) -> bool:
-    found = re.fullmatch((_SQLITE if sqlite else _MYSQL)[kind.kind], declared.type)
+def _holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
+    found = re.fullmatch(_TYPES[backend][kind.kind], declared.type)
     if not found or kind.kind is not Kind.DECIMAL:
         return found is not None
-    if sqlite:
+    if backend == "sqlite":
         return kind.precision <= DOUBLE_DIGITS
     digits, scale = int(found[1]), int(found[2])
     return scale <= kind.scale and digits - scale <= kind.precision - kind.scale
+
+
+def _instead(kind: ColumnType, backend: Backend) -> str:
+    instead = _INSTEAD | (_INSTEAD_IN_POSTGRESQL if backend == "postgresql" else {})
+    return instead.get(kind.kind, str(kind).upper())
 
 
 def _require_exact(relation: Relation, column: str, declared: Column, exact: str) -> None:
@@ -98,13 +126,20 @@ def _require_exact(relation: Relation, column: str, declared: Column, exact: str
         )
 
 
-def _require_index(relation: Relation, there: Definition, *, sqlite: bool) -> None:
-    indexes = there.finding(relation.key)
-    if sqlite:
-        indexes = [index for index in indexes if set(index.collations[: len(relation.key)]) == {"BINARY"}]
-    if not indexes:
-        key = ", ".join(f"{name} COLLATE BINARY" if sqlite else name for name in relation.key)
-        raise ConfigError(
-            f"relation {relation.table!r}: no index begins with the key, so each page would be looked for in "
-            f"the whole table; CREATE INDEX {relation.table}_key ON {relation.table} ({key}) mends it"
+def _require_index(relation: Relation, there: Definition, backend: Backend) -> None:
+    compared = compared_by(relation, backend)
+    if any(
+        all(
+            index.collations[at] == compared.get(name, index.collations[at])
+            for at, name in enumerate(relation.key)
         )
+        for index in there.finding(relation.key)
+    ):
+        return
+    key = ", ".join(
+        f'{name} COLLATE "{compared[name]}"' if name in compared else name for name in relation.key
+    )
+    raise ConfigError(
+        f"relation {relation.table!r}: no index begins with the key, so each page would be looked for in "
+        f"the whole table; CREATE INDEX {relation.table}_key ON {relation.table} ({key}) mends it"
+    )

@@ -29,6 +29,9 @@ _MYSQL = frozenset(
         *(1021, 1037, 1038, 1041),  # disk or memory is short
     ]
 )
+# By their first letters: the connection, resources, the server goes or comes up, a statement's time,
+# transactions that collide, a lock, and what the system refuses.
+_POSTGRESQL = ("08", "53", "57P01", "57P02", "57P03", "57014", "40", "55P03", "58")
 # Busy, locked, out of memory, interrupted, input or output, full, cannot open.
 _SQLITE = frozenset([5, 6, 7, 9, 10, 13, 14])
 
@@ -71,24 +74,36 @@ class Patience:
             started = time.monotonic()
             try:
                 return read()
-            except sa.exc.DBAPIError as error:
+            except (sa.exc.DBAPIError, OSError) as error:
+                cause = _words(error)
                 if not passes(error):
-                    raise ConfigError(f"{self._name}: the database refuses a read: {error.orig}") from error
+                    raise ConfigError(f"{self._name}: the database refuses a read: {cause}") from error
                 if self._say is not None and not self._lost:
-                    self._say(f"{self._name}: waiting {self._seconds:g} s for the database: {error.orig}")
+                    self._say(f"{self._name}: waiting {self._seconds:g} s for the database: {cause}")
                 self._lost += time.monotonic() - started + pause
                 if self._lost > self._seconds:
                     waited = f"the database did not answer for {self._lost:.0f} s of this batch"
-                    raise RelationUnreachableError(f"{self._name}: {waited}: {error.orig}") from error
+                    raise RelationUnreachableError(f"{self._name}: {waited}: {cause}") from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def passes(error: sa.exc.DBAPIError) -> bool:
+def passes(error: sa.exc.DBAPIError | OSError) -> bool:
     """Whether the same statement may be answered later."""
-    if error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
+    if isinstance(error, OSError) or error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
         return True
     cause = error.orig
     if (sqlite := getattr(cause, "sqlite_errorcode", None)) is not None:
         return sqlite & 0xFF in _SQLITE
-    return bool(cause and cause.args and cause.args[0] in _MYSQL)
+    code = cause.args[0] if cause and cause.args else None
+    if isinstance(code, dict):
+        return str(code.get("C")).startswith(_POSTGRESQL)
+    return code in _MYSQL
+
+
+def _words(error: sa.exc.DBAPIError | OSError) -> str:
+    if isinstance(error, OSError):
+        return str(error)
+    said = error.orig.args[0] if error.orig and error.orig.args else None
+    # pg8000 gives all fields of the server's message.
+    return str(said["M"]) if isinstance(said, dict) and "M" in said else str(error.orig)

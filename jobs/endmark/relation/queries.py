@@ -42,18 +42,19 @@ class Source:
 
     Args:
         columns, key: names of its columns, the key among them.
-        exact: key columns that the database is told to compare by their bytes, whatever it was told before.
+        compared: collations of key columns that the database is told to compare by them.
     """
 
     table: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    exact: frozenset[str] = frozenset()
+    compared: tuple[tuple[str, str], ...] = ()
 
     def column(self, name: str) -> sa.ColumnElement[Any]:
         """A key column as it is compared."""
         column: sa.ColumnElement[Any] = _column(name)
-        return column.collate("BINARY") if name in self.exact else column
+        collation = dict(self.compared).get(name)
+        return column.collate(collation) if collation else column
 
     def ordered(self, columns: Sequence[str]) -> sa.Select[Any]:
         """Rows that have a key."""
@@ -143,8 +144,8 @@ def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
 def repeated_key(source: Source, dialect: sa.Dialect) -> Statement:
     """A key of several rows, and of how many."""
     key = [source.column(name) for name in source.key]
-    query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).group_by(*key)
-    return _compiled(_one(query.having(sa.func.count() > _number(1), *source.present())), dialect)
+    query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).where(*source.present())
+    return _compiled(_one(query.group_by(*key).having(sa.func.count() > _number(1))), dialect)
 
 
 def odd_key(source: Source, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
@@ -162,14 +163,15 @@ def _spelt(column: sa.ColumnElement[Any], kind: Kind) -> Condition:
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    return sa.column(_quoted(name))
+    return sa.column(quoted(name))
 
 
 def _table(name: str) -> sa.TableClause:
-    return sa.table(_quoted(name))
+    return sa.table(quoted(name))
 
 
-def _quoted(name: str) -> sa.quoted_name:
+def quoted(name: str) -> sa.quoted_name:
+    """A name as statements have it."""
     # Later versions of MySQL reserve words that SQLAlchemy does not know as such: LIBRARY, EXTERNAL.
     return sa.quoted_name(name, quote=True)
 

@@ -1,4 +1,4 @@
-"""A relation in a SQL database, reached by an SQLAlchemy URL: MySQL, MariaDB, SQLite."""
+"""A relation in a SQL database, reached by an SQLAlchemy URL: MySQL, MariaDB, PostgreSQL, SQLite."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError
 from endmark.relation import connection, queries
+from endmark.relation.backend import backend_of
 from endmark.relation.contract import PageDirectory
 from endmark.relation.definition import columns_of, definition_of
-from endmark.relation.fitness import require_fit
+from endmark.relation.fitness import compared_by, require_fit
 from endmark.relation.outage import Patience
 from endmark.relation.text_rows import TextRows
 from endmark.relation.values import NotOfTypeError, from_driver, from_text, to_driver
 from endmark.state import codec
-from endmark.types import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,11 +52,9 @@ class SqlRelation:
         self._relation = relation
         self._name = f"relation {relation.table!r}"
         self._patience = Patience(self._name, relation.retry.total_seconds(), say)
-        self._sqlite = connection.is_sqlite(relation.url)
-        texts = [name for name in relation.key if relation.columns[name].kind is Kind.STRING]
-        self._source = queries.Source(
-            relation.table, tuple(relation.columns), relation.key, frozenset(texts if self._sqlite else ())
-        )
+        self._backend = backend_of(relation.url)
+        compared = tuple(compared_by(relation, self._backend).items())
+        self._source = queries.Source(relation.table, tuple(relation.columns), relation.key, compared)
         self.schema = pa.schema([(name, kind.arrow) for name, kind in relation.columns.items()])
 
     @property
@@ -81,7 +80,7 @@ class SqlRelation:
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """All rows of distinct keys, ordered by key within each list of them."""
-        values = self._driver_keys(keys)
+        values = self._driver_keys(self._possible(keys))
         at_once = KEYS_AT_ONCE if len(self.key) == 1 else COMPOSITE_KEYS_AT_ONCE
         starts = range(0, len(values), at_once)
         return self._together(self._rows_of(values[at : at + at_once]) for at in starts)
@@ -98,7 +97,7 @@ class SqlRelation:
             RelationUnreachableError: the database does not answer.
         """
         there = self._required()
-        if self._sqlite:
+        if self._backend == "sqlite":
             odd = queries.odd_key(self._source, self._relation.columns, self._dialect)
             for key in self._fetch(odd, []):
                 raise ConfigError(
@@ -148,7 +147,7 @@ class SqlRelation:
         return there
 
     def _asked(self, ask: Callable[[sa.Connection, str], T]) -> T:
-        with self._engine.connect() as connected:
+        with connection.connected(self._engine) as connected:
             return ask(connected, self._relation.table)
 
     @property
@@ -182,7 +181,7 @@ class SqlRelation:
         """R's columns."""
 
         def read() -> TextRows | list[tuple[Any, ...]]:
-            with self._engine.connect() as connected:
+            with connection.connected(self._engine) as connected:
                 return connection.fetch_rows(connected, statement.text, statement.bind(keys))
 
         rows = self._patience.retried(read)
@@ -201,7 +200,7 @@ class SqlRelation:
 
     def _fetch(self, statement: Statement, keys: Sequence[KeyValues]) -> list[tuple[Any, ...]]:
         def read() -> list[tuple[Any, ...]]:
-            with self._engine.connect() as connected:
+            with connection.connected(self._engine) as connected:
                 return connection.fetch(connected, statement.text, statement.bind(keys))
 
         return self._patience.retried(read)
@@ -214,13 +213,20 @@ class SqlRelation:
         taken = iter(self._driver_keys(pa.record_batch(arrays, schema=pa.schema(fields))))
         return [(low and next(taken), high and next(taken)) for low, high in ranges]
 
+    def _possible(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Without those that PostgreSQL cannot hold and refuses to be asked for."""
+        for name in keys.schema.names if self._backend == "postgresql" else ():
+            if pa.types.is_string(keys.column(name).type):
+                keys = keys.filter(pc.invert(pc.match_substring(keys.column(name), "\0")))
+        return keys
+
     def _driver_keys(self, keys: pa.RecordBatch) -> list[KeyValues]:
         kinds = self._relation.columns
-        columns = [to_driver(keys.column(name), kinds[name], sqlite=self._sqlite) for name in self.key]
+        columns = [to_driver(keys.column(name), kinds[name], self._backend) for name in self.key]
         return list(zip(*columns, strict=True))
 
     def _from_driver(self, values: Sequence[Any], kind: ColumnType) -> pa.Array:
-        return from_driver(values, kind, sqlite=self._sqlite)
+        return from_driver(values, kind, self._backend)
 
     def _column(self, name: str, values: Any, of: Callable[[Any, ColumnType], pa.Array]) -> pa.Array:
         try:

@@ -12,6 +12,7 @@ from endmark.types import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from endmark.relation.backend import Backend
     from endmark.types import ColumnType
 
 # SQLite keeps decimals as doubles, which tell all decimals of so many digits apart.
@@ -22,13 +23,13 @@ class NotOfTypeError(ValueError):
     """A value is not of its column's declared type."""
 
 
-def from_driver(values: Sequence[Any], kind: ColumnType, *, sqlite: bool) -> pa.Array:
+def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa.Array:
     """A column as a driver gives it; null where it is None. 5 M numbers/s, 10 M strings/s.
 
     Raises:
         NotOfTypeError: a value is not exactly one of `kind`.
     """
-    read, given = (_SQLITE if sqlite else {}).get(kind.kind, _READ[kind.kind])
+    read, given = _READ_OTHERWISE[backend].get(kind.kind, _READ[kind.kind])
     try:
         # By its own look first, since pa.array(values, int64) would cut 1.5 to 1.
         column = pa.array(values)
@@ -53,13 +54,13 @@ def from_text(column: pa.Array, kind: ColumnType) -> pa.Array:
         raise NotOfTypeError(f"a value is no {kind}: {error}") from error
 
 
-def to_driver(column: pa.Array, kind: ColumnType, *, sqlite: bool) -> list[Any]:
+def to_driver(column: pa.Array, kind: ColumnType, backend: Backend) -> list[Any]:
     """Values of a key column as they are bound; a driver compares them as the database's own."""
     if kind.kind is Kind.TIMESTAMP:
         column = column.cast(pa.timestamp("us"))  # drivers write a zone into the text, which no column has
-    if sqlite and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+    if backend == "sqlite" and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
         column = column.cast(pa.string())
-    if sqlite and kind.kind is Kind.DECIMAL:
+    if backend == "sqlite" and kind.kind is Kind.DECIMAL:
         column = column.cast(pa.string()).cast(pa.float64())
     values: list[Any] = column.to_pylist()
     return values
@@ -110,6 +111,12 @@ _SQLITE: dict[Kind, _Reading] = {
     Kind.DATE: (_cast, [pa.types.is_string]),
     Kind.TIMESTAMP: (_utc, [pa.types.is_string]),
     Kind.DECIMAL: (_counted, [pa.types.is_float64, pa.types.is_int64]),
+}
+_POSTGRESQL: dict[Kind, _Reading] = {Kind.BOOLEAN: (_cast, [pa.types.is_boolean])}
+_READ_OTHERWISE: dict[Backend, dict[Kind, _Reading]] = {
+    "sqlite": _SQLITE,
+    "mysql": {},
+    "postgresql": _POSTGRESQL,
 }
 _WRITTEN: dict[Kind, Callable[[pa.Array, ColumnType], pa.Array]] = {
     Kind.BOOLEAN: lambda column, kind: _truth(column.cast(pa.int64()), kind),

@@ -10,6 +10,8 @@ import sqlalchemy as sa
 
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
+from endmark.relation.backend import backend_of
+from endmark.relation.queries import quoted
 from endmark.types import ColumnType, Kind
 from endmark.verify.session import Session, name
 
@@ -23,6 +25,8 @@ _SQL_TYPES: dict[Kind, type[sa.types.TypeEngine[Any]]] = {
     Kind.DATE: sa.Date,
     Kind.TIMESTAMP: sa.DateTime,
 }
+
+_IN_UTC = {"mysql": "SET time_zone = '+00:00'", "postgresql": "SET TIME ZONE 'UTC'"}
 
 _ASKED = """
 CREATE OR REPLACE TABLE asked AS SELECT DISTINCT $key FROM $rows
@@ -85,13 +89,13 @@ def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
 
 
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
-    wanted = [sa.column(column, _sql_type(kind)) for column, kind in relation.columns.items()]
+    wanted = [sa.column(quoted(column), _sql_type(kind)) for column, kind in relation.columns.items()]
     engine = sa.create_engine(relation.url)
     try:
         with engine.connect().execution_options(stream_results=True) as connection:
-            if engine.dialect.name != "sqlite":
-                connection.execute(sa.text("SET time_zone = '+00:00'"))
-            result = connection.execute(sa.select(*wanted).select_from(sa.table(relation.table)))
+            if utc := _IN_UTC.get(backend_of(relation.url)):
+                connection.execute(sa.text(utc))
+            result = connection.execute(sa.select(*wanted).select_from(sa.table(quoted(relation.table))))
             for rows in result.partitions(CHUNK_ROWS):
                 yield _to_arrow(list(zip(*rows, strict=True)), relation, prefix)
     except sa.exc.SQLAlchemyError as error:

@@ -1,0 +1,33 @@
+"""Which kind of database holds a relation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import sqlalchemy as sa
+
+from endmark.errors import ConfigError
+
+Backend = Literal["sqlite", "mysql", "postgresql"]
+_BACKENDS: dict[str, Backend] = {
+    "sqlite": "sqlite",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "postgresql": "postgresql",
+}
+
+
+def backend_of(url: str | sa.URL) -> Backend:
+    """
+    Raises:
+        ConfigError: the URL is none, or that of another database.
+    """
+    try:
+        name = sa.make_url(url).get_backend_name()
+    except sa.exc.ArgumentError as error:
+        raise ConfigError(f"the relation's URL is no database URL such as sqlite:///r.db: {error}") from None
+    if name not in _BACKENDS:
+        raise ConfigError(
+            f"a relation lives in MySQL, MariaDB, PostgreSQL or SQLite, but its URL says {name!r}"
+        )
+    return _BACKENDS[name]

@@ -1,0 +1,145 @@
+"""What becomes of reads when a PostgreSQL breaks, stalls, is full, locks or alters the table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from endmark.errors import ConfigError
+from endmark.relation.outage import RelationUnreachableError
+from endmark.relation.sql import SqlRelation
+from support.postgresql import PostgreSql
+from support.relations import Database, rows_of
+
+ROWS = [(n, f"v{n}") for n in range(300)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSql]:
+    with PostgreSql() as running:
+        yield running
+
+
+@pytest.fixture
+def database(server: PostgreSql) -> Database:
+    made = Database(server.url)
+    made.run("DROP TABLE IF EXISTS moved")
+    made.create("r", "k BIGINT PRIMARY KEY, v VARCHAR(20) NOT NULL", ROWS)
+    return made
+
+
+def reader_of(database: Database, retry: str = "20s") -> SqlRelation:
+    return database.reader("r", "k", retry=retry, k="long", v="string")
+
+
+def read(reader: SqlRelation) -> list[tuple[Any, ...]]:
+    directory = reader.directory(100)
+    return rows_of(reader.pages([directory.range_of(page) for page in range(len(directory))]))
+
+
+@contextmanager
+def later(seconds: float, action: Callable[[], object]) -> Iterator[None]:
+    timer = threading.Timer(seconds, action)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def test_one_that_comes_back_costs_time_only(server: PostgreSql, database: Database) -> None:
+    reader = reader_of(database)
+    with reader.batch(), ThreadPoolExecutor(1) as aside:
+        assert read(reader) == ROWS
+        server.kill()
+        waiting = aside.submit(read, reader)
+        time.sleep(3)
+        assert not waiting.done()
+        server.start()  # here, since a server ends with the thread that started it
+        assert waiting.result() == ROWS
+
+
+def test_one_that_stalls(server: PostgreSql, database: Database) -> None:
+    """Its processes hold their connections open; they are waited for as one that is away, and no longer."""
+    patient, impatient = reader_of(database), reader_of(database, retry="4s")
+    assert read(patient) == ROWS
+    assert server.pid is not None
+    group = os.getpgid(server.pid)
+    os.killpg(group, signal.SIGSTOP)
+    resumed = later(9, lambda: os.killpg(group, signal.SIGCONT))
+    with resumed:
+        started = time.monotonic()
+        with pytest.raises(RelationUnreachableError), impatient.batch():
+            pass
+        assert 3 < time.monotonic() - started < 6
+        assert read(patient) == ROWS
+
+
+def connected(engine: sa.Engine) -> sa.Connection | None:
+    """A connection, or none if the server has no more."""
+    try:
+        return engine.connect()
+    except sa.exc.DBAPIError as error:
+        if "too many clients" not in str(error):
+            raise
+        return None
+
+
+def test_too_many_connections(database: Database) -> None:
+    reader = reader_of(database)
+    engine = sa.create_engine(database.url, poolclass=sa.NullPool)
+    with ExitStack() as held:
+        while connection := connected(engine):
+            held.enter_context(connection)
+        with later(2, held.pop_all().close):
+            assert read(reader) == ROWS
+
+
+def test_a_locked_table(database: Database) -> None:
+    """A read that a lock holds up is given up and tried again, until the lock is gone."""
+    reader = reader_of(database, retry="10s")
+    assert read(reader) == ROWS
+    with sa.create_engine(database.url).connect() as other:
+        other.execute(sa.text("LOCK TABLE r IN ACCESS EXCLUSIVE MODE"))
+        with later(4, other.rollback):
+            started = time.monotonic()
+            assert read(reader) == ROWS
+    assert 3 < time.monotonic() - started < 9
+
+
+ALTERED = [
+    ("ALTER TABLE r RENAME TO moved", "no such table", "does not exist"),
+    ("ALTER TABLE r DROP COLUMN v", "no column v; there are k", "does not exist"),
+    ("ALTER TABLE r ALTER v TYPE VARCHAR(30)", None, "column v was altered while a batch read it"),
+]
+
+
+@pytest.mark.parametrize(("statement", "between", "within"), ALTERED)
+def test_an_altered_table(database: Database, statement: str, between: str | None, within: str) -> None:
+    """As in MySQL: what fits no more stops the next batch, what is altered in the middle of one, that one."""
+    reader = reader_of(database)
+    directory = reader.directory(100)
+
+    def batch() -> None:
+        with reader.batch():
+            reader.pages([directory.range_of(0)])
+            database.run(statement)
+            reader.pages([directory.range_of(1)])
+
+    with pytest.raises(ConfigError, match=f"relation 'r'.*{within}"):
+        batch()
+    if between is None:
+        with reader.batch():
+            assert read(reader) == ROWS
+    else:
+        with pytest.raises(ConfigError, match=f"relation 'r'.*{between}"), reader.batch():
+            raise AssertionError("the batch began")
