@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from endmark.parts.mariadb import MariaDb
+    from support.postgresql import PostgreSql
 
 KEYS = st.integers(-3, 12)
 Fill: TypeAlias = "Callable[[list[tuple[int, str]]], SqlRelation]"
@@ -44,13 +45,13 @@ def _relation(url: str) -> tuple[sa.Engine, sa.Table, SqlRelation]:
     return engine, table, SqlRelation(spec)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "mariadb", "mysql"])
+@pytest.fixture(scope="module", params=["sqlite", "mariadb", "mysql", "postgresql"])
 def fill(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fill:
     """Puts rows into a relation, in place of those of the example before."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('relation') / 'r.db'}"
     else:
-        server: MariaDb = request.getfixturevalue(request.param)
+        server: MariaDb | PostgreSql = request.getfixturevalue(request.param)
         url = server.url
     engine, table, relation = _relation(url)
 

@@ -19,6 +19,7 @@ from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
+from support.postgresql import PostgreSql
 from support.verify_world import bid, make_pipeline, seed_sellers, to_kafka
 
 
@@ -113,6 +114,21 @@ def test_every_type_is_read(url: str) -> None:
         load(url, columns=kinds)
 
 
+ALL_KINDS = {
+    "seller_id": ColumnType.LONG,
+    "name": ColumnType.STRING,
+    "rating": ColumnType.DOUBLE,
+    "vetted": ColumnType.BOOLEAN,
+    "since": ColumnType.TIMESTAMP,
+    "born": ColumnType.DATE,
+    "fee": ColumnType.decimal(38, 2),
+}
+OF_ALL_KINDS = (
+    *(1, "J\u00fcrgen \U0001f600", 0.1, True, datetime(2026, 1, 1, 0, 0, 1, 1, UTC), date(1999, 12, 31)),
+    Decimal("123456789012345678901234567890123456.78"),
+)
+
+
 @pytest.fixture(params=["mariadb", "mysql"])
 def server(request: pytest.FixtureRequest) -> MariaDb:
     running: MariaDb = request.getfixturevalue(request.param)
@@ -131,23 +147,26 @@ def test_a_real_server_gives_the_same(server: MariaDb) -> None:
         "(SELECT 0 AS seq UNION ALL SELECT seq + 1 FROM n WHERE seq < 399) "
         "SELECT a.seq * 400 + b.seq + 2, NULL, NULL, NULL, NULL, NULL, NULL FROM n a, n b WHERE a.seq < 300",
     )
-    kinds = {
-        "seller_id": ColumnType.LONG,
-        "name": ColumnType.STRING,
-        "rating": ColumnType.DOUBLE,
-        "vetted": ColumnType.BOOLEAN,
-        "since": ColumnType.TIMESTAMP,
-        "born": ColumnType.DATE,
-        "fee": ColumnType.decimal(38, 2),
-    }
-    since, fee = datetime(2026, 1, 1, 0, 0, 1, 1, UTC), Decimal("123456789012345678901234567890123456.78")
     try:
-        assert load(server.url, [1, 120_001, 120_002], kinds) == [
-            (1, "J\u00fcrgen \U0001f600", 0.1, True, since, date(1999, 12, 31), fee),
+        assert load(server.url, [1, 120_001, 120_002], ALL_KINDS) == [
+            OF_ALL_KINDS,
             (120_001, None, None, None, None, None, None),
         ]
     finally:
         execute(server.url, "DROP TABLE sellers")
+
+
+def test_postgresql_gives_the_same(postgresql: PostgreSql) -> None:
+    """Its times with a zone are in that of the session, which is told to be UTC."""
+    execute(
+        postgresql.url,
+        "DROP TABLE IF EXISTS sellers",
+        "CREATE TABLE sellers (seller_id BIGINT PRIMARY KEY, name TEXT, rating DOUBLE PRECISION, "
+        "vetted BOOLEAN, since TIMESTAMPTZ, born DATE, fee NUMERIC(38,2))",
+        "INSERT INTO sellers VALUES (1, 'J\u00fcrgen \U0001f600', 0.1, true, "
+        "'2026-01-01 00:00:01.000001+00', '1999-12-31', 123456789012345678901234567890123456.78)",
+    )
+    assert load(postgresql.url, [1], ALL_KINDS) == [OF_ALL_KINDS]
 
 
 def test_a_repeated_key_is_refused(url: str) -> None:

@@ -92,10 +92,11 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
     wanted = [sa.column(quoted(column), _sql_type(kind)) for column, kind in relation.columns.items()]
     engine = sa.create_engine(relation.url)
     try:
-        with engine.connect().execution_options(stream_results=True) as connection:
+        with engine.connect() as connection:
             if utc := _IN_UTC.get(backend_of(relation.url)):
                 connection.execute(sa.text(utc))
-            result = connection.execute(sa.select(*wanted).select_from(sa.table(quoted(relation.table))))
+            query = sa.select(*wanted).select_from(sa.table(quoted(relation.table)))
+            result = connection.execute(query, execution_options={"stream_results": True})
             for rows in result.partitions(CHUNK_ROWS):
                 yield _to_arrow(list(zip(*rows, strict=True)), relation, prefix)
     except sa.exc.SQLAlchemyError as error:

@@ -1,14 +1,18 @@
-"""How a relation's server and its reader convince each other of who they are."""
+"""Connections to a relation's server: whom they trust, and that none waits for another."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
 
 from endmark.errors import MissingPartError
+from endmark.relation import connection
 from endmark.relation.outage import RelationUnreachableError
 from support.mysql import MySql
 from support.relations import Database, rows_of
@@ -41,3 +45,20 @@ def test_a_server_that_must_prove_itself(mysql: MySql, tmp_path: Path) -> None:
         pytest.raises(RelationUnreachableError, match="CERTIFICATE_VERIFY"),
     ):
         read(other.authority)
+
+
+def test_no_read_waits_for_a_connection(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Several lookups, each of which reads ahead, may ask one database at once."""
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('busy') / 'r.db'}")
+    database.create("busy", "k INTEGER PRIMARY KEY", [(1,), (2,)])
+    readers = [database.reader("busy", "k", k="long") for _ in range(6)]
+    together, fetch = Barrier(len(readers)), connection.fetch
+
+    def slowly(*arguments: Any) -> Any:
+        together.wait(timeout=5)
+        return fetch(*arguments)
+
+    with patch.object(connection, "fetch", slowly), ThreadPoolExecutor(len(readers)) as pool:
+        found = list(pool.map(lambda reader: reader.pages([(None, None)]).num_rows, readers))
+
+    assert found == [2] * len(readers)
