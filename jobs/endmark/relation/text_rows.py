@@ -6,6 +6,7 @@ PyMySQL makes five Python objects of a row of four columns, and of 64 pages of 5
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 18
 _HEADER = 4
+_HEAD = Struct("<I").unpack_from  # length, and a number above it
 _END = 0xFE  # as the first byte of a packet of less than 9 bytes
 _ERROR = 0xFF
 # First byte of a field: null, or how many bytes hold the length; below it is the length.
@@ -95,18 +97,19 @@ class _TextResult(MySQLResult):
     connection: Any
 
     def _read_rowdata_packet(self) -> None:
-        data, starts, at = bytearray(), [], 0
+        data, starts, at, there = bytearray(), [], 0, 0
         while True:
-            while len(data) < at + _HEADER or len(data) < (end := at + _HEADER + _length(data, at)):
+            while there < at + _HEADER or there < (end := at + _HEADER + (_HEAD(data, at)[0] & _LONGEST)):
                 data += self._more()
-            size, first = end - at - _HEADER, data[at + _HEADER]
-            if first == _ERROR or (first == _END and size < 9):
+                there = len(data)
+            at += _HEADER
+            if data[at] >= _END and (data[at] == _ERROR or end - at < 9):
                 break
-            if size == _LONGEST:
+            if end - at == _LONGEST:
                 self._lose("a row has more than 16 MB", CR.CR_NET_PACKET_TOO_LARGE)
-            starts.append(at + _HEADER)
+            starts.append(at)
             at = end
-        self._finish(MysqlPacket(bytes(data[at + _HEADER : end]), self.connection.encoding), data[at + 3])
+        self._finish(MysqlPacket(bytes(data[at:end]), self.connection.encoding), data[at - 1])
         self.rows: Any = TextRows(bytes(data), np.array(starts, np.int64), self.field_count)
         self.affected_rows = len(starts)
 
@@ -130,10 +133,6 @@ class _TextResult(MySQLResult):
                 self._lose("Lost connection to MySQL server during query")
             packet.raise_for_error()
         self._check_packet_is_eof(packet)  # type: ignore[attr-defined]
-
-
-def _length(data: bytearray, at: int) -> int:
-    return data[at] | data[at + 1] << 8 | data[at + 2] << 16
 
 
 def _field(sent: Any, at: Ints) -> tuple[Ints, Ints, Any]:
