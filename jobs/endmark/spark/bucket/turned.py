@@ -56,9 +56,9 @@ class Knobs:
 
     def _waiting(self, stream: StreamPlan) -> StreamPlan:
         idle = self._values.get(f"streams.{stream.name}.event_time.idle")
-        return (
-            stream if idle is None else replace(stream, side=replace(stream.side, idle=_microseconds(idle)))
-        )
+        if idle is None:
+            return stream
+        return replace(stream, side=replace(stream.side, idle=_microseconds(idle)))
 
     def _looking_up(self, plan: LookupPlan, step: str) -> LookupPlan:
         if (strategy := f"{step}.strategy") in self._values:
