@@ -121,6 +121,49 @@ def test_semi_join_shows_the_left_side(spark: SparkSession, tmp_path: Path) -> N
     assert results(spark, tmp_path, how="semi") == [("north", Decimal("2.00")), ("south", Decimal("5.00"))]
 
 
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+# A value of every type that results pass Python in as columns, and one that they do not.
+TYPED = {
+    "tinyint": 1,
+    "bigint": 2**62,
+    "double": 0.5,
+    "boolean": True,
+    "string": "é",
+    "binary": bytearray(b"\0"),
+    "date": date(1969, 12, 31),
+    "timestamp": datetime(2026, 1, 1, 1, 1, 1, 1),  # noqa: DTZ001  # as Spark gives it
+    "decimal(38,2)": Decimal("-0.01"),
+}
+NESTED = {"array<string>": ["a", None]}
+
+
+@pytest.mark.parametrize("types", [TYPED, TYPED | NESTED], ids=["flat", "nested"])
+def test_values_of_all_types_and_nulls_come_out_as_they_were(
+    spark: SparkSession, tmp_path: Path, types: dict[str, Any]
+) -> None:
+    ddl = ", ".join(f"c{at} {kind}" for at, kind in enumerate(types))
+    schema = f"k bigint, at timestamp, {ddl}"
+    for side in ("left", "right"):
+        rows = [(1, MOMENT, *types.values()), (2, MOMENT, *(None for _ in types))]
+        written = spark.createDataFrame(rows, schema).coalesce(1).write
+        written.parquet(str(tmp_path / side))
+    left, right = (
+        spark.readStream.schema(schema).parquet(str(tmp_path / side)) for side in ("left", "right")
+    )
+    name = f"endmark-segments-test-{tmp_path.name}"
+    joined = stream_join(left, right, on="k", time="at", window=WINDOW, cache_name=name)
+    found: list[tuple[Any, ...]] = []
+    shown = [f"{side}_c{at}" for side in ("left", "right") for at in range(len(types))]
+
+    def collect(batch: DataFrame, _: int) -> None:
+        found.extend(tuple(row) for row in batch.orderBy("left_k").select(shown).collect())
+
+    query = joined.writeStream.foreachBatch(collect).option("checkpointLocation", f"{tmp_path}/checkpoint")
+    query.trigger(availableNow=True).start().awaitTermination()
+
+    assert found == [(*types.values(), *types.values()), (None,) * len(shown)]
+
+
 def test_another_join_on_the_same_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Before it touches the state, with what differs; the one that made the checkpoint goes on."""
     assert results(spark, tmp_path, slice(1), how="semi") == [("north", Decimal("2.00"))]

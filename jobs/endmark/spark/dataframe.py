@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from endmark.errors import ConfigError
 from endmark.joins.presets import Preset, policy
@@ -17,7 +26,7 @@ from endmark.spark.frame_inputs import FrameInput, frame_inputs
 from endmark.spark.packing import channels
 from endmark.spark.packing.frames import PackFrame, UnpackFrame
 from endmark.spark.plan import bucket_labels
-from endmark.spark.processor import BucketProcessor
+from endmark.spark.processor import BucketProcessor, ResultsProcessor
 from endmark.spark.session import SAFE_FORMAT, STATE_FORMAT
 from endmark.types import JoinType
 
@@ -25,13 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 
     from endmark.condition import Condition
     from endmark.formats.renamed import Renaming
     from endmark.spark.packing.channels import Buckets
 
 _Name = TypeVar("_Name", bound=StrEnum)
+# Types that results pass pyspark's pandas with as they are; it would look into values of any other.
+_COLUMNS = (NumericType, StringType, BinaryType, BooleanType, DateType, TimestampType)
 
 
 def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
@@ -87,17 +98,28 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     said: dict[str, object] = {"how": how, "where": where, "window": window, "preset": preset}
     made = _made_with(inputs, buckets, said | {"purge_every": purge_every, "lateness": lateness})
     (one, other), residual = (each.stream for each in inputs), _residual(inputs, where)
-    in_band = punctuations is not None
-    plan = BucketPlan(one, other, kind, residual, rules, None, made_with=made, in_band=in_band)
-    joined = _joined(inputs, buckets, BucketProcessor(plan, cache_name))
-    return _shown(joined, inputs[:1] if kind is JoinType.SEMI else inputs, buckets, punctuations)
+    shown = inputs[:1] if kind is JoinType.SEMI else inputs
+    fields = StructType([field for each in shown for field in each.shown])
+    plan = BucketPlan(
+        one, other, kind, residual, rules, None, made_with=made, in_band=punctuations is not None
+    )
+    return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations, cache_name)
 
 
-def _shown(
-    joined: DataFrame, inputs: Sequence[FrameInput], buckets: Buckets, punctuations: str | None
+def _joined(
+    packed: GroupedData,
+    plan: BucketPlan,
+    fields: StructType,
+    buckets: Buckets,
+    punctuations: str | None,
+    cache_name: str,
 ) -> DataFrame:
-    """The frame of results that show these inputs."""
-    fields = StructType([field for each in inputs for field in each.shown])
+    """The frame of results that have these columns."""
+    if punctuations is None and all(isinstance(field.dataType, _COLUMNS) for field in fields):
+        processor = ResultsProcessor(replace(plan, packs_results=False), cache_name)
+        return packed.transformWithStateInPandas(processor, fields, "append", "none")
+    blobs = BucketProcessor(plan, cache_name)
+    joined = packed.transformWithState(blobs, channels.UNPACKED_DDL, "append", "none")
     if punctuations is None:
         results = joined.where(F.col("channel") == channels.RESULTS).select("blob")
         return results.mapInArrow(channels.unpack, fields)
@@ -122,15 +144,14 @@ def state_buckets(spark: SparkSession) -> Buckets:
     return bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
 
 
-def _joined(inputs: tuple[FrameInput, FrameInput], buckets: Buckets, processor: BucketProcessor) -> DataFrame:
+def _packed(inputs: tuple[FrameInput, FrameInput], buckets: Buckets) -> GroupedData:
     left, right = (
         each.frame.mapInArrow(
             PackFrame(each.stream, buckets, each.punctuations, each.renaming).__call__, channels.PACKED_DDL
         )
         for each in inputs
     )
-    grouped = left.union(right).groupBy("bucket")
-    return grouped.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
+    return left.union(right).groupBy("bucket")
 
 
 def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) -> DataFrame:

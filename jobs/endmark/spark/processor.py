@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from endmark.spark.cache import cache_directory
@@ -13,7 +14,8 @@ from endmark.spark.cache import cache_directory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import Row
+    import pandas as pd
+    import pyarrow as pa
 
     from endmark.spark.bucket.plan import BucketPlan
     from endmark.spark.stored import StoredBucket
@@ -52,7 +54,31 @@ class BucketProcessor(StatefulProcessor):
         return StoredBucket(plan, self._manifest, self._segments, cache_directory(self._cache_name))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        yield from self._stored.run(rows)
+        packed = ((row.channel, bytes(row.blob)) for row in rows)
+        for channel, blob in self._stored.run(packed):
+            yield Row(channel=channel, blob=blob)
 
     def close(self) -> None:
         pass
+
+
+class ResultsProcessor(BucketProcessor):
+    """For `transformWithStateInPandas`: results as columns, and nothing else of what a bucket tells.
+
+    As blobs they would be unpacked by one more process for each task, to and from which all bytes are copied.
+    Its plan packs no results.
+    """
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # type: ignore[override]  # noqa: N802, N803
+        packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
+        for _, told in self._stored.run(packed):
+            if not isinstance(told, bytes):
+                yield _as_frame(told)
+
+
+def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:
+    """Without a copy: pyspark takes Arrow's columns out again as they are."""
+    import pandas as pd
+
+    columns = zip(batch.schema.names, map(pd.arrays.ArrowExtensionArray, batch.columns), strict=True)
+    return pd.DataFrame(dict(columns), copy=False)

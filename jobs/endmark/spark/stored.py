@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Row
-
 from endmark.spark.bucket.task import BucketSnapshot, BucketTask
 from endmark.spark.packing import channels
 from endmark.state.store import SegmentStore
@@ -14,6 +12,8 @@ from endmark.state.store import SegmentStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import pyarrow as pa
 
     from endmark.spark.bucket.plan import BucketPlan
 
@@ -67,8 +67,8 @@ class StoredBucket:
         cache.mkdir(parents=True, exist_ok=True)
         self._store = SegmentStore(self._blobs, cache)
 
-    def run(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """What comes of a batch's packed rows, which state then holds."""
+    def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
+        """What comes of a batch's blobs by channel, which state then holds: as `BucketTask.run` has it."""
         profile = self._store.profile
         with profile.phase("load"):
             found = self._manifest.get()
@@ -83,10 +83,9 @@ class StoredBucket:
                     self._blobs.find(_KNOBS),
                 )
             task = BucketTask(self._plan, self._store, restored)
-        packed = ((row.channel, bytes(row.blob)) for row in profile.each("shuffle", rows))
-        for channel, blob in task.run(packed):
+        for told in task.run(profile.each("shuffle", packed)):
             with profile.phase("hand_over"):
-                yield Row(channel=channel, blob=blob)
+                yield told
         with profile.phase("store"):
             snapshot = task.snapshot()
             self._manifest.update((snapshot.join, snapshot.group))
@@ -94,4 +93,4 @@ class StoredBucket:
                 self._blobs.put(self._resting[relation], data)
             if snapshot.knobs is not None:
                 self._blobs.put(_KNOBS, snapshot.knobs)
-        yield Row(channel=channels.METRICS, blob=json.dumps({"samples": profile.take()}).encode())
+        yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()

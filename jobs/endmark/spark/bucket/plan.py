@@ -32,6 +32,7 @@ class BucketPlan:
         made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
         in_band: violations leave as text, for a frame that has a column of punctuations.
         shows_results: whether results leave, beside the groups they make.
+        packs_results: whether they leave as blobs, which is how they take part in a shuffle or are written.
     """
 
     left: StreamPlan
@@ -46,6 +47,7 @@ class BucketPlan:
     made_with: Mapping[str, str] = field(default_factory=dict)
     in_band: bool = False
     shows_results: bool = True
+    packs_results: bool = True
 
     @classmethod
     def of(

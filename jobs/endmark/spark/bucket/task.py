@@ -94,8 +94,8 @@ class BucketTask:
             self._knobs.snapshot(),
         )
 
-    def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
-        """One batch: blobs by channel in, blobs for the sink out."""
+    def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
+        """One batch: blobs by channel in, blobs for the sink out, and results as the plan has them."""
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
             if channel in channels.TO_SINK:
@@ -154,14 +154,14 @@ class BucketTask:
 
     def _step(
         self, inputs: tuple[SideInput, SideInput], samples: Counter[str], *, catch_up: bool
-    ) -> Iterator[tuple[str, bytes]]:
+    ) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """One batch of the join, and the groups it makes final."""
         measured = []
         for result in channels.gathered(self._results(inputs, catch_up=catch_up)):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
-                    encoded = codec.encode(result)
-                yield channels.RESULTS, encoded
+                    shown = codec.encode(result) if self._plan.packs_results else result
+                yield channels.RESULTS, shown
             if self._groups is not None:
                 with self._profile.phase("aggregate"):
                     measured.append(self._groups.inputs(result))
