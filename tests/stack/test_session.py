@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from endmark.spark.plan import bucket_labels
 
@@ -64,3 +67,43 @@ def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> No
     found = spark.range(1).mapInArrow(places, "place string").collect()
 
     assert {row.place for row in found} == {pyspark.__file__, pyspark.sql.__file__}
+
+
+class PathKept(StatefulProcessor):
+    """Writes down where modules are looked for by each Python that it comes to."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        with self._file.open("a") as file:
+            file.write(json.dumps(sys.path) + "\n")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        yield from rows
+
+    def close(self) -> None:
+        pass
+
+
+def test_plans_wait_for_no_python_that_compiles_an_archive(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark starts one for each operator with state, of which it asks what the state is."""
+    file = tmp_path / "paths"
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    kept = (
+        rows.select("value")
+        .groupBy("value")
+        .transformWithState(PathKept(file), "value long", "append", "none")
+    )
+    sink = kept.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = sink.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not query.lastProgress and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        query.stop()
+
+    paths = file.read_text().splitlines()
+    assert paths
+    assert not [path for path in paths if "pyspark.zip" in path]

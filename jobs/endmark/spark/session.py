@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
@@ -15,10 +16,10 @@ from endmark.spark.class_archive import archive_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _STATE = "spark.sql.streaming.stateStore"
 _JAVA = "spark.driver.defaultJavaOptions"
+_WORKERS = Path(__file__).with_name("python.sh")
 # A batch that is repeated makes segments of other names. In the first format a snapshot of an attempt that
 # was never committed stands for the state of its repetition, so that a later start misses segments, as in
 # tests/stack/test_repeated_batch.py. In the second, the files of each attempt have names of their own, and
@@ -152,6 +153,10 @@ def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
     settings = {"spark.master": master, "spark.driver.memory": driver_memory}
     if not master.startswith("local"):
         return settings | {"spark.jars": ",".join(map(str, jars))}
+    if os.access(_WORKERS, os.X_OK):
+        os.environ["ENDMARK_WORKER_PYTHON"] = sys.executable
+        os.environ["ENDMARK_WORKER_PATH"] = os.environ.get("PYTHONPATH", "")
+        os.environ["PYSPARK_PYTHON"] = str(_WORKERS)
     if archive := archive_of(jars):
         settings[_JAVA] = f"{SETTINGS[_JAVA]} {_SHARED}{archive}"
     return settings | {
