@@ -27,11 +27,12 @@ _hash = keys.hash_columns
 
 @contextmanager
 def small_limits() -> Iterator[Path]:
-    """Merging segments, splitting hot keys and colliding codes happen on a dozen rows."""
+    """Merging segments, splitting hot keys, sieves and colliding codes happen on a dozen rows."""
     with (
         tempfile.TemporaryDirectory() as directory,
         patch.object(segment_list, "FANOUT", 3),
         patch.object(search, "PAIRS_AT_ONCE", 4),
+        patch.object(keys, "SIFTED", 2),
         patch.object(keys, "hash_columns", lambda columns: _hash(columns) & 1),
     ):
         yield Path(directory)

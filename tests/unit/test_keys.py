@@ -85,7 +85,7 @@ def test_pairs_are_rows_of_equal_values(
         batch = key.sorted(key.coded(table(kinds, right)))
         distinct = key.distinct(batch) if right else None
     others = key.keys(batch)
-    with patch.object(keys, "_SIFTED", sifted):
+    with patch.object(keys, "SIFTED", sifted):
         pairs = list(probe.pairs(others))
     found = sorted((int(a), int(b)) for i, j in pairs for a, b in zip(i, j, strict=True))
     stored = list(zip(*(column.to_pylist() for column in batch.select(key.columns).columns), strict=True))

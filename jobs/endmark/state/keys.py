@@ -28,7 +28,7 @@ _SPREAD = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 _WORD = 8
 # Fewer keys than that are found before a sieve is made; many more others than keys pass it no sooner.
-_SIFTED = 4096
+SIFTED = 4096
 _OTHERS = 4
 # Bits of a word's first n bytes.
 _MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], np.uint64)
@@ -67,7 +67,7 @@ class Keys:
     def _of_equal_codes(self, others: Ints) -> Iterator[tuple[Ints, Ints]]:
         """As `search.pairs`. In a stream join few keys have a partner in a segment, and a search for one
         without costs as much as any."""
-        if len(self) >= _SIFTED and len(others) <= _OTHERS * len(self):
+        if len(self) >= SIFTED and len(others) <= _OTHERS * len(self):
             mine, theirs = self._sieve.narrowed(others)
             if 2 * len(theirs) < len(others):
                 for i, j in search.pairs(self.codes[mine], others[theirs]):
