@@ -5,7 +5,9 @@ A worker took 1.5 s of a core for its imports, and the first batch of a job star
 
 import gc
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _ARCHIVE = "/pyspark/python/lib/pyspark.zip"
 
@@ -21,13 +23,25 @@ def leave_archive() -> None:
             sys.path.remove(entry)
 
 
+def silent_when_left(work: Callable[..., int]) -> Callable[..., int]:
+    """Without what Python says of a JVM that hung up: there is nobody left to be told, and no fault."""
+
+    def worked(*arguments: Any) -> int:
+        try:
+            return work(*arguments)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+
+    return worked
+
+
 def serve() -> None:
     """Import, and fork workers for as long as Spark asks for them."""
     import pandas  # noqa: F401
+    import pyspark.daemon
     import pyspark.sql.pandas.serializers
     import pyspark.sql.streaming.stateful_processor_util
     import pyspark.worker  # noqa: F401
-    from pyspark.daemon import manager
 
     import endmark.relation.sql
     import endmark.spark.packing.ingest
@@ -37,7 +51,8 @@ def serve() -> None:
     # A worker collects garbage behind each task, which takes 60 ms of a core while it looks at all of these
     # modules, too. They are none of it.
     gc.freeze()
-    manager()
+    pyspark.daemon.worker = silent_when_left(pyspark.daemon.worker)
+    pyspark.daemon.manager()
 
 
 if __name__ == "__main__":
