@@ -41,7 +41,7 @@ def serve() -> None:
     import pyspark.daemon
     import pyspark.sql.pandas.serializers
     import pyspark.sql.streaming.stateful_processor_util
-    import pyspark.worker  # noqa: F401
+    import pyspark.worker
 
     import endmark.relation.sql
     import endmark.spark.packing.ingest
