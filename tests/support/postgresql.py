@@ -95,4 +95,6 @@ class PostgreSql(Part):
 
 def _as_nobody() -> list[str]:
     user = str(_NOBODY)
-    return [] if os.geteuid() else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--"]
+    # With another user the kernel forgets that it was to end the child with us.
+    command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--pdeathsig=KILL", "--"]
+    return [] if os.geteuid() else command
