@@ -6,9 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import pymysql
@@ -18,11 +18,9 @@ import sqlalchemy as sa
 from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
 from endmark.relation.outage import RelationUnreachableError, passes
-from endmark.relation.sql import SqlRelation
 from support.mysql import WITH_TEXT_KEYS, MySql
+from support.relation_outages import ROWS, later, read, reader_of
 from support.relations import Database, batch_of, rows_of
-
-ROWS = [(n, f"v{n}") for n in range(300)]
 
 
 @pytest.fixture(scope="module", params=["mariadb", "mysql"])
@@ -38,25 +36,6 @@ def database(server: MariaDb) -> Database:
     made.run("DROP TABLE IF EXISTS moved")
     made.create("r", f"k BIGINT PRIMARY KEY, v {made.exact or 'VARCHAR(60)'} NOT NULL, KEY(v)", ROWS)
     return made
-
-
-def reader_of(database: Database, retry: str = "20s") -> SqlRelation:
-    return database.reader("r", "k", retry=retry, k="long", v="string")
-
-
-def read(reader: SqlRelation) -> list[tuple[Any, ...]]:
-    directory = reader.directory(100)
-    return rows_of(reader.pages([directory.range_of(page) for page in range(len(directory))]))
-
-
-@contextmanager
-def later(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    timer = threading.Timer(seconds, action)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
 
 
 def taken(started: float) -> float:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import ExitStack
 
 import pytest
 import sqlalchemy as sa
 
 from endmark.errors import ConfigError
 from endmark.relation.outage import RelationUnreachableError
-from endmark.relation.sql import SqlRelation
 from support.postgresql import PostgreSql
-from support.relations import Database, rows_of
-
-ROWS = [(n, f"v{n}") for n in range(300)]
+from support.relation_outages import ROWS, later, read, reader_of
+from support.relations import Database
 
 
 @pytest.fixture(scope="module")
@@ -35,25 +31,6 @@ def database(server: PostgreSql) -> Database:
     made.run("DROP TABLE IF EXISTS moved")
     made.create("r", "k BIGINT PRIMARY KEY, v VARCHAR(20) NOT NULL", ROWS)
     return made
-
-
-def reader_of(database: Database, retry: str = "20s") -> SqlRelation:
-    return database.reader("r", "k", retry=retry, k="long", v="string")
-
-
-def read(reader: SqlRelation) -> list[tuple[Any, ...]]:
-    directory = reader.directory(100)
-    return rows_of(reader.pages([directory.range_of(page) for page in range(len(directory))]))
-
-
-@contextmanager
-def later(seconds: float, action: Callable[[], object]) -> Iterator[None]:
-    timer = threading.Timer(seconds, action)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
 
 
 def test_one_that_comes_back_costs_time_only(server: PostgreSql, database: Database) -> None:
