@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.joins.lookup.arrivals import Arrivals
 from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.intake import BATCH, Arrivals, Intake, IntakeSpec
+from endmark.joins.lookup.held import BATCH
+from endmark.joins.lookup.intake import Intake, IntakeSpec
 from endmark.joins.lookup.intakes import Intakes
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
@@ -140,7 +142,7 @@ class _Run:
             intake = Intake(
                 replace(self._spec, lookup=lookup), copy.deepcopy(self._source), store, None, self._snapshot
             )
-            intakes, held = Intakes([intake]), intake.held_bytes
+            intakes, held = Intakes([intake]), intake.held.memory
             self.now += 1
             yield [_said(one) for one in intakes.process(came, self.now, pause=batch.pause)]
             if lookup.capacity is not None:

@@ -15,8 +15,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.joins.lookup.arrivals import Arrivals
 from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.intake import BATCH, Arrivals, Intake, IntakeSpec
+from endmark.joins.lookup.held import BATCH
+from endmark.joins.lookup.intake import Intake, IntakeSpec
 from endmark.joins.lookup.intakes import MISSED, Intakes
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget

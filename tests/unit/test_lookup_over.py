@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endmark.joins.lookup.intake import Arrivals
+from endmark.joins.lookup.arrivals import Arrivals
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
 from endmark.spark.bucket.lookup_over import OverKeys

@@ -17,8 +17,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from endmark.bench.lookup_input import ANSWERS_DDL, declared, relation
 from endmark.frame import PunctuatedFrame
+from endmark.joins.lookup.arrivals import Arrivals
 from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.intake import BATCH, Arrivals, IntakeSpec
+from endmark.joins.lookup.held import BATCH
+from endmark.joins.lookup.intake import IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.spark.bucket.lookup import LookupPlan
 from endmark.spark.bucket.lookups import StreamLookups, process

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from endmark.joins.lookup.intake import Arrivals
+from endmark.joins.lookup.arrivals import Arrivals
 from endmark.state import codec
 from endmark.state.keys import CODE
 
@@ -41,16 +41,16 @@ class Intakes:
     @property
     def held_promises(self) -> list[dict[str, Any]]:
         """Those that have not entered the stream join."""
-        return self._intakes[0].held_promises
+        return self._intakes[0].held.promises
 
     @property
     def waits_since(self) -> int | None:
         """When the oldest came of what waits, in microseconds since 1970."""
-        return self._intakes[0].waits_since
+        return self._intakes[0].held.since
 
     def due(self, now: int) -> int | None:
         """When a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
-        until = self._intakes[0].held_until
+        until = self._intakes[0].held.until
         if until is not None and until <= min(intake.answered_rows for intake in self._intakes):
             return now
         times = [intake.asks_at(now) for intake in self._intakes]

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from endmark.joins.lookup.cache import CacheSpec
 from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.intake import BATCH, IntakeSpec
+from endmark.joins.lookup.held import BATCH
+from endmark.joins.lookup.intake import IntakeSpec
 from endmark.joins.lookup.operator import LookupSpec, Misses, Source
 from endmark.joins.lookup.resolve import Budget
 from endmark.joins.lookup.versions import Versions

@@ -16,7 +16,7 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.joins.lookup.intake import Arrivals
+    from endmark.joins.lookup.arrivals import Arrivals
     from endmark.spark.streams import StreamPlan
 
 

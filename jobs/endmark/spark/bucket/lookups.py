@@ -18,7 +18,7 @@ from endmark.spark.packing.channels import DEAD_LETTER_SCHEMA, VALUE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from endmark.joins.lookup.intake import Arrivals
+    from endmark.joins.lookup.arrivals import Arrivals
     from endmark.joins.lookup.operator import LookupOutput
     from endmark.spark.bucket.lookup import LookupPlan
     from endmark.spark.streams import StreamPlan
@@ -136,8 +136,8 @@ class _Lookup:
             "lookup_pending_bytes": output.pending_bytes,
             "lookup_memory_bytes": self.plan.intake.lookup.capacity or 0,
             "lookup_parked_rows": output.parked_rows,
-            "lookup_held_rows": self.intake.held_rows,
-            "lookup_held_bytes": self.intake.held_bytes,
+            "lookup_held_rows": self.intake.held.rows,
+            "lookup_held_bytes": self.intake.held.memory,
         }
         relation = self.plan.relation
         for name, value in counts.items():

@@ -14,7 +14,7 @@ import pyarrow as pa
 from endmark.aggregate.closing import ClosingAggregate
 from endmark.aggregate.running import RunningGroups
 from endmark.joins.announce import Report
-from endmark.joins.lookup.intake import Arrivals
+from endmark.joins.lookup.arrivals import Arrivals
 from endmark.joins.runs import RunNews
 from endmark.joins.side import SideInput
 from endmark.joins.stream_join import StreamJoin
