@@ -27,7 +27,7 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 .PHONY: test
 test: $(READY) test-system lint types ## All set-up, then every test but those of the targets below
 	$(BIN)/pytest -n 2 --dist loadfile --hypothesis-profile=ci $(ARGS) tests/oracle tests/unit tests/tidy jobs/endmark
-	$(BIN)/pytest $(ARGS) tests/stack tests/browser
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS) tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Every operator on CASES random histories (2000), then seeded faults it must notice

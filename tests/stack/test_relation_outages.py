@@ -74,7 +74,7 @@ def test_a_database_that_comes_up_after_the_job(server: MariaDb, database: Datab
 
 
 def test_a_database_that_stays_away(server: MariaDb, database: Database) -> None:
-    """All reads of a batch share one deadline, kept within a quarter; the next batch has its own."""
+    """All reads of a batch share one deadline, which they have to its end; the next batch has its own."""
     reader = reader_of(database, retry="4s")
     directory = reader.directory(100)
     server.kill()
@@ -84,7 +84,7 @@ def test_a_database_that_stays_away(server: MariaDb, database: Database) -> None
             RelationUnreachableError, match=r"relation 'r': the database did not answer for \d"
         ):
             reader.pages([directory.range_of(0)])
-        assert 3 < taken(started) < 5
+        assert 4 <= taken(started) < 5
         started = time.monotonic()
         with pytest.raises(RelationUnreachableError):
             reader.read_keys(batch_of(reader, [(1,)]))
@@ -105,7 +105,7 @@ def test_a_database_that_stalls(server: MariaDb, database: Database) -> None:
         started = time.monotonic()
         with pytest.raises(RelationUnreachableError), impatient.batch():
             pass
-        assert 3 < taken(started) < 5.5
+        assert 4 <= taken(started) < 5.5
     finally:
         resumed = later(2, lambda: os.kill(pid, signal.SIGCONT))
         with resumed:

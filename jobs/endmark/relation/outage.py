@@ -80,11 +80,13 @@ class Patience:
                     raise ConfigError(f"{self._name}: the database refuses a read: {cause}") from error
                 if self._say is not None and not self._lost:
                     self._say(f"{self._name}: waiting {self._seconds:g} s for the database: {cause}")
-                self._lost += time.monotonic() - started + pause
-                if self._lost > self._seconds:
+                self._lost += time.monotonic() - started
+                if self._lost >= self._seconds:
                     waited = f"the database did not answer for {self._lost:.0f} s of this batch"
                     raise RelationUnreachableError(f"{self._name}: {waited}: {cause}") from error
-            time.sleep(pause)
+            rest = min(pause, self._seconds - self._lost)
+            time.sleep(rest)
+            self._lost += rest
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
