@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from endmark.joins.promises import UNKNOWN, Promises
+from endmark.joins.closed import UNKNOWN
+from endmark.joins.promises import Promises
 from endmark.punctuation.pattern import Anything, Between, Equals, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import Keys, KeySpec

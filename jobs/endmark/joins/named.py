@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.joins.promises import UNKNOWN
+from endmark.joins.closed import UNKNOWN
 from endmark.state import codec
 from endmark.state.keys import Keys
 from endmark.state.segment import int64

@@ -2,25 +2,22 @@
 
 A promise speaks for its own partition. One that names a key closes it at once, since a key lives in one
 partition; a pattern does not say where the keys it matches live, so those are closed that every partition of
-the stream has closed. Of one column the union of patterns is kept, so that closing ever more of it takes the
-space of one interval; of several columns, the patterns that no later one includes.
-The promise that a row breaks is the interval of that union it is in, as of the pattern that last widened it,
-or the newest pattern on several columns that matches it.
+the stream has closed. What a partition has closed is told in `closed`.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from endmark.joins.closed import UNKNOWN, Boxes, Interval, Spans, offset_of
 from endmark.punctuation.algebra import common
-from endmark.punctuation.columns import contains_all, domain_of_type, matches
-from endmark.punctuation.pattern import Anything, Equals
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.punctuation.ranges import Ranges
 from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
 
 if TYPE_CHECKING:
@@ -28,111 +25,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.punctuation.algebra import Span
+    from endmark.joins.closed import Closed
     from endmark.punctuation.domain import Domain, Value
-    from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
-
-
-# Offset of a promise that an earlier version kept without it.
-UNKNOWN = -1
-
-
-class _Closed(Protocol):
-    """The keys that one partition has closed."""
-
-    def add(self, promise: Punctuation) -> None: ...
-    def match(self, keys: Keys) -> Bools: ...
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None: ...
-    def promises(self) -> Iterable[Punctuation]: ...
-
-
-class _Interval:
-    """Of a key of one column."""
-
-    def __init__(self, stream: str, partition: int, name: str, domain: Domain) -> None:
-        self._stream = stream
-        self._partition = partition
-        self._name = name
-        self.ranges = Ranges(domain)
-
-    def add(self, promise: Punctuation) -> None:
-        offset = UNKNOWN if promise.origin is None else promise.origin.offset
-        self.ranges.add(dict(promise.patterns).get(self._name, Anything()), offset)
-
-    def match(self, keys: Keys) -> Bools:
-        if keys.columns:
-            return contains_all(self.ranges, keys.columns[0])
-        return _Spans(self.ranges.spans()).contain(keys.codes)
-
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
-        domain = self.ranges.domain
-        cut = (
-            domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
-        )
-        found = self.ranges.find(cut)
-        return None if found is None else self._as_of(*found)
-
-    def promises(self) -> Iterable[Punctuation]:
-        return (self._as_of(*found) for found in self.ranges.dated())
-
-    def _as_of(self, pattern: Pattern, offset: int) -> Punctuation:
-        return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
-
-
-class _Boxes:
-    """Of a key of several columns."""
-
-    def __init__(self, domains: Mapping[str, Domain]) -> None:
-        self._domains = domains
-        self._boxes: list[Punctuation] = []
-
-    def add(self, promise: Punctuation) -> None:
-        self._boxes = [box for box in self._boxes if not box.implies(promise, self._domains)]
-        self._boxes.append(promise)
-
-    def match(self, keys: Keys) -> Bools:
-        columns = dict(zip(self._domains, keys.columns, strict=True))
-        inside = np.zeros(len(keys), bool)
-        for box in self._boxes:
-            mask = np.ones(len(keys), bool)
-            for name, pattern in box.patterns:
-                mask &= matches(pattern, columns[name])
-            inside |= mask
-        return inside
-
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
-        row = {name: column[at].as_py() for name, column in zip(self._domains, keys.columns, strict=True)}
-        found = next((box for box in reversed(self._boxes) if box.matches(row)), None)
-        return None if found is None else found.normal(self._domains)
-
-    def promises(self) -> Iterable[Punctuation]:
-        return self._boxes
-
-
-class _Spans:
-    """Spans of a discrete domain, whose ordinals are the codes of keys."""
-
-    def __init__(self, spans: Iterable[Span]) -> None:
-        ends = list(spans)
-        self._lows = np.array([low for low, _ in ends], np.int64)
-        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the top cut of longs is no int64
-
-    def contain(self, codes: Ints) -> Bools:
-        if not len(self._lows):
-            return np.zeros(len(codes), bool)
-        at = np.searchsorted(self._lows, codes, "right") - 1
-        inside: Bools = (at >= 0) & (codes <= self._lasts[at])
-        return inside
-
-    def positions(self, codes: Ints) -> Ints:
-        """Where sorted codes are inside, by bisection."""
-        first = np.searchsorted(codes, self._lows)
-        behind = np.searchsorted(codes, self._lasts, "right")
-        pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
-        return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
 
 
 class Promises:
@@ -150,7 +47,7 @@ class Promises:
         self._key = key
         self._types = types
         self._partitions = partitions
-        self._closed: dict[int, _Closed] = {}
+        self._closed: dict[int, Closed] = {}
 
     @cached_property
     def _domains(self) -> dict[str, Domain]:
@@ -170,11 +67,11 @@ class Promises:
             self._closed[partition].add(promise)
             vars(self).pop("_everywhere", None)
 
-    def _nothing(self, partition: int) -> _Closed:
+    def _nothing(self, partition: int) -> Closed:
         if len(self._domains) == 1:
             ((name, domain),) = self._domains.items()
-            return _Interval(self._stream, partition, name, domain)
-        return _Boxes(self._domains)
+            return Interval(self._stream, partition, name, domain)
+        return Boxes(self._domains)
 
     def closed_by(self, keys: Keys, partitions: Ints) -> Bools:
         """Which rows of these keys and partitions their own partition has closed."""
@@ -209,11 +106,11 @@ class Promises:
             coming = [
                 promise for promise in promises if promise.origin and promise.origin.partition == partition
             ]
-            coming.sort(key=_offset, reverse=True)
+            coming.sort(key=offset_of, reverse=True)
             closed = deepcopy(self._closed.get(partition)) or self._nothing(partition)
             own = np.flatnonzero(partitions == partition)
             for at in own[np.argsort(offsets[own])].tolist():
-                while coming and _offset(coming[-1]) < offsets[at]:
+                while coming and offset_of(coming[-1]) < offsets[at]:
                     closed.add(coming.pop())
                 found[at] = closed.broken_by(keys, at)
         return found
@@ -247,24 +144,24 @@ class Promises:
         return np.flatnonzero(self.contain(segment.keys))
 
     @cached_property
-    def _everywhere(self) -> _Spans | None:
+    def _everywhere(self) -> Spans | None:
         """What every partition has closed, where codes are ordinals."""
         if self._key.hashed:
             return None
         if len(self._closed) < self._partitions:
-            return _Spans([])
-        first, *others = (closed.ranges for closed in self._closed.values() if isinstance(closed, _Interval))
+            return Spans([])
+        first, *others = (closed.ranges for closed in self._closed.values() if isinstance(closed, Interval))
         spans = list(first.spans())
         for other in others:
             spans = common(spans, list(other.spans()))
-        return _Spans(spans)
+        return Spans(spans)
 
     def snapshot(self) -> dict[str, Any]:
         """What `restore` takes, ready for JSON: the offset and the patterns of each partition's promises."""
         return {
             str(partition): [
                 [
-                    _offset(promise),
+                    offset_of(promise),
                     {
                         name: pattern_to_json(pattern, self._domains[name])
                         for name, pattern in promise.patterns
@@ -285,7 +182,3 @@ class Promises:
     def read(self, written: Mapping[str, Any], origin: Origin) -> Punctuation:
         """A promise from its patterns in JSON by key column."""
         return Punctuation.read(self._stream, written, self._domains, pattern_from_json, origin)
-
-
-def _offset(promise: Punctuation) -> int:
-    return UNKNOWN if promise.origin is None else promise.origin.offset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from endmark.joins.promises import UNKNOWN
+from endmark.joins.closed import UNKNOWN
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.wire_json import pattern_to_json
 from endmark.spark.packing.channels import VIOLATION_SCHEMA
