@@ -29,8 +29,7 @@ from endmark.pipeline.boundedness import states
 from endmark.pipeline.fields import size
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
-
-AUCTION = Path(__file__).parent / "pipelines" / "auction.yaml"
+from endmark.pipelines import AUCTION
 
 app = typer.Typer(
     help="Near-real-time ETL whose state is bounded by what the data says is finished.",

@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from playwright.sync_api import Page, expect
 
-from endmark.cli import AUCTION
 from endmark.demo.run import json_lines
 from endmark.metrics import Samples
 from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.process import ManagedProcess
+from endmark.pipelines import AUCTION
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
 from support.ops_tokens import WRITER

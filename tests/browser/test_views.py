@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from endmark.cli import AUCTION
 from endmark.ops import forecasts
 from endmark.ops.changes import CHANGES
 from endmark.ops.description import describe
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from support.broken_records import write_letters
 from support.ops_job import PIPELINE, Job, forecast_of
 from support.ops_tokens import READER, WRITER

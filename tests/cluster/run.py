@@ -19,9 +19,9 @@ from cluster.doors import (
     test_no_worker_without_the_secret,
 )
 from cluster.standalone import Cluster
-from endmark.cli import AUCTION
 from endmark.parts.broker import Broker
 from endmark.parts.process import ManagedProcess
+from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.faults import Faults, step
 from support.warehouse import Warehouse, wait_for

@@ -14,8 +14,8 @@ import threading
 import time
 from pathlib import Path
 
-from endmark.cli import AUCTION
 from endmark.parts.broker import Broker
+from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse
 

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from endmark.cli import AUCTION
 from endmark.ops.autotune import WHO
 from endmark.ops.database import OpsDatabase
 from endmark.ops.knobs import filed, knobs_of, steps_of, turned
 from endmark.parts.broker import Broker
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.ops_sidecar import Sidecar
 from support.warehouse import Warehouse, wait_for

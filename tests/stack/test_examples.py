@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from endmark.cli import AUCTION
 from endmark.parts.broker import Broker
+from endmark.pipelines import AUCTION
 from support.commands import endmark
 
 

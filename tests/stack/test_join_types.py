@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from endmark.cli import AUCTION
 from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
+from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse
 

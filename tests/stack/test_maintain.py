@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from endmark.cli import AUCTION
 from endmark.maintenance import maintain
 from endmark.parts.broker import Broker
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.commands import endmark
 from support.warehouse import Warehouse, wait_for

@@ -12,10 +12,10 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaAdminClient, KafkaProducer
 
-from endmark.cli import AUCTION
 from endmark.errors import MissingPartError
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
+from endmark.pipelines import AUCTION
 from endmark.spark.kafka import partition_counts
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse, errors, wait_for

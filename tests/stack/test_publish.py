@@ -15,10 +15,10 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 
-from endmark.cli import AUCTION
 from endmark.formats.json_records import JsonParser
 from endmark.parts.broker import Broker
 from endmark.pipeline import Pipeline
+from endmark.pipelines import AUCTION
 from endmark.punctuation.spelled import named
 from endmark.spark.kafka import partition_counts
 from endmark.spark.publish import OutputTopic

@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from pyspark.sql import DataFrame, SparkSession
 
-from endmark.cli import AUCTION
 from endmark.errors import MissingPartError
 from endmark.metrics import parse
 from endmark.ops.database import OpsDatabase
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
+from endmark.pipelines import AUCTION
 from endmark.spark.kafka import make_topic
 from endmark.spark.plan import Source, kafka_records
 from endmark_feed.producer import create_topics

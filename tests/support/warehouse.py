@@ -9,11 +9,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.cli import AUCTION
 from endmark.demo.run import json_lines
 from endmark.ops.database import Batch, OpsDatabase
 from endmark.parts.process import ManagedProcess
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark.verify.run import verify
 from endmark_feed.run import FeedOptions, run_feed, seed_relation
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from endmark.cli import AUCTION, app
+from endmark.cli import app
 from endmark.errors import ConfigError
 from endmark.joins.order import Mark, batch_of
 from endmark.joins.side import SideInput, SideSpec
@@ -22,6 +22,7 @@ from endmark.joins.stream_join import StreamJoin
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded, states
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark.spark.streams import stream_plans
 from endmark.state.keys import Keys
 from endmark.state.store import MemoryBlobs, SegmentStore

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.joins.presets import Preset
 from endmark.pipeline import Aggregate, ClosingRule, Publish, Tables
 from endmark.pipeline.file import load
 from endmark.pipeline.steps import AsOf, Fate, Park, Parking
+from endmark.pipelines import AUCTION
 from endmark.spark.checkpoint import claimed, pin, settings, state_format
 from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType, JoinType

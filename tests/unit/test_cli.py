@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from endmark.cli import AUCTION
 from endmark.ops import forecasts
 from endmark.ops.database import OpsDatabase
+from endmark.pipelines import AUCTION
 from endmark_feed.relation import seed_relation
 from support.commands import endmark
 

@@ -13,7 +13,6 @@ import pytest
 from fastapi.testclient import TestClient
 from kafka import KafkaConsumer, TopicPartition
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError, MissingPartError
 from endmark.ops.database import OpsDatabase
 from endmark.ops.dead_letters import Coordinates, Search, dead_letter, dead_letters
@@ -21,6 +20,7 @@ from endmark.ops.description import describe
 from endmark.ops.replays import ReplayedError, replay, replayed
 from endmark.ops.tables import replays
 from endmark.parts.broker import Broker
+from endmark.pipelines import AUCTION
 from endmark_feed.producer import create_topics
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach

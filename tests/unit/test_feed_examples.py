@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark.spark.packing.parsers import parser_of
 from endmark.spark.streams import stream_plans
 from endmark_feed.examples import EXAMPLES, run_example

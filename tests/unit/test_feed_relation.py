@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import endmark
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark_feed.relation import seed_relation
 
 
@@ -35,8 +35,7 @@ def run(address: str, statement: str) -> None:
 
 def test_columns_are_the_pipelines(tmp_path: Path) -> None:
     seed_relation(url(tmp_path), 10, 1)
-    path = Path(endmark.__file__).parent / "pipelines" / "auction.yaml"
-    relation = load(path, {"ENDMARK_RELATION_URL": url(tmp_path)}).relations["sellers"]
+    relation = load(AUCTION, {"ENDMARK_RELATION_URL": url(tmp_path)}).relations["sellers"]
     engine = sa.create_engine(relation.url)
     inspector = sa.inspect(engine)
     assert [column["name"] for column in inspector.get_columns(relation.table)] == list(relation.columns)

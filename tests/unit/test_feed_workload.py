@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import endmark
 from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark.types import ColumnType
 from endmark_feed.message import BAD, BIDS, DEAD_LETTERS, ITEMS, Kind, Message
 from endmark_feed.options import FeedOptions, Partitions
@@ -29,8 +28,7 @@ Key = tuple[str, int]
 
 @pytest.fixture(scope="module")
 def pipeline() -> Pipeline:
-    path = Path(endmark.__file__).parent / "pipelines" / "auction.yaml"
-    return load(path, {"ENDMARK_RELATION_URL": "sqlite://"})
+    return load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.ops.database import OpsDatabase
 from endmark.ops.knobs import about_knob, filed, knobs_of, steps_of, turned
 from endmark.parts.broker import Broker
+from endmark.pipelines import AUCTION
 from endmark.spark.kafka import make_topic
 from endmark.verify.consume import Log
 from support.bucket_tasks import BUCKETS

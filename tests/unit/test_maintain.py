@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.maintenance import expired_entries, maintain, put_together
 from endmark.parts.claim import claimed
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 WEEK = timedelta(days=7)

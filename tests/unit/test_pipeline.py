@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 
 ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from endmark.cli import AUCTION
 from endmark.errors import ConfigError
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
+from endmark.pipelines import AUCTION
 from support.commands import endmark
 
 ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}

@@ -9,10 +9,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from endmark.cli import AUCTION
 from endmark.errors import PartitionError
 from endmark.ops.database import OpsDatabase
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark.spark.pace import Pace
 from endmark.spark.packing import channels
 from endmark.spark.sink import Run, Sink

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Self
 
 from kafka import KafkaConsumer, TopicPartition
 
-from endmark.cli import AUCTION
 from endmark.client import Delivery
 from endmark.parts.broker import Broker
 from endmark.parts.mariadb import MariaDb
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark_feed.message import BIDS, ITEMS
 from endmark_feed.options import FeedOptions, Partitions
 from endmark_feed.producer import CHUNK, create_topics, send
