@@ -176,12 +176,23 @@ def test_most_rows_of_some_keys() -> None:
     assert found == [(3, 1), (5, 2), (6, 3), (7, 4)]
 
 
-def test_auto_serves_an_overdue_key_before_crowded_pages() -> None:
-    costs = ReadCosts(seek=1.0, page=1.0, trip=0.0, key=9.0)
+@pytest.mark.parametrize(("key", "by_key"), [(0.1, True), (9.0, False)])
+def test_auto_serves_an_overdue_row_before_crowded_pages(key: float, *, by_key: bool) -> None:
+    """In the way that answers more rows a second."""
+    costs = ReadCosts(seek=1.0, page=1.0, trip=0.0, key=key)
     waiting = _waiting(CROWDED)
     with patch.object(reads, "OVERDUE_TIMES", 4 / 5):
         read = Auto(costs, len(PAGES)).plan(waiting, 1, drain=False)
-    assert _keys(waiting, read)[0] == 55
+    assert (_keys(waiting, read)[0] == 55) if by_key else (_pages(read) == [5])
+
+
+@pytest.mark.parametrize(("seek", "expected"), [(0.0, [5]), (9.0, [4, 5])])
+def test_auto_counts_rows_by_their_age(seek: float, expected: list[int]) -> None:
+    """Two rows that came first have waited for longer than three that came last."""
+    costs = ReadCosts(seek=seek, page=1.0, trip=99.0, key=9.0)
+    waiting = _waiting([55, 56, 21, 71, 91, 12, 13, 14])
+    read = Auto(costs, len(PAGES)).plan(waiting, len(expected), drain=False)
+    assert _pages(read) == expected
 
 
 def test_costs_follow_what_reads_take() -> None:

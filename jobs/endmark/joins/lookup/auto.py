@@ -26,8 +26,12 @@ class Auto:
     """The cheapest way to answer all that wait; or, where rows may go on waiting, the most rows a second.
 
     All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the pages or the
-    segment of neighbouring pages that most rows wait for, or the keys, if these answer many more for their
-    time. What is read sooner than what came before is joined counts as if it took as long.
+    segment of neighbouring pages that end most waiting for their time, or the keys, if these answer many more
+    rows. What is read sooner than what came before is joined counts as if it took as long.
+
+    Of pages, rows times their age count (R x W of Aksoy and Franklin, ToN 1999), not rows. A memory of rows
+    is used best if a page is read as often as the root of how often it is asked for; by rows alone crowded
+    pages come oftener, and others' rows wait until they are overdue, in state that is rewritten meanwhile.
     `predicted` holds the seconds it takes each strategy to answer all that wait before the first read.
 
     Args:
@@ -76,11 +80,9 @@ class Auto:
 
     def _densest(self, waiting: Waiting, limit: int) -> Read:
         """What answers most rows a second, unless a row is overdue."""
-        # Keys take longer to put by age than a read, and few batches have an overdue row.
-        if overdue(waiting, waiting.pages.oldest[waiting.pages.waiting > 0]).any():
-            oldest = waiting.keys.first(LIST_KEYS)
-            if overdue(waiting, waiting.keys.oldest[oldest[:1]]).any():
-                return ReadKeys(oldest)
+        late = self._overdue(waiting, limit)
+        if late is not None:
+            return late
         pages, rate = self._densest_pages(waiting, limit)
         most, count = waiting.most_rows_of(LIST_KEYS * min(limit, _LISTS))
         if self._rate(most, self._costs.lists(count)) <= _BY_KEY * rate:
@@ -90,21 +92,43 @@ class Auto:
             return pages
         return ReadKeys(keys)
 
+    def _overdue(self, waiting: Waiting, limit: int) -> Read | None:
+        """If the oldest row is overdue, the segment of its page or a list of the oldest keys, whichever
+        answers more rows a second."""
+        oldest = np.where(waiting.pages.waiting > 0, waiting.pages.oldest, waiting.newest)
+        at = int(oldest.argmin())
+        if not overdue(waiting, oldest[at : at + 1]).any():
+            return None
+        segments = waiting.page_numbers // limit
+        segment = self._segment(int(segments[at]), limit)
+        rows = float(waiting.pages.waiting[segments == segments[at]].sum())
+        keys = min(LIST_KEYS, len(waiting))  # such old ones have hardly more rows than that
+        if self._rate(rows, self._costs.pages(segment)) >= self._rate(keys, self._costs.lists(keys)):
+            return ReadPages(segment)
+        # A page is as old as its oldest row was at first, a key's rows are answered together.
+        first = waiting.keys.first(LIST_KEYS)
+        return ReadKeys(first) if overdue(waiting, waiting.keys.oldest[first[:1]]).any() else None
+
     def _rate(self, rows: float, seconds: float) -> float:
         """Rows a second of a read that answers so many; none are joined faster than `costs.row`."""
         return rows / max(seconds, rows * self._costs.row)
 
     def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
-        """The pages or the segment of neighbours that answer more rows a second, and how many."""
-        segment, in_segment = self._fullest_segment(waiting, limit)
-        fullest = waiting.pages.fullest(limit)
-        pages, in_pages = np.sort(waiting.page_numbers[fullest]), float(waiting.pages.waiting[fullest].sum())
+        """The pages or the segment of neighbours that end more waiting a second, and how many rows a second
+        they answer."""
+        left, waited = waiting.pages.waiting, waiting.waited
+        segments = waiting.page_numbers // limit
+        in_segments = np.bincount(segments, weights=waited)
+        fullest = int(in_segments.argmax())
+        segment = self._segment(fullest, limit)
+        few = min(limit, len(left))
+        longest = np.sort(np.argpartition(waited, -few)[-few:])
+        longest = longest[left[longest] > 0]
+        pages = waiting.page_numbers[longest]
         of_segment, of_pages = self._costs.pages(segment), self._costs.pages(pages)
-        if in_pages / of_pages > in_segment / of_segment:
-            return ReadPages(pages), self._rate(in_pages, of_pages)
-        return ReadPages(segment), self._rate(in_segment, of_segment)
+        if waited[longest].sum() / of_pages > in_segments[fullest] / of_segment:
+            return ReadPages(pages), self._rate(float(left[longest].sum()), of_pages)
+        return ReadPages(segment), self._rate(float(left[segments == fullest].sum()), of_segment)
 
-    def _fullest_segment(self, waiting: Waiting, pages: int) -> tuple[Ints, float]:
-        rows = np.bincount(waiting.page_numbers // pages, weights=waiting.pages.waiting)
-        first = int(rows.argmax()) * pages
-        return np.arange(first, min(first + pages, self._pages)), float(rows.max())
+    def _segment(self, number: int, pages: int) -> Ints:
+        return np.arange(number * pages, min((number + 1) * pages, self._pages))

@@ -64,14 +64,6 @@ class Groups:
         """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
         return self._by_age.front(self.waiting, limit)
 
-    def fullest(self, limit: int) -> Ints:
-        """Up to `limit` groups, those most rows of which wait, in no order."""
-        if limit >= len(self.waiting):
-            return np.flatnonzero(self.waiting)
-        top = np.argpartition(self.waiting, len(self.waiting) - limit)[-limit:]
-        found: Ints = top[self.waiting[top] > 0]
-        return found
-
     @cached_property
     def _by_age(self) -> _Order:
         return _Order(np.argsort(self.oldest))
@@ -88,6 +80,7 @@ class KeyGroups(Groups):
     """Runs of rows of one key. They are answered together, so that all of a group wait, or none."""
 
     def fullest(self, limit: int) -> Ints:
+        """Up to `limit` groups, those first most rows of which wait."""
         return self._by_number.front(self.waiting, limit)
 
     @cached_property
@@ -170,6 +163,11 @@ class Waiting:
     def age(self) -> int:
         """How many rows came after the oldest that still waits."""
         return self.newest - int(self._serials[self.unanswered].min(initial=self.newest))
+
+    @property
+    def waited(self) -> Ints:
+        """Of each page, the rows that still wait times how many have come since its oldest did."""
+        return self.pages.waiting * (self.newest + 1 - self.pages.oldest)
 
     @property
     def total(self) -> int:
