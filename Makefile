@@ -113,7 +113,7 @@ bench-pipeline: $(READY) test-system ## Kafka to Delta tables beside Spark's own
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-latency
-bench-latency: $(READY) test-system ## Arrival to Delta tables: make bench-latency ARGS="--highest 20000"; likewise
+bench-latency: $(READY) test-system ## Arrival to Delta tables, at shares of the highest rate that a job keeps up with; likewise
 	@mkdir -p var
 	$(BIN)/endmark bench latency --json $(ARGS) > var/latency.json
 	mv var/latency.json tests/bench/results/

@@ -126,7 +126,7 @@ def test_a_job_is_timed_from_its_start_and_from_its_kill(bench: Callable[..., di
 
 
 def test_latency_is_that_of_what_came_after_the_warm_up(bench: Callable[..., dict[str, Any]]) -> None:
-    fed = ("--highest=1000", "--share=50", "--warm-seconds=4", "--seconds=4", "--sellers=500")
+    fed = ("--highest=1000", "--share=50", "--warm-seconds=4", "--seconds=4", "--sellers=500", "--rate=500")
     report = bench("latency", *fed)
 
     [load] = report["loads"]

@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from endmark.errors import ConfigError
+from endmark.spark import dataframe
 from endmark.spark.dataframe import stream_join
 
 SCHEMA = pa.schema(
@@ -181,6 +182,23 @@ def test_another_join_on_the_same_checkpoint_is_refused(spark: SparkSession, tmp
             results(spark, tmp_path, rest, how="semi")
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
+    assert results(spark, tmp_path, rest, how="semi") == [("south", Decimal("5.00"))]
+
+
+def test_results_of_another_form_are_refused_by_a_checkpoint(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by one made before results were columns: Spark says so before it touches the state."""
+    as_columns = dataframe._COLUMNS
+    monkeypatch.setattr(dataframe, "_COLUMNS", ())
+    assert results(spark, tmp_path, slice(1), how="semi") == [("north", Decimal("2.00"))]
+    rest = slice(1, None)
+
+    monkeypatch.setattr(dataframe, "_COLUMNS", as_columns)
+    with pytest.raises(StreamingQueryException, match="STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"):
+        results(spark, tmp_path, rest, how="semi")
+
+    monkeypatch.setattr(dataframe, "_COLUMNS", ())
     assert results(spark, tmp_path, rest, how="semi") == [("south", Decimal("5.00"))]
 
 

@@ -110,8 +110,9 @@ def test_a_result_is_late_from_its_later_row_on(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
     versions = [Commit(1001.0, []), Commit(1031.5, [tmp_path / "rows.parquet"])]
 
-    assert latency._latencies(versions, began=1000.0, skipped=10).tolist() == [pytest.approx(1.5)]
-    assert latency._latencies(versions, began=1000.0, skipped=0).tolist() == pytest.approx([29.5, 1.5])
+    assert latency._latencies(versions, 1000.0, skipped=10, pace=1).tolist() == [pytest.approx(1.5)]
+    assert latency._latencies(versions, 1000.0, skipped=0, pace=1).tolist() == pytest.approx([29.5, 1.5])
+    assert latency._latencies(versions, 1000.0, skipped=10, pace=2).tolist() == [pytest.approx(16.5)]
 
 
 def test_percentiles_are_of_all_results() -> None:
@@ -122,7 +123,7 @@ def test_percentiles_are_of_all_results() -> None:
 
 def test_a_share_is_one_of_the_highest_rate() -> None:
     with pytest.raises(ConfigError, match=re.escape("--share: 120 is not above 0 and at most 100")):
-        latency.Options(100, (50, 120), 1, 1, 10, 1)
+        latency.Options(100, (50, 120), 1, 1, 10, 500, 1, Path())
 
 
 def test_stages_add_up_to_the_first_output() -> None:
@@ -180,6 +181,12 @@ def test_every_bench_has_its_tables_and_pictures() -> None:
     assert (wall.rows[0], python.rows[0]) == (["tasks", "80.0"], ["parse", "30.0"])
     [loads] = tables({"bench": "latency", "loads": [load]})
     assert loads.rows == [["50 %", "1,000", "0.50", "1.00", "2.00", "0.01", "12,345"]]
+    steps = [{"rate": 900, "lag": 1.25, "feed_behind": 0.1}, {"rate": 1170, "lag": None, "feed_behind": 0.2}]
+    [_, searched] = tables(
+        {"bench": "latency", "loads": [load], "search": {"bound": "the job", "steps": steps}}
+    )
+    assert searched.title == "The highest rate, which ends at the job"
+    assert searched.rows == [["900", "1.25", "0.10"], ["1,170", "no batch ended", "0.20"]]
     [stages] = tables(recovery_report)
     assert stages.headings == ("from", "start", "kill -9")
     assert stages.rows == [

@@ -111,8 +111,8 @@ def stream_join(
 @app.command()
 def nexmark(
     query: Annotated[list[str] | None, typer.Option(help="Of Nexmark; repeat for more. [all]")] = None,
-    batches: Annotated[int, typer.Option(min=3, help="Of all streams that a query reads.")] = 12,
-    batch_events: Annotated[int, typer.Option(min=100, help="Of a batch, of all streams.")] = 400_000,
+    batches: Annotated[int, typer.Option(min=3, help="Of all streams that a query reads.")] = 9,
+    batch_events: Annotated[int, typer.Option(min=100, help="Of a batch, of all streams.")] = 200_000,
     rate: Annotated[int, typer.Option(min=1, help="Events for a second of event time.")] = 10_000,
     repeats: Repeats = 3,
     contenders: Contenders = None,
@@ -165,21 +165,25 @@ def recovery(
 
 @app.command()
 def latency(
-    highest: Annotated[float, typer.Option(min=1, help="Records a second that the job keeps up with.")],
+    highest: Annotated[
+        float | None, typer.Option(min=1, help="Records a second that the job keeps up with. [looked for]")
+    ] = None,
     share: Annotated[
         list[float] | None, typer.Option(help="Percent of that; repeat for more. [25, 50 and 80]")
     ] = None,
     warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before anything is measured.")] = 20.0,
-    seconds: Annotated[float, typer.Option(min=1, help="Fed and measured.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Fed and measured.")] = 40.0,
     sellers: Sellers = 50_000,
+    rate: Rate = 20_000.0,
     trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
+    recordings: Recordings = Path("var/bench"),
     as_json: AsJson = False,
 ) -> None:
     """Time records from when they should arrive until Delta tables show their results, under load."""
     from endmark.bench.latency import Options, measure
 
     shares = tuple(share or (25.0, 50.0, 80.0))
-    options = Options(highest, shares, warm_seconds, seconds, sellers, trigger_seconds)
+    options = Options(highest, shares, warm_seconds, seconds, sellers, rate, trigger_seconds, recordings)
     _show(measure(options, say), as_json=as_json)
 
 

@@ -50,7 +50,23 @@ def _latency_tables(report: Report) -> list[Table]:
         for load in report["loads"]
     ]
     headings = ("load", "records/s", *names, "feed behind", "results")
-    return [Table("Seconds from intended arrival to visible", headings, rows)]
+    found = [Table("Seconds from intended arrival to visible", headings, rows)]
+    if search := report.get("search"):
+        found.append(_searched(search))
+    return found
+
+
+def _searched(search: Mapping[str, Any]) -> Table:
+    rows = [
+        [
+            f"{step['rate']:,.0f}",
+            "no batch ended" if step["lag"] is None else f"{step['lag']:.2f}",
+            f"{step['feed_behind']:.2f}",
+        ]
+        for step in search["steps"]
+    ]
+    headings = ("records/s", "lag, s", "feed behind, s")
+    return Table(f"The highest rate, which ends at {search['bound']}", headings, rows)
 
 
 def _latency_pictures(report: Report) -> list[str]:
