@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,8 @@ def records(batch: Batch) -> float:
 
 def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
     """From the second batch after the one that reads of it, since the next is planned by then; also when the
-    job was killed. Nothing is lost or done twice."""
+    job was killed. What would have to wait for an hour is read at once. Nothing is lost or done twice, and
+    Spark's log has no error of it."""
     with Broker(tmp_path / "broker") as broker:
         create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
         feed(broker.bootstrap)
@@ -77,17 +77,20 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
         job.kill()
         last = warehouse.batches()
         job = warehouse.start_job(*said)
-        still = turned.after(job, last, 2)
-        turned.turn(job, "batch.every", "0s")
+        still = turned.after(job, last, 3)
+        turned.turn(job, "batch.every", "1h")
         turned.turn(job, "batch.records", 1_000_000)
+        turned.turn(job, "batch.every", "0s")
         wait_for(lambda: (turned.after(job, warehouse.batches() - 3, 1)[0].offsets["bids"]["0"]) == BIDS, job)
         job.stop()
         report = warehouse.verify()
 
     assert report.ok, report.to_json()
+    for log in tmp_path.glob("job-*.log"):
+        assert "NewPaceError" not in log.read_text()
     assert {records(batch) for batch in large} == {FIRST}
     assert 0 < max(records(batch) for batch in smaller) <= LATER
     assert 0 < max(records(batch) for batch in [*apart, *still]) <= LATER
     for batches in (apart, still):
         starts = [batch.committed_at - batch.samples["compute_seconds"] for batch in batches]
-        assert all(later - earlier > APART * 0.7 for earlier, later in pairwise(starts)), starts
+        assert starts[-1] - starts[0] > APART * 0.6 * (len(starts) - 1), starts

@@ -36,14 +36,29 @@ def test_no_batch_is_written_between_a_turn_and_the_next_query() -> None:
     pace.require_same()
     pace.take([turn(3, "records", 5)])
 
-    with pytest.raises(NewPaceError, match=r"batch\.records or batch\.every was turned"):
+    with pytest.raises(NewPaceError, match="a knob was turned"):
         pace.require_same()
     pace.start()
     pace.require_same()
 
 
+def test_a_query_that_waits_for_long_may_be_ended_as_it_is() -> None:
+    """The next one is as it was, and begins with a batch; where batches follow soon nothing is gained."""
+    assert not Pace(PIPELINE, [], fixed=False).waits_long
+    pace = Pace(PIPELINE, [turn(0, "every", 3600.0)], fixed=False)
+    assert pace.waits_long
+    pace.wake()
+
+    with pytest.raises(NewPaceError):
+        pace.require_same()
+    pace.start()
+    pace.require_same()
+    assert (pace.trigger, pace.waits_long) == ({"processingTime": "3600.0 seconds"}, True)
+
+
 def test_what_ends_by_itself_keeps_its_pace() -> None:
-    pace = Pace(PIPELINE, [turn(0, "records", 9)], fixed=True)
-    pace.take([turn(1, "records", 5)])
+    pace = Pace(PIPELINE, [turn(0, "records", 9), turn(1, "every", 60.0)], fixed=True)
+    pace.take([turn(2, "records", 5)])
+    assert not pace.waits_long
 
     assert (pace.records, pace.trigger, pace.is_new) == (9, {"availableNow": True}, False)

@@ -57,6 +57,11 @@ class Pulse:
         """When a batch is due, in Unix seconds; `None` if nothing waits for one."""
         return self._due
 
+    @property
+    def read(self) -> int:
+        """The first offset of the control topic that no batch has read."""
+        return self._read
+
     def waits_for(self, before: float) -> bool:
         """Whether something waits that has come until then, in Unix seconds."""
         return self._due is not None and (self._oldest is None or self._oldest <= before)

@@ -14,6 +14,7 @@ from endmark.ops.database import OpsDatabase
 from endmark.ops.description import describe
 from endmark.ops.pulse import Pulse
 from endmark.ops.tuning import Tuning
+from endmark.ops.unread import UnreadTurns
 from endmark.relation.sql import SqlRelation
 from endmark.spark import checkpoint, streams
 from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
@@ -129,9 +130,10 @@ def _run(
     sink = Sink(pipeline, run, pulse, pace)
     if (latest := run.ops.latest_batch(pipeline.name)) is not None:
         pulse.batch_done(latest.samples, latest.offsets)
+    turns = UnreadTurns(options.bootstrap, pipeline.control_topic, pulse.read)
     try:
         spark.streams.addListener(BatchListener(run.ops, pipeline.name))
-        queries = Queries(spark, pipeline, options, directories, cache, run.partitions, sink, pace)
+        queries = Queries(spark, pipeline, options, directories, cache, run.partitions, sink, pace, turns)
         stop = _signalled()
         query = queries.start()
         run.ops.set_run_state(run.run_id, "running")
@@ -141,6 +143,7 @@ def _run(
             queries.finish(pulse, stop)
         say("stopped")
     finally:
+        turns.close()
         pulse.close()
         spark.stop()
         shutil.rmtree(cache_directory(cache), ignore_errors=True)

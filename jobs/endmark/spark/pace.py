@@ -4,6 +4,9 @@ Spark fixes both when a query starts, so the job ends its query and starts anoth
 A query must not be stopped while its sink works, which would go on beside that of the next one. So a batch
 that comes after such a turn is refused before anything is done for it, which ends the query, and the next one
 begins with it; if none comes, the job stops the query while that waits.
+
+A turn is heard of by a batch. So a query that waits for its next one for long is also ended when somebody has
+turned a knob meanwhile, since the next query begins with a batch.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
 
 _STEP = "batch."
+_LONG_SECONDS = 5.0  # between batches: some times what it takes to start a query
 
 
 class NewPaceError(EndmarkError):
@@ -41,6 +45,7 @@ class Pace:
         self.take(turns)
         self._fixed = fixed
         self._running = dict(self._values)
+        self._woken = False
 
     @property
     def records(self) -> int:
@@ -58,12 +63,22 @@ class Pace:
 
     @property
     def is_new(self) -> bool:
-        """Whether the query that runs was started with another."""
-        return self._values != self._running
+        """Whether the query that runs is to end for another one."""
+        return self._woken or self._values != self._running
+
+    @property
+    def waits_long(self) -> bool:
+        """Whether the query that runs may let a turn wait for longer than another query takes to start."""
+        return not self._fixed and self._running[f"{_STEP}every"] > _LONG_SECONDS
+
+    def wake(self) -> None:
+        """End the query that runs, though its pace is as it was."""
+        self._woken = True
 
     def start(self) -> None:
         """A query starts now."""
         self._running = dict(self._values)
+        self._woken = False
 
     def take(self, turns: Iterable[Mapping[str, Any]]) -> None:
         """Take what a batch has told of knobs."""
@@ -80,4 +95,4 @@ class Pace:
             NewPaceError: it is for the next query.
         """
         if self.is_new:
-            raise NewPaceError("batch.records or batch.every was turned; the job starts its query again")
+            raise NewPaceError("a knob was turned; the job starts its query again")

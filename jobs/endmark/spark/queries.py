@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 from endmark.errors import EndmarkError
-from endmark.spark import plan
+from endmark.spark import log, plan
 from endmark.spark.pace import NewPaceError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from endmark.ops.pulse import Pulse
+    from endmark.ops.unread import UnreadTurns
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
     from endmark.spark.job import JobOptions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from endmark.spark.sink import Sink
 
 _POLL_SECONDS = 0.2
+_WAITS = "Waiting for next trigger", "Waiting for data to arrive"  # as Spark says
 
 
 class JobFailedError(EndmarkError):
@@ -42,6 +44,7 @@ class Queries:
     cache: likewise, `cache_name`.
     partitions: how many each topic has.
     pace: of which each query is started with what it is then.
+    turns: that may end the wait for a batch.
     """
 
     spark: SparkSession
@@ -52,10 +55,12 @@ class Queries:
     partitions: Mapping[str, int]
     sink: Sink
     pace: Pace
+    turns: UnreadTurns
 
     def start(self) -> StreamingQuery:
         """Start one that goes on where the last one has ended."""
         self.pace.start()
+        log.speak_of_queries(self.spark)
         source = plan.Source(self.options.bootstrap, dict(self.partitions), self.pace.records)
         # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
         full = max(2, self.pace.records - sum(self.partitions.values()))
@@ -97,6 +102,8 @@ class Queries:
         """See to one query; returns whether it has ended for another one."""
         try:
             while query.isActive and not stop.wait(_POLL_SECONDS):
+                if self._is_woken(query, pulse):
+                    self.pace.wake()
                 if self.pace.is_new and not query.status["isTriggerActive"]:
                     break
                 pulse.turn()
@@ -109,6 +116,12 @@ class Queries:
             if not self._is_due(str(error)):
                 raise JobFailedError(cause_of(str(error), self.options.bootstrap)) from error
         return self.pace.is_new and not stop.is_set()
+
+    def _is_woken(self, query: StreamingQuery, pulse: Pulse) -> bool:
+        """Whether a turn has come that would wait for long; a query that has just started reads it anyhow."""
+        if not self.pace.waits_long or query.status["message"] not in _WAITS:
+            return False
+        return self.turns.beyond(pulse.read)
 
     def _is_due(self, failure: str) -> bool:
         """Whether a query has ended because the next one is to begin."""

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name every Spark pro
 from endmark.joins.announce import aligned
 from endmark.metrics import Samples, add, sample
 from endmark.ops.knobs import filed, steps_of
+from endmark.spark import log
 from endmark.spark.kafka import require_counted
 from endmark.spark.packing import channels
 from endmark.spark.packing.delta_files import DeltaFile, DeltaFiles
@@ -84,6 +85,8 @@ class Sink:
         self._logs = {table.channel: TableLog(table.path, run.app_id) for table in run.tables}
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
+        if self._pace.is_new:
+            log.keep_silent_of_queries(packed.sparkSession)
         self._pace.require_same()
         if self._topic is not None:
             packed.persist(StorageLevel.MEMORY_AND_DISK)
