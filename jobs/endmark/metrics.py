@@ -29,6 +29,15 @@ CATALOGUE: dict[str, str] = {
     "lookup_read_seconds_total": "Seconds spent reading the relation, summed over tasks.",
     "lookup_expected_seconds": "Seconds that answering what waited would take by each strategy, as `auto` "
     "expected before a batch's first read; those of `auto` are what it chooses when none may wait on.",
+    "lookup_cost_seconds": "What a part of a lookup costs as its reads were measured, on average over its "
+    "tasks: a `range` of pages and a `page` in it, a `list` of keys and a `key` in it, and a stream `row`.",
+    "lookup_pages": "Pages of the relation.",
+    "lookup_tasks": "Tasks that look up, each with its share of `lookup.memory`.",
+    "lookup_ordered_rows_total": "Stream rows that the relation was to be asked for, once in each batch in "
+    "which they came or had waited.",
+    "lookup_ordered_bytes_total": "Bytes they took in memory.",
+    "lookup_ordered_seconds_total": "Seconds spent on ordering them and on keeping those that wait on, "
+    "summed over tasks.",
     "lookup_pending_rows": "Stream rows that wait for the relation.",
     "lookup_pending_bytes": "Bytes they take in memory.",
     "lookup_memory_bytes": "Bytes that rows which wait, and those held for them, may take: `lookup.memory`.",

@@ -30,6 +30,7 @@ from endmark_ops.routes import (
     metrics,
     readyz,
     status,
+    what_ifs,
 )
 from endmark_ops.routes import (
     pipeline as described,
@@ -43,9 +44,9 @@ STATIC = Path(__file__).parent / "static"
 SHARED_SECONDS = 0.5  # less than most batches take, and than a person sees
 STREAM_SECONDS = 600.0  # after which who listens comes again, and who is gone without a word keeps no place
 # What is asked for again and again, of whatever clients there are.
-_SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts")
+_SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts", "/api/what-ifs")
 _PROBES = (healthz, readyz, metrics)
-_ROUTES = (*_PROBES, status, batches, events, forecasts, knobs, dead_letters, described, dashboard)
+_ROUTES = (*_PROBES, status, batches, events, forecasts, what_ifs, knobs, dead_letters, described, dashboard)
 
 
 def create_app(

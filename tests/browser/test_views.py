@@ -14,7 +14,7 @@ from endmark.ops.description import describe
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from support.broken_records import write_letters
-from support.ops_job import PIPELINE, Job, forecast_of
+from support.ops_job import PIPELINE, Job, costs_of, forecast_of
 from support.ops_tokens import READER, WRITER
 
 pytestmark = pytest.mark.timeout(60)
@@ -110,7 +110,7 @@ def test_a_batch_does_not_take_focus_from_who_reads_a_table(
 def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Page, pictures: Path) -> None:
     """A picture for the eye, a table with the same for all; where somebody reads in it is not lost."""
     page.goto(f"{page.url}#lookup")
-    expect(page.locator("#lookup-no-plan")).to_contain_text("once endmark plan was run")
+    expect(page.locator("#lookup-no-plan")).to_contain_text("or endmark plan was run")
     forecasts.tell(described_job.database, PIPELINE, forecast_of("sellers"))
     described_job.commit()
     what_if = page.get_by_role("region", name="What if sellers had other memory")
@@ -132,6 +132,46 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         assert page.evaluate(WIDTH_OVER) <= 0, width
         what_if.screenshot(path=pictures / f"what-if-{scheme}-{width}.png")
+
+
+def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page, pictures: Path) -> None:
+    """By keyboard, said to screen readers; new batches change what is predicted, not what is chosen."""
+    page.goto(f"{page.url}#lookup")
+    described_job.commit(told=costs_of("sellers", 20_000.0))
+    what_if = page.get_by_role("region", name="What if sellers had other memory")
+    expect(what_if).to_contain_text("500,000 rows in pages of 500, batches of 20,000 stream rows")
+    expect(what_if).to_contain_text("Predicted by what reads cost in the last batches")
+    slider = what_if.get_by_role("slider", name="Memory of rows that wait for sellers")
+    turn = what_if.get_by_role("button", name="Turn lookup.memory to")
+    expect(turn).to_be_disabled()
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("256.MB"))
+    said = what_if.get_by_role("status").first
+    expect(said).to_contain_text(re.compile(r"With 256.MB: .*rows/s"))
+    before = said.inner_text()
+    described_job.commit(told=costs_of("sellers", 20_000.0, page=2e-2))
+    expect(said).not_to_have_text(before)
+    expect(slider).to_be_focused()
+    expect(slider).to_have_value("6")
+    rows = what_if.get_by_role("region", name="Predicted for sellers, by memory").get_by_role("row")
+    expect(rows).to_have_count(10)
+    expect(rows.nth(5)).to_contain_text("(as it is)")
+    even = rows.nth(5).inner_text()
+    page.get_by_label("Skew of the keys").fill("1")
+    page.get_by_label("Skew of the keys").press("Enter")
+    expect(what_if).to_contain_text("by Zipf's law with exponent 1")
+    assert rows.nth(5).inner_text() != even
+    turn.focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Token of the sidecar").fill(WRITER)
+    page.get_by_role("button", name="Use it").click()
+    expect(what_if.get_by_role("status").last).to_contain_text(
+        "no Kafka broker at 127.0.0.1:1", timeout=10_000
+    )
+    assert page.evaluate(WIDTH_OVER) <= 0
+    what_if.screenshot(path=pictures / "what-if-live.png")
 
 
 def test_a_stream_is_idle_when_batches_come_without_it(described_job: Job, page: Page) -> None:

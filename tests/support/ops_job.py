@@ -103,6 +103,22 @@ class Job:
         }
 
 
+def costs_of(relation: str, rows: float, page: float = 2e-3) -> Samples:
+    """What two tasks would tell of a lookup by pages of 500, in 1,000 of them, with rows of 100 bytes."""
+    costs = {"range": 3e-4, "page": page, "list": 4e-4, "key": 1e-4, "row": 1e-6}
+    told = {sample("lookup_cost_seconds", relation=relation, of=of): value for of, value in costs.items()}
+    figures = {
+        "lookup_tasks": 2.0,
+        "lookup_pages": 1000.0,
+        "lookup_rows_total": rows + 50.0,
+        "lookup_cached_rows_total": 50.0,
+        "lookup_ordered_rows_total": 2 * rows,
+        "lookup_ordered_bytes_total": 200 * rows,
+        "lookup_ordered_seconds_total": 2e-7 * rows,
+    }
+    return told | {sample(name, relation=relation): value for name, value in figures.items()}
+
+
 def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
     """As `endmark plan` would tell: with enough memory `hybrid` is the fastest, else `batched`."""
     rates = {"batched": fastest / 2, "scan": fastest / 20, "inlj": fastest / 100}

@@ -51,6 +51,10 @@ export const fetchPipeline = async () => (await request("api/pipeline")).pipelin
 /** What `endmark plan` has predicted of each lookup. */
 export const fetchForecasts = async () => (await request("api/forecasts")).forecasts;
 
+/** What each lookup would yield by what it costs now; keys with this skew, unless that is null. */
+export const fetchWhatIfs = async (exponent) =>
+  (await request(exponent === null ? "api/what-ifs" : `api/what-ifs?exponent=${exponent}`)).what_ifs;
+
 export const fetchKnobs = () => request("api/knobs");
 export const setKnob = (name, value) => send("PUT", `api/knobs/${name}`, { value });
 export const revertKnob = (name, to) => send("POST", `api/knobs/${name}/revert`, { to });

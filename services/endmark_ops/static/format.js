@@ -81,6 +81,7 @@ export function percent(part, whole) {
   if (!whole) return NONE;
   const share = (100 * part) / whole;
   if (share > 0 && share < 0.01) return "<\u00a00.01\u00a0%";
+  if (share >= 999.5) return `${exact(Math.round(share))}\u00a0%`;
   return `${share === 0 ? "0" : share.toPrecision(share < 1 ? 2 : 3)}\u00a0%`;
 }
 

@@ -1,6 +1,6 @@
 // The lookup plan: what each strategy was expected to take, what was read, and what waits.
 
-import { fetchForecasts } from "./api.js";
+import { fetchForecasts, fetchWhatIfs } from "./api.js";
 import { byId, element, setChildren, table } from "./dom.js";
 import { percent, written } from "./format.js";
 import { parse } from "./samples.js";
@@ -63,18 +63,37 @@ function ofRelation({ step, stream, relation }, history) {
   });
 }
 
-let whatIfs = [];
+const whatIfs = new Map();
+const skew = element("input", { attributes: { type: "number", min: 0, max: 3, step: 0.1, placeholder: "as planned" } });
+let again = () => {};
 
-/** Show what was predicted; what is on screen stays, with focus and place, until there is something else. */
+/** The exponent that is to be supposed; null leaves it as it was planned. */
+const exponent = () => (skew.value !== "" && skew.checkValidity() ? Number(skew.value) : null);
+
+function ask() {
+  skew.addEventListener("change", () => again());
+  const label = element("label", { text: "Skew of the keys, as Zipf's exponent ", children: [skew] });
+  return element("p", { children: [label] });
+}
+
+/** What is predicted of each lookup now, or else was by `endmark plan`; what stays keeps focus and place. */
 async function showWhatIfs(pipeline, history, status) {
-  const found = await fetchForecasts();
-  const mine = found.filter(({ relation }) => pipeline.lookups.some((lookup) => lookup.relation === relation));
-  if (whatIfs.map(({ text }) => text).join() !== mine.map((each) => JSON.stringify(each)).join()) {
-    whatIfs = mine.map((forecast) => new WhatIf(forecast));
-    byId("lookup-what-if").replaceChildren(...whatIfs.map(({ node }) => node));
+  const [planned, live] = await Promise.all([fetchForecasts(), fetchWhatIfs(exponent())]);
+  const shown = pipeline.lookups.flatMap(({ relation, step }) => {
+    const now = live.find((each) => each.relation === relation);
+    const before = planned.find((each) => each.relation === relation);
+    if (now) return [{ ...now, live: true }];
+    return before ? [{ ...before, live: false, knob: `${step}.memory`, waits: true }] : [];
+  });
+  const names = shown.map(({ relation }) => relation);
+  if (names.join() !== [...whatIfs.keys()].join()) {
+    whatIfs.clear();
+    for (const name of names) whatIfs.set(name, new WhatIf(name));
+    const nodes = [...whatIfs.values()].map(({ node }) => node);
+    byId("lookup-what-if").replaceChildren(...(names.length ? [ask()] : []), ...nodes);
   }
-  for (const each of whatIfs) each.update(pipeline, history, status.now);
-  byId("lookup-no-plan").hidden = whatIfs.length > 0 || pipeline.lookups.length === 0;
+  for (const each of shown) whatIfs.get(each.relation).update(each, pipeline, history, status.now);
+  byId("lookup-no-plan").hidden = shown.length > 0 || pipeline.lookups.length === 0;
 }
 
 /** Shows the plan of every lookup. */
@@ -83,5 +102,6 @@ export async function showLookup({ pipeline, history, status }) {
   const none = element("p", { text: "This pipeline looks nothing up." });
   const found = pipeline.lookups.map((lookup) => ofRelation(lookup, history));
   setChildren(byId("lookup-tables"), found.length ? found : [none]);
-  await showWhatIfs(pipeline, history, status);
+  again = () => showWhatIfs(pipeline, history, status);
+  await again();
 }

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from endmark.joins.lookup.page_model import Floats
 
 
+# Keys that are asked for most, each of which has a share of its own; others are told apart by blocks of them.
+_SINGLE_KEYS = 65_536
+_BLOCKS = 4_096
+
+
 @dataclass(frozen=True)
 class Costs:
     """Seconds.
@@ -103,9 +108,16 @@ class Setup:
         """Share of the stream by page."""
         if not self.scattered or self.exponent == 0:
             return zipf_shares(self.exponent, self.relation_rows, page_rows)
-        keys = np.random.default_rng(0).permutation(zipf_shares(self.exponent, self.relation_rows))
-        shares: Floats = np.add.reduceat(keys, np.arange(0, self.relation_rows, page_rows))
-        return shares
+        if self.relation_rows <= _SINGLE_KEYS:
+            keys = np.random.default_rng(0).permutation(zipf_shares(self.exponent, self.relation_rows))
+            shares: Floats = np.add.reduceat(keys, np.arange(0, self.relation_rows, page_rows))
+            return shares
+        blocks, _ = _key_blocks(self.exponent, self.relation_rows)
+        pages = -(-self.relation_rows // page_rows)
+        on_page = np.random.default_rng(0).integers(0, pages, _SINGLE_KEYS)
+        hot = np.bincount(on_page, weights=blocks[:_SINGLE_KEYS], minlength=pages)
+        even: Floats = hot + (1 - hot.sum()) / pages
+        return even
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,18 @@ def zipf_shares(exponent: float, rows: int, page_rows: int = 1) -> Floats:
     masses = np.log(edges) if exponent == 1 else edges ** (1 - exponent) / (1 - exponent)
     shares: Floats = np.diff(masses) / (masses[-1] - masses[0])
     return shares
+
+
+def _key_blocks(exponent: float, rows: int) -> tuple[Floats, Floats]:
+    """Shares of the stream by block of keys that are asked for about as often, and the keys in each."""
+    edges = np.arange(min(rows, _SINGLE_KEYS) + 1)
+    if rows > _SINGLE_KEYS:
+        further = np.geomspace(_SINGLE_KEYS, rows, _BLOCKS).astype(np.int64)
+        edges = np.unique(np.concatenate([edges, further]))
+    at = edges + 1.0
+    masses = np.log(at) if exponent == 1 else at ** (1 - exponent) / (1 - exponent)
+    shares: Floats = np.diff(masses) / (masses[-1] - masses[0])
+    return shares, np.diff(edges).astype(np.float64)
 
 
 def paper_page_bytes(costs: Costs, setup: Setup) -> int:
@@ -156,14 +180,14 @@ def mesh(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
 
 def inlj(costs: Costs, setup: Setup) -> Prediction:
     """One key at a time, for all rows of a batch that have it."""
-    keys = distinct_keys(zipf_shares(setup.exponent, setup.relation_rows), setup.batch_rows)
+    keys = asked_keys(setup)
     rows = setup.batch_rows / keys
     return _prediction("inlj", rows, costs.trip + costs.key + costs.loop + rows * costs.row)
 
 
 def batched(costs: Costs, setup: Setup, list_keys: int) -> Prediction:
     """The distinct keys of each batch in lists."""
-    keys = distinct_keys(zipf_shares(setup.exponent, setup.relation_rows), setup.batch_rows)
+    keys = asked_keys(setup)
     lists = float(np.ceil(keys / list_keys))
     rows = setup.batch_rows / lists
     found = keys / lists
@@ -184,6 +208,13 @@ def scan(costs: Costs, setup: Setup) -> Prediction:
     """All of R for each batch."""
     seconds = costs.seek + setup.relation_rows * (setup.row_bytes * costs.byte + costs.match)
     return _prediction("scan", setup.batch_rows, seconds + setup.batch_rows * costs.row)
+
+
+def asked_keys(setup: Setup) -> float:
+    """How many keys the rows of a batch have, on average."""
+    shares, keys = _key_blocks(setup.exponent, setup.relation_rows)
+    each = -np.expm1(setup.batch_rows * np.log1p(-np.minimum(shares / keys, 1 - 1e-15)))
+    return float((keys * each).sum())
 
 
 def distinct_keys(shares: Floats, rows: int) -> float:

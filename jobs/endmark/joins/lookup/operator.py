@@ -8,6 +8,7 @@ absent, so rows without a match leave the queue; what is read next is up to a st
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -110,6 +111,9 @@ class LookupOutput:
         cached_rows: rows the cache answered.
         predicted: seconds by strategy that `auto` expected before the first read.
         figures: what was read.
+        ordered_rows, ordered_bytes, ordered_seconds: rows that the cache has not answered, of this batch and
+            of those before, and what it took to order them and to keep those that are left.
+        costs, pages: what reads cost by now, by the names of `ReadCosts`; and the pages of R.
     """
 
     joined: list[pa.RecordBatch] = field(default_factory=list)
@@ -123,6 +127,11 @@ class LookupOutput:
     cached_rows: int = 0
     predicted: dict[str, float] = field(default_factory=dict)
     figures: ReadFigures = field(default_factory=ReadFigures)
+    ordered_rows: int = 0
+    ordered_bytes: int = 0
+    ordered_seconds: float = 0.0
+    costs: dict[str, float] = field(default_factory=dict)
+    pages: int = 0
 
 
 class LookupJoin:
@@ -188,10 +197,12 @@ class LookupJoin:
         self.output = LookupOutput()
         came = pa.RecordBatch.from_pylist([], self._spec.schema) if rows is None else rows
         arrived = self._from_cache(self.pending.arrived(came), now)
+        started = time.perf_counter()
         new = codec.concat([*self.pending.due(now), arrived])
         waiting = Waiting(
             codec.concat([*self.pending.waiting(), new]), self._spec.key, self._resolver.directory
         )
+        self.output.ordered_seconds = time.perf_counter() - started
         budget = Budget() if drain else self._spec.budget
         answered: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []
         for answer in self._resolver.resolve(waiting, budget, self._keep(waiting, beside)):
@@ -201,7 +212,9 @@ class LookupJoin:
         if self._cache is not None:
             self._cache.admit(answered, now)
         self._measure(waiting)
+        started = time.perf_counter()
         self.pending.settle(waiting.unanswered_rows(), new)
+        self.output.ordered_seconds += time.perf_counter() - started
         self.output.parked_rows = self.pending.parked_rows
         return self.output
 
@@ -246,6 +259,9 @@ class LookupJoin:
         output.pending_rows = len(waiting)
         output.pending_bytes = int(len(waiting) * waiting.row_bytes)
         output.oldest = waiting.age
+        output.costs, output.pages = dict(vars(self._costs)), self._pages
+        output.ordered_rows = waiting.total
+        output.ordered_bytes = int(waiting.total * waiting.row_bytes)
         if self._spec.capacity is not None:
             output.pressure = output.figures.left_by_budget * waiting.row_bytes / self._spec.capacity
         if isinstance(self._strategy, Auto):

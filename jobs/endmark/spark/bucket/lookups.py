@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
+# The parts of `ReadCosts`, as metrics name them.
+COSTS = {"seek": "range", "page": "page", "trip": "list", "key": "key", "row": "row"}
 _SECOND = 1_000_000
 
 
@@ -138,12 +140,20 @@ class _Lookup:
             "lookup_parked_rows": output.parked_rows,
             "lookup_held_rows": self.intake.held.rows,
             "lookup_held_bytes": self.intake.held.memory,
+            "lookup_ordered_rows_total": output.ordered_rows,
+            "lookup_ordered_bytes_total": output.ordered_bytes,
+            "lookup_ordered_seconds_total": output.ordered_seconds,
+            "lookup_tasks": 1,
+            "lookup_pages": output.pages / self.plan.buckets,
         }
         relation = self.plan.relation
         for name, value in counts.items():
             samples[sample(name, relation=relation)] = value
         for by, reads in _reads(output).items():
             samples[sample("lookup_reads_total", relation=relation, by=by)] = reads
+        for of, seconds in output.costs.items():
+            name = sample("lookup_cost_seconds", relation=relation, of=COSTS[of])
+            samples[name] = seconds / self.plan.buckets
         for strategy, seconds in output.predicted.items():
             samples[sample("lookup_expected_seconds", relation=relation, strategy=strategy)] = seconds
         return samples

@@ -1,0 +1,117 @@
+"""What lookups would yield with other memory, by the cost model and by what they cost in the last batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from endmark.joins.lookup.cost_model import Costs, Setup, hybrid, mesh, predict
+from endmark.joins.lookup.costs import LIST_KEYS
+from endmark.metrics import Samples, add, sample
+from endmark.ops.forecasts import ForMemory
+from endmark.ops.knobs import filed
+from endmark_ops.what_if import WhatIf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from endmark.ops.database import Batch
+    from endmark.ops.description import Description, LookupDescription
+
+_PARTS = tuple(2.0**power for power in range(-4, 5))
+_COSTS = ("range", "page", "list", "key", "row")
+
+
+def what_ifs(
+    described: Description,
+    turns: Sequence[Mapping[str, Any]],
+    batches: Sequence[Batch],
+    exponents: Mapping[str, float],
+) -> Iterator[WhatIf]:
+    """Of each lookup that the last batches have had rows for.
+
+    Args:
+        described: what the job has told of the pipeline.
+        turns: of all knobs, oldest first.
+        batches: the last ones.
+        exponents: of the Zipf distribution of the keys that are asked for, by relation; without one, 0.
+    """
+    held = filed(described.steps)
+    held |= {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
+    for lookup in described.lookups:
+        found = _what_if(lookup, held, batches, exponents.get(lookup.relation, 0.0))
+        if found is not None:
+            yield found
+
+
+def _what_if(
+    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[Batch], exponent: float
+) -> WhatIf | None:
+    rows = sample("lookup_ordered_rows_total", relation=lookup.relation)
+    with_rows = [batch.samples for batch in batches if batch.samples.get(rows)]
+    if not with_rows:
+        return None
+    summed, last = add(with_rows), with_rows[-1]
+
+    def total(name: str) -> float:
+        return summed.get(sample(name, relation=lookup.relation), 0.0)
+
+    costs = _told(last, lookup.relation)
+    page_rows = held[f"{lookup.step}.page_rows"]
+    tasks = last.get(sample("lookup_tasks", relation=lookup.relation), 0.0)
+    relation_rows = round(last.get(sample("lookup_pages", relation=lookup.relation), 0.0) * page_rows)
+    asked = (total("lookup_rows_total") - total("lookup_cached_rows_total")) / len(with_rows)
+    if costs is None or tasks < 1 or relation_rows < 1:
+        return None
+    costs["wait"] = total("lookup_ordered_seconds_total") / total("lookup_ordered_rows_total")
+    # A row that is answered at once has been ordered once, too.
+    unit = Costs(
+        seek=costs["range"],
+        byte=costs["page"] / page_rows,  # of a row of R, since bytes are nothing else here
+        match=0.0,
+        row=costs["row"] + costs["wait"],
+        trip=costs["list"],
+        key=costs["key"],
+        wait=costs["wait"],
+    )
+    memory = held[f"{lookup.step}.memory"]
+    setup = Setup(
+        relation_rows=relation_rows,
+        row_bytes=1,
+        waiting_bytes=max(1, round(total("lookup_ordered_bytes_total") / total("lookup_ordered_rows_total"))),
+        memory=max(1, round(memory / tasks)),
+        exponent=exponent,
+        batch_rows=max(1, round(asked / tasks)),
+        scattered=True,
+    )
+    return WhatIf(
+        relation=lookup.relation,
+        knob=f"{lookup.step}.memory",
+        memory=memory,
+        waits=held[f"{lookup.step}.time_per_batch"] is not None,
+        relation_rows=relation_rows,
+        page_rows=page_rows,
+        batch_rows=asked,
+        exponent=exponent,
+        costs=costs,
+        by_memory=list(_by_memory(unit, setup, memory, page_rows)),
+    )
+
+
+def _told(samples: Samples, relation: str) -> dict[str, float] | None:
+    """Of reads and rows; `None` of a job that has not told."""
+    keys = {of: sample("lookup_cost_seconds", relation=relation, of=of) for of in _COSTS}
+    return {of: samples[key] for of, key in keys.items()} if samples.keys() >= set(keys.values()) else None
+
+
+def _by_memory(costs: Costs, setup: Setup, memory: int, page_rows: int) -> Iterator[ForMemory]:
+    """A task has its share of memory and of a batch. Of most strategies memory is of no consequence."""
+    page = min(page_rows, setup.relation_rows)
+    same = {each.strategy: each.rate for each in predict(costs, setup, LIST_KEYS, page)}
+    for part in _PARTS:
+        its = replace(setup, memory=max(1, round(setup.memory * part)))
+        rates = same | {
+            each.strategy: each.rate for each in (hybrid(costs, its, page), mesh(costs, its, page))
+        }
+        yield ForMemory(memory=max(1, round(memory * part)), rates=rates)
