@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from endmark.demo.run import json_lines
 from endmark.metrics import Samples
@@ -30,7 +30,12 @@ from support.warehouse import Warehouse, wait_for
 pytestmark = pytest.mark.timeout(600)
 
 SELLERS = FeedOptions(seed=5, sellers=20)
+CACHED = "lookup_cached_rows_total{relation=sellers}"
 MENDED = 999_999  # an item that stays open
+SET = {  # that the auction has no need of
+    "page_rows: 500": "strategy: hybrid, cache: {lifetime: 0s}",
+    "{column: listed_at}": "{column: listed_at, idle: 10m}",
+}
 
 
 class Feed(threading.Thread):
@@ -74,7 +79,11 @@ def over(number: int) -> dict[str, object]:
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
     pipeline = tmp_path / "auction.yaml"
-    pipeline.write_text(AUCTION.read_text().replace("page_rows: 500", "strategy: hybrid"))
+    text = AUCTION.read_text()
+    for said, instead in SET.items():
+        assert said in text
+        text = text.replace(said, instead)
+    pipeline.write_text(text)
     with Broker(tmp_path / "broker") as broker:
         create_topics(broker.bootstrap, {"items": 1, "bids": 1})
         yield Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", SELLERS, pipeline)
@@ -101,6 +110,7 @@ def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pict
     base = page.url
     page.goto(f"{base}#knobs")
     _turn_a_knob(warehouse, page, job)
+    _turn_the_others(warehouse, page, job)
     page.screenshot(path=pictures / "operator-knobs.png", full_page=True)
     feed.send("bids", bid(MENDED, "two"))
     wait_for(lambda: "dead_letters_total{reason=wrong_type,stream=bids}" in _totals(warehouse), job)
@@ -149,6 +159,57 @@ def _turn_a_knob(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
     assert sum(lists for number, (_, lists) in kinds.items() if number > read_by) > 0
     metrics = page.request.get(page.url.partition("#")[0] + "metrics").text()
     assert re.search(r'endmark_lookup_reads_total\{by="list",.*\} [1-9]', metrics)
+
+
+def _turn_the_others(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
+    """Each is read, holds, and is in the history; batches say what has come of it. A refusal says why."""
+    card = _card(page, "lookup.page_rows")
+    card.get_by_label("New value").fill("0")
+    card.get_by_role("button", name="Turn", exact=True).click()
+    expect(card.get_by_role("status")).to_contain_text(
+        "It was refused: lookup.page_rows: Input should be greater"
+    )
+    expect(card).to_contain_text("It is 500.")
+    _turned(page, "lookup.page_rows", "4", "4")
+    _turned(page, "streams.items.event_time.idle", "8m", "480")
+    _turned(page, "lookup.cache.memory", "1MB", "1000000")
+    cached = _turned(page, "lookup.cache.lifetime", "5m", "300")
+    few = _turned(page, "batch.records", "12", "12")
+    wait_for(lambda: warehouse.batches() > few + 4, job)
+    _turned(page, "batch.every", "1h", "3600")
+    soon = _turned(page, "batch.every", "500ms", "0.5")
+    _card(page, "batch.records").get_by_role("button", name="As in the file").click()
+    expect(_card(page, "batch.records")).to_contain_text("It is 500000.", timeout=60_000)
+    with closing(OpsDatabase(warehouse.ops_url)) as ops:
+        batches = {batch.batch_id: batch.samples for batch in ops.batches_after("auction", -1, 1000)}
+    cached_rows = {number: samples[CACHED] for number, samples in batches.items()}
+    assert sum(rows for number, rows in cached_rows.items() if number <= cached) == 0
+    assert sum(rows for number, rows in cached_rows.items() if number > cached) > 0
+    records = {
+        number: sum(count for name, count in samples.items() if name.startswith("records_total"))
+        for number, samples in batches.items()
+    }
+    assert 0 < max(count for number, count in records.items() if few + 1 < number <= soon) <= 12, records
+    assert batches[max(batches)]["lookup_pages{relation=sellers}"] == SELLERS.sellers / 4
+
+
+def _card(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def _turned(page: Page, name: str, value: str, held: str) -> int:
+    """Turn a knob on the page; returns the batch that has read of it."""
+    card = _card(page, name)
+    before = card.get_by_role("status").inner_text()
+    card.get_by_label("New value").fill(value)
+    card.get_by_role("button", name="Turn", exact=True).click()
+    said = card.get_by_role("status")
+    expect(said).not_to_have_text(before)
+    expect(said).to_contain_text(re.compile(r"Read by batch \d+; it holds from batch \d+ on"), timeout=60_000)
+    expect(card).to_contain_text(f"It is {held}.")
+    last = page.get_by_role("region", name="Turned so far").get_by_role("row").nth(1)
+    expect(last).to_contain_text(re.compile(rf"ann.*{re.escape(name)}.*{held}.*batch \d+"))
+    return int(said.inner_text().split("Read by batch ")[1].split(";")[0])
 
 
 def _mend_a_record(page: Page) -> None:
