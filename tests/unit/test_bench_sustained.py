@@ -35,7 +35,7 @@ def test_a_lag_is_what_came_while_a_batch_ran_at_best() -> None:
 
 
 def test_the_highest_rate_is_the_last_one_before_the_job_falls_behind() -> None:
-    steps = [Step(100, 1.0, 0.1), Step(130, 3.0, 0.1), Step(169, 3.1, 0.1), Step(220, 1.0, 0.1)]
+    steps = [Step(100, 1.0, 2.9), Step(130, 3.0, 0.1), Step(169, 3.1, 0.1), Step(220, 1.0, 0.1)]
 
     assert (highest(steps), bound(steps)) == (130, "the job")
     assert (highest(steps[:2]), bound(steps[:2])) == (130, "the search")

@@ -80,10 +80,10 @@ def highest(steps: Sequence[Step]) -> float:
 
 def bound(steps: Sequence[Step]) -> str:
     """What it was that the highest rate ended at."""
-    kept = list(takewhile(lambda each: each.kept_up, steps))
-    if any(each.feed_behind > FEED_SECONDS for each in steps[: len(kept) + 1]):
-        return "the feed"
-    return "the job" if len(kept) < len(steps) else "the search"
+    failed = next((each for each in steps if not each.kept_up), None)
+    if failed is None:
+        return "the search"
+    return "the feed" if failed.feed_behind > FEED_SECONDS else "the job"
 
 
 def _read(batch: Batch) -> int:
