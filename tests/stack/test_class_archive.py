@@ -28,9 +28,15 @@ print(json.dumps(spark.conf.get("spark.driver.defaultJavaOptions")))
 """
 
 
+OTHERS = ["unused-1-1.jsa", "second-1-1.jsa", "last-1-1.jsa"]  # the later, the later used
+
+
 @pytest.fixture(scope="module")
 def recorded(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of its own, with the jars that there are and an archive recorded beside them, not the first."""
+    """A home of its own, with the jars that there are and an archive recorded beside them, not the first.
+
+    Other installations have recorded theirs before.
+    """
     home = tmp_path_factory.mktemp("home")
     (home / "jars").symlink_to(jars[0].parent.parent.parent)
     (home / "classes").mkdir()
@@ -38,6 +44,9 @@ def recorded(jars: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path
         patch.setenv("ENDMARK_HOME", str(home))
         class_archive._in_vain(spark_jars(print)).touch()
         (home / "classes" / f"{class_archive._place()}-former-1.jsa").touch()
+        for day, name in enumerate(OTHERS):
+            (home / "classes" / name).touch()
+            os.utime(home / "classes" / name, (day, day))
         record(spark_jars(print))
     return home
 
@@ -81,11 +90,27 @@ def test_a_session_has_its_classes_from_the_archive(home: Path, tmp_path: Path) 
     assert "at an alternative address" not in log.read_text()
 
 
-def test_what_was_recorded_is_alone(home: Path) -> None:
-    """Nothing is left of an earlier attempt, or of a version of Java and jars that is no more."""
+def test_what_is_of_no_use_is_removed(home: Path) -> None:
+    """Nothing is left of an earlier attempt, of a version of Java and jars that is no more, or of the
+    installation that has not been used for longest."""
     left = sorted(file.name for file in (home / "classes").iterdir())
 
-    assert left == [the_archive(local_jars(print)).name, "recording.lock"]
+    assert left == sorted([the_archive(local_jars(print)).name, *OTHERS[1:], "recording.lock"])
+
+
+def test_a_start_uses_its_archive(home: Path) -> None:
+    """So that another installation that records its own does not remove it."""
+    archive = the_archive(spark_jars(print))
+    os.utime(archive, (0, 0))
+    local_jars(print)
+    (home / "classes" / "another-1-1.jsa").touch()
+    class_archive._remove_unused()
+    assert archive.exists()
+
+    os.utime(archive, (0, 0))
+    (home / "classes" / "one-more-1-1.jsa").touch()
+    class_archive._remove_unused()
+    assert not archive.exists()
 
 
 def test_an_archive_is_of_its_jars(home: Path, tmp_path: Path) -> None:

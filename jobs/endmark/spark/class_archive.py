@@ -2,7 +2,8 @@
 
 It fits one Java, one pyspark and one set of jars, by which it is named, and by how long it is, since Java
 would crash on one that was cut off. It is recorded once, before the first session that could use it, and a
-newer one of the same Java and pyspark replaces it. Nothing depends on it: without, a session starts later.
+newer one of the same Java and pyspark replaces it. Of several installations, those keep theirs that jobs
+started with last. Nothing depends on it: without, a session starts later.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from endmark.parts.jars import Say
 
 _RECORD_SECONDS = 300
+_KEPT = 3  # archives, of 190 MB each
 
 
 def local_jars(say: Say) -> list[Path]:
@@ -36,7 +38,9 @@ def local_jars(say: Say) -> list[Path]:
     """
     jars = spark_jars(say)
     try:
-        if archive_of(jars) is None and not _in_vain(jars).exists():
+        if archive := archive_of(jars):
+            _note_use(archive)
+        elif not _in_vain(jars).exists():
             say("recording the classes that jobs load (once), with which they start sooner")
             with _only_one_process(wait=False) as held:
                 _record(jars, held)
@@ -77,7 +81,21 @@ def _record(jars: Sequence[Path], held: int) -> Path:
     with partial.open("rb") as written:
         os.fsync(written.fileno())
     _in_vain(jars).unlink(missing_ok=True)
-    return partial.rename(_home() / f"{_place()}-{_version(jars)}-{partial.stat().st_size}.jsa")
+    recorded = partial.rename(_home() / f"{_place()}-{_version(jars)}-{partial.stat().st_size}.jsa")
+    _remove_unused()
+    return recorded
+
+
+def _note_use(archive: Path) -> None:
+    with suppress(PermissionError):  # of somebody else, whose jobs note it
+        os.utime(archive)
+
+
+def _remove_unused() -> None:
+    """All but those that were recorded or used last; a session that runs keeps what it has mapped."""
+    archives = sorted(_home().glob("*.jsa"), key=lambda archive: archive.stat().st_mtime_ns)
+    for archive in archives[:-_KEPT]:
+        archive.unlink(missing_ok=True)
 
 
 def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
