@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ OLD = 2 * 86_400.0  # seconds; older than what is kept
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path, broker: Broker) -> Warehouse:
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
     options = FeedOptions(seed=11, minutes=0.5, rate=1_500, sellers=2_000, bad_rate=0.002)
-    return Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", options)
+    with Broker(tmp_path / "broker") as broker:  # of its own, since the feed names its topics
+        yield Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", options)
 
 
 def maintained(warehouse: Warehouse) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -14,6 +15,13 @@ from endmark.parts.broker import Broker
 from endmark_feed.message import BIDS, ITEMS
 from endmark_feed.producer import create_topics
 from endmark_feed.workload import messages
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Of its own, since the feed names its topics."""
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
