@@ -19,7 +19,7 @@ import pyarrow as pa
 import typer
 
 from endmark.bench import lookup_input
-from endmark.bench.lookup_map import BATCH_ROWS, PAGE_ROWS, Bench, Cell, Stream, digest
+from endmark.bench.lookup_map import BATCH_ROWS, PAGE_ROWS, Bench, Cell, Digest, Stream
 from endmark.bench.report import origin
 from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.strategies import Name
@@ -38,16 +38,16 @@ def stream(rows: int, relation_rows: int) -> Iterator[pa.RecordBatch]:
         yield batch.set_column(0, "key", pa.array(keys))
 
 
-def answers(bench: Bench, strategy: Name, given: Iterator[pa.RecordBatch]) -> pa.Table:
-    """Joined rows, and those without a match beside nulls."""
-    found: list[pa.RecordBatch] = []
+def answers(bench: Bench, strategy: Name, given: Iterator[pa.RecordBatch]) -> Digest:
+    """Of joined rows, and those without a match beside nulls."""
+    found = Digest()
     with tempfile.TemporaryDirectory() as folder:
         join = bench.join(strategy, 0 if strategy in AT_ONCE else 50, Path(folder))
         for number, batch in enumerate([*given, None]):
             output = join.process(batch, number, drain=batch is None)
-            found += output.joined
-            found += [_beside_nulls(rows) for rows in output.missed]
-    return pa.Table.from_batches(found)
+            found.take(output.joined)
+            found.take([_beside_nulls(rows) for rows in output.missed])
+    return found
 
 
 def _beside_nulls(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -61,7 +61,8 @@ def main(rows: int = 1_000_000, relation_rows: int = 2_000_000, keep: bool = Tru
     with duckdb.connect() as connection:
         connection.register("r", lookup_input.made(relation_rows))
         connection.register("stream", pa.Table.from_batches(list(stream(rows, relation_rows))))
-        expected = digest(connection.execute(_ANSWERS).to_arrow_table())
+        expected = Digest()
+        expected.take(connection.execute(_ANSWERS).to_arrow_table().to_batches())
     found = []
     with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder), memory="3G") as server:
         lookup_input.fill(server.url, relation_rows, "r")
@@ -70,10 +71,10 @@ def main(rows: int = 1_000_000, relation_rows: int = 2_000_000, keep: bool = Tru
         bench = Bench(reader, directory, measure(reader, directory), 0.0)
         for strategy in get_args(Name):
             started = time.perf_counter()
-            counted = digest(answers(bench, strategy, stream(rows, relation_rows)))
+            counted = answers(bench, strategy, stream(rows, relation_rows))
             assert counted == expected, f"{strategy}: {counted} instead of {expected}"
             seconds = round(time.perf_counter() - started, 1)
-            found.append({"strategy": strategy, "answers": counted[0], "equal": True, "seconds": seconds})
+            found.append({"strategy": strategy, "answers": counted.rows, "equal": True, "seconds": seconds})
             print(found[-1], flush=True)
     if keep:
         sizes = {"stream_rows": rows, "relation_rows": relation_rows}

@@ -138,7 +138,8 @@ class Bench:
     def run(
         self, strategy: Name, waits: int, stream: Stream, take: Callable[[list[pa.RecordBatch]], object]
     ) -> Run:
-        """The contender's figures; `take` gets what each batch gives, which costs what it keeps (a fifth)."""
+        """The contender's figures; `take` gets what each batch gives, and should not keep it: who came first
+        had a third less, for memory that later ones found at hand."""
         with tempfile.TemporaryDirectory() as folder:
             join = self.join(strategy, waits, Path(folder))
             reads = answered = turned = 0
@@ -172,41 +173,50 @@ class Bench:
         return LookupJoin(spec, source, SegmentStore(MemoryBlobs(), folder))
 
 
-def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, pa.Table]:
+@dataclass
+class Digest:
+    """How many rows were given, and a sum over them that no order changes."""
+
+    rows: int = 0
+    hashes: int = 0
+
+    def take(self, given: list[pa.RecordBatch]) -> None:
+        if given:
+            connection = lookup_input.in_memory()
+            connection.register("given", pa.Table.from_batches(given))
+            sums = "SELECT count(*), coalesce(sum(hash(key, id, name, price, pad)::HUGEINT), 0) FROM given"
+            [(rows, hashes)] = connection.execute(sums).fetchall()
+            self.rows, self.hashes = self.rows + rows, self.hashes + hashes
+
+
+def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, Digest]:
     """All of R in DuckDB, which has a hash table of its key for as long as it answers."""
     connection = lookup_input.in_memory()
     connection.execute("SET threads TO 1")
     connection.register("relation", relation)
     connection.execute("CREATE TABLE r AS FROM relation")
     connection.execute("CREATE UNIQUE INDEX by_key ON r (k)")
-    given, spent = [], 0.0
+    given, spent = Digest(), 0.0
     for rows in stream.batches(BATCH_ROWS):
         started = time.perf_counter()
         connection.register("stream", rows)
-        given.append(connection.execute(_JOIN).to_arrow_table())
+        joined = connection.execute(_JOIN).to_arrow_table()
         spent += time.perf_counter() - started
+        given.take(joined.to_batches())
         if spent > seconds:
             break
-    table = pa.concat_tables(given)
-    return Run("memory", 0, table.num_rows / spent, 0.0, 0), table
+    return Run("memory", 0, given.rows / spent, 0.0, 0), given
 
 
-def digest(given: pa.Table) -> tuple[int, int]:
-    """Rows and a sum over them that no order changes."""
-    connection = lookup_input.in_memory()
-    connection.register("given", given)
-    sums = "SELECT count(*), sum(hash(key, id, name, price, pad)::HUGEINT) FROM given"
-    [(rows, hashes)] = connection.execute(sums).fetchall()
-    return rows, hashes
-
-
-def expected(relation: pa.Table, stream: Stream, rows: int) -> tuple[int, int]:
+def expected(relation: pa.Table, stream: Stream, rows: int) -> Digest:
     """Of the stream's first rows; each has one partner in R."""
     some = islice(stream.batches(BATCH_ROWS), -(-rows // BATCH_ROWS))
     connection = lookup_input.in_memory()
     connection.register("r", relation)
     connection.register("stream", pa.Table.from_batches(list(some)).slice(0, rows))
-    return digest(connection.execute(_JOIN).to_arrow_table())
+    digest = Digest()
+    digest.take(connection.execute(_JOIN).to_arrow_table().to_batches())
+    return digest
 
 
 def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
@@ -244,12 +254,12 @@ def _cell(
     contenders += [(name, memory) for memory in options.memories for name in WAITING]
     turns: list[list[Run]] = []
     for _ in range(options.repeats):
-        run, table = in_memory(relation, stream, bench.seconds)
-        runs = [_agreed(run, table, relation, stream, cell)]
+        run, given = in_memory(relation, stream, bench.seconds)
+        runs = [_agreed(run, given, relation, stream, cell)]
         for name, waits in contenders:
-            given: list[pa.RecordBatch] = []
-            run = bench.run(name, waits, stream, given.extend)
-            runs.append(_agreed(run, pa.Table.from_batches(given), relation, stream, cell))
+            given = Digest()
+            run = bench.run(name, waits, stream, given.take)
+            runs.append(_agreed(run, given, relation, stream, cell))
         turns.append(runs)
     middle = [
         sorted(of_one, key=lambda run: run.rate)[len(turns) // 2] for of_one in zip(*turns, strict=True)
@@ -259,7 +269,7 @@ def _cell(
     return [{**asdict(cell), **asdict(run)} for run in middle]
 
 
-def _agreed(run: Run, table: pa.Table, relation: pa.Table, stream: Stream, cell: Cell) -> Run:
-    if digest(table) != expected(relation, stream, table.num_rows):
+def _agreed(run: Run, given: Digest, relation: pa.Table, stream: Stream, cell: Cell) -> Run:
+    if given != expected(relation, stream, given.rows):
         raise DisagreementError(f"{run} gave other answers in {cell} than DuckDB")
     return run
