@@ -33,9 +33,10 @@ class UnreadTurns:
         self._consumer: KafkaConsumer | None = None
 
     def beyond(self, read: int) -> bool:
-        """Whether somebody has turned a knob at this offset or later; does not wait for the broker.
+        """Whether somebody has turned a knob at this offset or later; what the job tunes itself can wait.
 
-        What is on its way here is found by one of the next calls. What the job tunes itself can wait.
+        What is on its way here is found by one of the next calls. Only to connect takes time: 5 s at most,
+        and again at each call while the broker is away.
         """
         try:
             if self._consumer is None:
