@@ -33,7 +33,18 @@ def test_a_digest_is_a_sum() -> None:
 
 
 def test_contenders_take_turns() -> None:
-    assert list(interleaved(["a", "b"], 2)) == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
+    assert list(interleaved(["a", "b"], 2)) == [(0, "a"), (0, "b"), (1, "b"), (1, "a")]
+
+
+def test_turns_begin_apart() -> None:
+    turns = list(interleaved("abcdef", 3, first=1))
+
+    assert ["".join(name for turn, name in turns if turn == each) for each in range(3)] == [
+        "bcdefa",
+        "defabc",
+        "fabcde",
+    ]
+    assert not list(interleaved([], 2))
 
 
 def test_ratios_are_of_medians() -> None:

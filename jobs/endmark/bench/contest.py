@@ -51,10 +51,16 @@ class Rates:
         return cls(found, statistics.median(found), min(found), max(found))
 
 
-def interleaved(contenders: Sequence[Turn], repeats: int) -> Iterator[tuple[int, Turn]]:
-    """Every contender once, then all of them again, so that a busy minute of the machine hits all alike."""
+def interleaved(contenders: Sequence[Turn], repeats: int, first: int = 0) -> Iterator[tuple[int, Turn]]:
+    """Every contender once, then all of them again, so that a busy minute of the machine hits all alike.
+
+    Each turn begins elsewhere in their order, so that who came before is no contender's lot: the first turn
+    with the contender of number `first`, the others as far apart as they can be.
+    """
+    step = max(1, len(contenders) // max(1, repeats))
     for repeat in range(repeats):
-        for name in contenders:
+        begin = (first + repeat * step) % max(1, len(contenders))
+        for name in (*contenders[begin:], *contenders[:begin]):
             yield repeat, name
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from endmark.bench import lookup_input
-from endmark.bench.contest import DisagreementError
+from endmark.bench.contest import DisagreementError, interleaved
 from endmark.bench.report import origin
 from endmark.joins.lookup.costs import ReadCosts, measure
 from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
@@ -238,32 +238,35 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
             lookup_input.fill(server.url, rows, table)
             reader = lookup_input.relation(server.url.replace("pymysql", options.driver), table)
             directory, relation = reader.directory(PAGE_ROWS), lookup_input.made(rows)
-            for delay, exponent in product(options.delays, options.exponents):
+            for number, (delay, exponent) in enumerate(product(options.delays, options.exponents)):
                 remote.seconds = delay / 1000
                 bench = Bench(reader, directory, measure(reader, directory), options.seconds)
-                found += _cell(Cell(rows, exponent, delay), bench, relation, options, say)
+                cell = Cell(rows, exponent, delay)
+                found += _cell(cell, bench, relation, options, say, first=number)
     return report | {"runs": found}
 
 
 def _cell(
-    cell: Cell, bench: Bench, relation: pa.Table, options: Options, say: Callable[[str], None]
+    cell: Cell,
+    bench: Bench,
+    relation: pa.Table,
+    options: Options,
+    say: Callable[[str], None],
+    first: int,
 ) -> list[dict[str, Any]]:
     """The contenders in one cell by turns, each answer compared with DuckDB's."""
     stream = Stream(cell)
-    contenders = [(name, 0) for name in AT_ONCE]
+    contenders: list[tuple[Name | None, int]] = [(None, 0), *((name, 0) for name in AT_ONCE)]
     contenders += [(name, memory) for memory in options.memories for name in WAITING]
-    turns: list[list[Run]] = []
-    for _ in range(options.repeats):
-        run, given = in_memory(relation, stream, bench.seconds)
-        runs = [_agreed(run, given, relation, stream, cell)]
-        for name, waits in contenders:
+    runs: dict[tuple[Name | None, int], list[Run]] = {each: [] for each in contenders}
+    for _, (name, waits) in interleaved(contenders, options.repeats, first):
+        if name is None:
+            run, given = in_memory(relation, stream, bench.seconds)
+        else:
             given = Digest()
             run = bench.run(name, waits, stream, given.take)
-            runs.append(_agreed(run, given, relation, stream, cell))
-        turns.append(runs)
-    middle = [
-        sorted(of_one, key=lambda run: run.rate)[len(turns) // 2] for of_one in zip(*turns, strict=True)
-    ]
+        runs[name, waits].append(_agreed(run, given, relation, stream, cell))
+    middle = [sorted(each, key=lambda run: run.rate)[len(each) // 2] for each in runs.values()]
     shown = " ".join(f"{run.strategy}{run.waits or ''}={run.rate / 1000:.0f}k" for run in middle)
     say(f"{cell.relation_rows:,} rows, exponent {cell.exponent}, +{cell.delay} ms: {shown}")
     return [{**asdict(cell), **asdict(run)} for run in middle]
