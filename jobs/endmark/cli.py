@@ -134,7 +134,8 @@ def run(
     found = local_jars if master.startswith("local") else spark_jars
     jars = [] if submitted() else found(say)
     with java_launched(jars, master=master, driver_memory=driver_memory):
-        from endmark.spark.job import JobOptions, run_job  # which takes a second, beside Java's two
+        from endmark.spark.job import run_job  # which takes a second, beside Java's two
+        from endmark.spark.options import JobOptions
 
         options = JobOptions(
             bootstrap=bootstrap,

@@ -6,8 +6,6 @@ import shutil
 import signal
 import threading
 import uuid
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from endmark.ops.database import OpsDatabase
@@ -30,36 +28,13 @@ from endmark.spark.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
-
-
-@dataclass(frozen=True)
-class JobOptions:
-    """Where a job reads and writes, and what it may take.
-
-    Args:
-        bootstrap: the broker's host:port.
-        warehouse: directory of the Delta tables.
-        checkpoint: directory of the checkpoint; belongs to that warehouse.
-        ops_url: SQLAlchemy URL of the ops database.
-        master: Spark master; spark-submit's, if it has started the program. So is the driver's memory.
-        buckets: hash shares of state, one task each; fixed for the life of a checkpoint.
-        available_now: stop after what Kafka holds at the start, and what waits of it.
-        driver_memory: the driver's heap, as Spark writes it.
-    """
-
-    bootstrap: str
-    warehouse: Path
-    checkpoint: Path
-    ops_url: str
-    master: str = "local[2]"
-    buckets: int = 2
-    available_now: bool = False
-    driver_memory: str = "2g"
+    from endmark.spark.options import JobOptions
 
 
 def run_job(pipeline: Pipeline, options: JobOptions, jars: list[Path], say: Callable[[str], None]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from endmark.ops.unread import UnreadTurns
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
-    from endmark.spark.job import JobOptions
+    from endmark.spark.options import JobOptions
     from endmark.spark.pace import Pace
     from endmark.spark.sink import Sink
 
