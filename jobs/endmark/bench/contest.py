@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from endmark.errors import EndmarkError, MissingPartError
+from endmark.errors import ConfigError, EndmarkError, MissingPartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -49,6 +49,14 @@ class Rates:
     def of(cls, runs: Iterable[float]) -> Rates:
         found = tuple(round(rate, 1) for rate in runs)
         return cls(found, statistics.median(found), min(found), max(found))
+
+
+def require_known(option: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raises:
+    ConfigError: an option names what there is not.
+    """
+    if unknown := [name for name in given if name not in known]:
+        raise ConfigError(f"--{option}: {unknown[0]!r} is not one of {', '.join(known)}")
 
 
 def interleaved(contenders: Sequence[Turn], repeats: int, first: int = 0) -> Iterator[tuple[int, Turn]]:

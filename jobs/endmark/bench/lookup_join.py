@@ -23,6 +23,7 @@ from endmark.bench.contest import (
     compared,
     in_process,
     interleaved,
+    require_known,
     with_jars,
 )
 from endmark.bench.faraway import Faraway
@@ -107,8 +108,7 @@ class Options:
     directory: Path
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.contenders if name not in CONTENDERS]:
-            raise ConfigError(f"--contender: {unknown[0]!r} is not one of {', '.join(CONTENDERS)}")
+        require_known("contender", self.contenders, CONTENDERS)
         first = self.batch_rows[0]
         if first % FILES_PER_BATCH or any(rows % first for rows in self.batch_rows):
             raise ConfigError(

@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from endmark.bench import stream_input
-from endmark.bench.contest import DisagreementError, Rates, compared, in_process, interleaved, with_jars
+from endmark.bench.contest import (
+    DisagreementError,
+    Rates,
+    compared,
+    in_process,
+    interleaved,
+    require_known,
+    with_jars,
+)
 from endmark.bench.report import origin
-from endmark.errors import ConfigError
 from endmark.parts.jars import flink_jars
 from endmark.spark.class_archive import local_jars
 
@@ -54,8 +61,7 @@ class Options:
     directory: Path
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.contenders if name not in CONTENDERS]:
-            raise ConfigError(f"--contender: {unknown[0]!r} is not one of {', '.join(CONTENDERS)}")
+        require_known("contender", self.contenders, CONTENDERS)
 
 
 def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:

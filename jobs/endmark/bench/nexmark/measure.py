@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.bench.contest import Digest, DisagreementError, Rates, compared, in_process, interleaved
+from endmark.bench.contest import (
+    Digest,
+    DisagreementError,
+    Rates,
+    compared,
+    in_process,
+    interleaved,
+    require_known,
+)
 from endmark.bench.nexmark.events import AUCTIONS, BIDS, PERSONS, Generator
 from endmark.bench.nexmark.queries import QUERIES
 from endmark.bench.nexmark.record import Recording
@@ -58,12 +66,8 @@ class Options:
     directory: Path
 
     def __post_init__(self) -> None:
-        for option, names, known in (
-            ("query", self.queries, list(QUERIES)),
-            ("contender", self.contenders, list(CONTENDERS)),
-        ):
-            if unknown := [name for name in names if name not in known]:
-                raise ConfigError(f"--{option}: {unknown[0]!r} is not one of {', '.join(known)}")
+        require_known("query", self.queries, QUERIES)
+        require_known("contender", self.contenders, CONTENDERS)
         if self.batch_events % 100:
             raise ConfigError(
                 f"--batch-events: {self.batch_events} is no multiple of 100; a batch is two files of each "
