@@ -19,7 +19,7 @@ from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
 from endmark.relation.outage import RelationUnreachableError, passes
 from support.mysql import WITH_TEXT_KEYS, MySql
-from support.relation_outages import ROWS, later, read, reader_of
+from support.relation_outages import ROWS, later, read, reader_of, survive_a_restart
 from support.relations import Database, batch_of, rows_of
 
 
@@ -43,16 +43,7 @@ def taken(started: float) -> float:
 
 
 def test_a_database_that_comes_back_costs_time_only(server: MariaDb, database: Database) -> None:
-    """Killed in the middle of a batch and started again within the deadline, it answers as if nothing was."""
-    reader = reader_of(database)
-    with reader.batch(), ThreadPoolExecutor(1) as aside:
-        assert read(reader) == ROWS
-        server.kill()
-        waiting = aside.submit(read, reader)
-        time.sleep(3)
-        assert not waiting.done()
-        server.start()  # here, since a server ends with the thread that started it
-        assert waiting.result() == ROWS
+    survive_a_restart(server, database)
 
 
 def test_a_database_that_comes_up_after_the_job(server: MariaDb, database: Database) -> None:

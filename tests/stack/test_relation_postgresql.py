@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -15,7 +14,7 @@ import sqlalchemy as sa
 from endmark.errors import ConfigError
 from endmark.relation.outage import RelationUnreachableError
 from support.postgresql import PostgreSql
-from support.relation_outages import ROWS, later, read, reader_of
+from support.relation_outages import ROWS, later, read, reader_of, survive_a_restart
 from support.relations import Database
 
 
@@ -34,15 +33,7 @@ def database(server: PostgreSql) -> Database:
 
 
 def test_one_that_comes_back_costs_time_only(server: PostgreSql, database: Database) -> None:
-    reader = reader_of(database)
-    with reader.batch(), ThreadPoolExecutor(1) as aside:
-        assert read(reader) == ROWS
-        server.kill()
-        waiting = aside.submit(read, reader)
-        time.sleep(3)
-        assert not waiting.done()
-        server.start()  # here, since a server ends with the thread that started it
-        assert waiting.result() == ROWS
+    survive_a_restart(server, database)
 
 
 def test_one_that_stalls(server: PostgreSql, database: Database) -> None:
