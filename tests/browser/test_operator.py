@@ -24,8 +24,9 @@ from endmark.parts.process import ManagedProcess
 from endmark.pipelines import AUCTION
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
+from support.ops_sidecar import STOP_SECONDS
 from support.ops_tokens import WRITER
-from support.warehouse import Warehouse, wait_for
+from support.warehouse import START_SECONDS, Warehouse, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -96,8 +97,8 @@ def url(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("ENDMARK_WAREHOUSE", str(warehouse.directory / "warehouse"))
     reach = [f"--ops-url={warehouse.ops_url}", f"--bootstrap={warehouse.broker.bootstrap}"]
     command = [sys.executable, "-m", "endmark.cli", "ops", *reach, "--port=0", "--json"]
-    sidecar = ManagedProcess("ops", command, warehouse.directory / "ops.log", stop_seconds=10)
-    sidecar.wait_ready(lambda: bool(json_lines(sidecar.log)), seconds=30)
+    sidecar = ManagedProcess("ops", command, warehouse.directory / "ops.log", stop_seconds=STOP_SECONDS)
+    sidecar.wait_ready(lambda: bool(json_lines(sidecar.log)), START_SECONDS)
     yield json_lines(sidecar.log)[0]["url"]
     sidecar.stop()
 

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+STOP_SECONDS = 90.0  # as a job has; how soon a sidecar ends is a test of its own
+
 SERVE = """
 import json, sys
 from pathlib import Path
@@ -52,4 +54,4 @@ class Sidecar:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=STOP_SECONDS)
