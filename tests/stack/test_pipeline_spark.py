@@ -23,8 +23,9 @@ from support.spark_pipeline import End, SparkPipeline
 from support.verify_histories import MATCHINGS, broken_histories, histories, matched, pipelines
 from support.verify_keys import KEY_KINDS
 from support.verify_others import seed_others
+from support.verify_places import seed_sellers
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import PARTITIONS, Record, locate, make_pipeline, seed_sellers
+from support.verify_world import PARTITIONS, Record, locate, make_pipeline
 
 AT_ONCE = 2  # the start of a query mostly waits for one core
 

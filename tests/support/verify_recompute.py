@@ -21,9 +21,11 @@ from endmark.verify.run import load_records
 from endmark.verify.running import keep_latest
 from endmark.verify.session import Session
 from support.counted import counted
-from support.verify_oracle import Expected, Sellers, recompute
+from support.verify_came import Expected, Sellers
+from support.verify_oracle import recompute
 from support.verify_others import OTHERS
-from support.verify_world import EPOCH, Record, Row, arrow_schema, schema_of, to_kafka
+from support.verify_places import arrow_schema, schema_of, to_kafka
+from support.verify_world import EPOCH, Record, Row
 
 SELLERS: Sellers = [(1, "Ann", 4.5), (2, "Bo", None), (3, None, -0.5)]
 # Two rows that differ, and two that do not.

@@ -10,19 +10,11 @@ from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.report import VerifyReport
 from endmark.verify.run import verify_records
-from support.verify_oracle import Expected, recompute
+from support.verify_came import Expected
+from support.verify_oracle import recompute
+from support.verify_places import seed_sellers, to_kafka, write_table
 from support.verify_recompute import sellers_of
-from support.verify_world import (
-    Record,
-    bid,
-    close,
-    item,
-    make_pipeline,
-    raw,
-    seed_sellers,
-    to_kafka,
-    write_table,
-)
+from support.verify_world import Record, bid, close, item, make_pipeline, raw
 
 TABLES = ("results", "groups", "dead_letters", "violations", "punctuations")
 RECORDS: list[Record] = [

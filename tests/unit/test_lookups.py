@@ -33,18 +33,9 @@ from endmark.verify.session import Session
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.memory_relation import MemoryRelation
 from support.verify_others import OTHERS, seed_others
+from support.verify_places import seed_sellers, to_kafka
 from support.verify_recompute import SELLERS, recomputed, require_within, sellers_of
-from support.verify_world import (
-    PARTITIONS,
-    Record,
-    bid,
-    close,
-    item,
-    locate,
-    make_pipeline,
-    seed_sellers,
-    to_kafka,
-)
+from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline
 
 BADGES = {"badges": {"stream": "bids", "cardinality": "many_to_many"}}
 RANKS = {"ranks": {"stream": "bids"}}

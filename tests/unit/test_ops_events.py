@@ -1,28 +1,22 @@
-"""What the sidecar sends to those who listen: when, to how many, and how it ends."""
+"""What those who listen are told, and when; how many may."""
 
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from fastapi.sse import ServerSentEvent
-from fastapi.testclient import TestClient
 
 from endmark.ops.database import Batch, OpsDatabase
 from endmark_ops import feed as feeds
-from endmark_ops.app import create_app
 from endmark_ops.feed import Feed, FullError
 from endmark_ops.source import OpsSource, Snapshot
 from support.ops_job import PIPELINE, Job
-from support.ops_sidecar import Sidecar
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -227,72 +221,3 @@ def test_a_reader_that_fails_ends_the_streams(source: Counted, monkeypatch: pyte
             return [event async for event in feed.listen()]
 
     assert asyncio.run(asyncio.wait_for(scene(), 5)) == []
-
-
-def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeds, "PLACES", 1)
-    url = str(job.database.engine.url)
-    with TestClient(create_app(url, PIPELINE, shared_seconds=0.01, stream_seconds=0.3)) as client:
-        for _ in range(2):
-            answer = client.get("/api/events")
-            assert answer.status_code == 200
-            assert answer.headers["Content-Type"].startswith("text/event-stream")
-            assert answer.headers.get_list("Cache-Control") == ["no-cache"]
-            lines = answer.text.split("\n")
-            assert lines[0] == "event: news"
-            assert lines[1].startswith('data: {"after":-1,"batches":[{"batch_id":0,')
-            assert lines[2:] == ["id: 0", "retry: 2000", "", ""]
-    with TestClient(create_app(url, PIPELINE)) as client:
-        client.app.state.feed.close()  # type: ignore[attr-defined]
-        assert client.get("/api/events").status_code == 503
-
-
-def test_the_document_has_the_events(job: Job) -> None:
-    with TestClient(create_app(str(job.database.engine.url), PIPELINE)) as client:
-        operation = client.get("/openapi.json").json()["paths"]["/api/events"]["get"]
-    event = operation["responses"]["200"]["content"]["text/event-stream"]["itemSchema"]["properties"]
-    assert event["data"]["contentSchema"] == {"$ref": "#/components/schemas/News"}
-    assert {"401", "503"} <= operation["responses"].keys()
-
-
-def listener(sidecar: Sidecar) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection(urlsplit(sidecar.url).netloc, timeout=10)
-    connection.request("GET", "/api/events")
-    return connection, connection.getresponse()
-
-
-def test_the_sidecar_ends_at_once_while_many_listen(job: Job) -> None:
-    """Streams end in order: what was sent is whole, and followed by the end of the answer."""
-    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
-    sidecar.start()
-    opened = [listener(sidecar) for _ in range(20)]
-    assert [answer.readline() for _, answer in opened] == [b"event: news\n"] * 20
-    started = time.monotonic()
-    sidecar.stop()
-    assert time.monotonic() - started < 2.5  # where it does not wait, it has 5 s for open requests
-    assert all(answer.read().endswith(b"retry: 2000\n\n") for _, answer in opened)
-    for connection, _ in opened:
-        connection.close()
-
-
-def test_who_goes_away_leaves_a_place(job: Job) -> None:
-    sidecar = Sidecar(str(job.database.engine.url), PIPELINE)
-    sidecar.start()
-    opened = [listener(sidecar) for _ in range(feeds.PLACES)]
-    assert {answer.status for _, answer in opened} == {200}
-    connection, refused = listener(sidecar)
-    assert (refused.status, b"listen already" in refused.read()) == (503, True)
-    connection.close()
-    for each in opened.pop():
-        each.close()
-    until = time.monotonic() + 5  # soon, not at once
-    status = 0
-    while status != 200 and time.monotonic() < until:
-        connection, answer = listener(sidecar)
-        status = answer.status
-        connection.close()
-    assert status == 200
-    sidecar.stop()
-    for pair in opened:
-        for each in pair:
-            each.close()

@@ -15,7 +15,8 @@ from endmark.verify.session import Session
 from support.payload_mutants import mutants
 from support.payloads import LISTED, MANY_KEYS, PIPELINE, STREAMS
 from support.verify_fates import Promise, fate
-from support.verify_world import close, make_pipeline, raw, to_kafka
+from support.verify_places import to_kafka
+from support.verify_world import close, make_pipeline, raw
 
 PIPELINES = {"one key": PIPELINE, "many keys": MANY_KEYS}
 

@@ -8,23 +8,14 @@ import pytest
 
 from endmark.pipeline import Pipeline
 from support.verify_keys import COMPOSITE, KEY_KINDS, KeyKind
+from support.verify_places import to_kafka
 from support.verify_recompute import (
     COMPARED,
     groups,
     recomputed,
     rows_of,
 )
-from support.verify_world import (
-    PARTITIONS,
-    Record,
-    bid,
-    close,
-    item,
-    make_pipeline,
-    promise,
-    raw,
-    to_kafka,
-)
+from support.verify_world import PARTITIONS, Record, bid, close, item, make_pipeline, promise, raw
 
 
 def violations(pipeline: Pipeline, records: list[Record]) -> list[tuple[str, int, int, str]]:

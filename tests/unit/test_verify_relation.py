@@ -20,7 +20,8 @@ from endmark.verify.relation import load_relations
 from endmark.verify.run import load_records
 from endmark.verify.session import Session
 from support.postgresql import PostgreSql
-from support.verify_world import bid, make_pipeline, seed_sellers, to_kafka
+from support.verify_places import seed_sellers, to_kafka
+from support.verify_world import bid, make_pipeline
 
 
 def load(

@@ -1,0 +1,190 @@
+"""What becomes of records before the join, by definition: nested loops over Python values, nothing clever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from endmark.pipeline import Lookup, Pipeline, Stream
+from endmark.types import JoinType
+from support.verify_declared import end_of_run, is_behind, precedes, said_by_row
+from support.verify_fates import Key, Promise, fate
+from support.verify_line import Line
+from support.verify_others import OTHERS
+from support.verify_world import PARTITIONS, Record, Row, locate
+
+Sellers = Sequence[Row]
+
+
+@dataclass
+class Expected:
+    """The rows of the five tables, in column order; free texts are made up."""
+
+    results: list[Row] = field(default_factory=list)
+    groups: list[Row] = field(default_factory=list)
+    dead_letters: list[Row] = field(default_factory=list)
+    violations: list[Row] = field(default_factory=list)
+    punctuations: list[Row] = field(
+        default_factory=list
+    )  # of keys that are named, where no pattern closes any
+
+
+class Came:
+    """What came of both streams, and what was processed of it; `expected` learns what was not."""
+
+    def __init__(
+        self, pipeline: Pipeline, sellers: Sellers, records: list[Record], expected: Expected
+    ) -> None:
+        self.pipeline = pipeline
+        self.sellers = sellers
+        self.streams = [pipeline.streams[name] for name in pipeline.sides]
+        self.windows = (pipeline.join.window.left, pipeline.join.window.right)
+        kind = pipeline.join.type
+        self.kept = (kind in (JoinType.LEFT, JoinType.FULL), kind in (JoinType.RIGHT, JoinType.FULL))
+        located = locate(records)
+        self.lines = [self._read(stream, located, expected) for stream in self.streams]
+        self.came: list[set[tuple[int, Key]]] = [set(), set()]  # partition and key of what was processed
+        self.live = [self._processed(side, expected) for side in (0, 1)]
+        self.progress = [self._progress(side) for side in (0, 1)]
+
+    def _read(
+        self, stream: Stream, located: list[tuple[str, int, int, bytes | None, int]], expected: Expected
+    ) -> list[Line]:
+        lines = []
+        for topic, partition, offset, value, _ in located:
+            if topic != stream.topic:
+                continue
+            found = fate(stream, value, self.pipeline.join.on)
+            if isinstance(found, str):
+                expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
+            elif isinstance(found, Promise):
+                lines.append(Line(partition, offset, (), {}, found))
+            elif isinstance(found, tuple):
+                lines.append(Line(partition, offset, found, {}))
+            else:
+                lines.append(Line(partition, offset, self.key(found), found, value=value))
+                said = said_by_row(stream, found, self.pipeline.join.on)
+                if isinstance(said, Promise):
+                    lines.append(Line(partition, offset, (), {}, said))
+                elif said is not None:
+                    lines.append(Line(partition, offset, said, {}))
+        return lines
+
+    def _matches(self, line: Line, key: Key) -> bool:
+        """Whether a punctuation speaks of a key, whatever the other columns."""
+        if line.promise is None:
+            return line.key == key
+        on = self.pipeline.join.on
+        return line.promise.speaks_of(on) and line.promise.matches(dict(zip(on, key, strict=True)))
+
+    def closed(self, side: int, key: Key) -> bool:
+        """Whether a stream has closed a key: by its name, or in every partition by patterns or order."""
+        by = [line for line in self.lines[side] if not line.columns and self._matches(line, key)]
+        rows = {
+            partition for partition, other in self.came[side] if other == key and self.streams[side].unique
+        }
+        rows |= {at for at in range(PARTITIONS) if self._ended(side, at, key) is not None}
+        names = rows or any(self._names(line, key) for line in by)
+        if names and self.streams[side].punctuation_scope == "partition":
+            return True
+        passed = [
+            line for line in self.lines[side] if line.columns and precedes(self.streams[side], key, line.key)
+        ]
+        return len({line.partition for line in by + passed} | rows) == PARTITIONS
+
+    def _ended(self, side: int, partition: int, key: Key) -> int | None:
+        rows = [
+            (line.offset, line.key)
+            for line in self.lines[side]
+            if line.columns and line.partition == partition
+        ]
+        return end_of_run(self.streams[side], rows, key)
+
+    def _names(self, line: Line, key: Key) -> bool:
+        return line.promise is None or key in line.promise.named(self.pipeline.join.on)
+
+    def key(self, columns: dict[str, Any]) -> Key:
+        return tuple(columns[name] for name in self.pipeline.join.on)
+
+    def time(self, side: int, line: Line) -> datetime:
+        moment: datetime = line.columns[self.streams[side].event_time.column]
+        return moment
+
+    def _processed(self, side: int, expected: Expected) -> list[Line]:
+        """Rows that enter the join."""
+        stream, processed = self.streams[side], []
+        for line in self.lines[side]:
+            if not line.columns:
+                continue
+            before = [
+                other
+                for other in self.lines[side]
+                if other.partition == line.partition and other.offset < line.offset
+            ]
+            times = [self.time(side, other) for other in before if other.columns]
+            moment, said = self.time(side, line), [other for other in before if not other.columns]
+            by_name = [other.offset for other in said if other.rules_out(line)]
+            if any(other - moment > stream.event_time.lateness for other in times):
+                reason = "late"
+            elif any(precedes(stream, line.key, other.key) for other in before if other.columns):
+                reason = "unordered"
+            elif any(other.rules_out(line) and not self._names(other, line.key) for other in said):
+                reason = "closed"
+            elif stream.unique and (line.partition, line.key) in self.came[side]:
+                reason = "repeated"
+            elif is_behind(self._ended(side, line.partition, line.key), line.offset, by_name):
+                reason = "unclustered"
+            elif by_name:
+                reason = "closed"
+            else:
+                processed.append(line)
+                self.came[side].add((line.partition, line.key))
+                continue
+            broken = self._broken(before, line.key) if reason == "closed" else (None, None, None)
+            expected.violations.append(
+                (stream.topic, line.partition, line.offset, reason, moment, "{}", *broken)
+            )
+        for lookup in self.pipeline.lookups_of(self.pipeline.sides[side]):
+            processed = self._looked_up(lookup, stream.topic, processed, expected)
+        return processed
+
+    def _looked_up(self, lookup: Lookup, topic: str, processed: list[Line], expected: Expected) -> list[Line]:
+        """One for each match, and what becomes of records without any."""
+        joined, letters, relation = [], set(), OTHERS.get(lookup.relation, self.sellers)
+        for line in processed:
+            found = [seller for key, *seller in relation if key == line.columns["seller_id"]]
+            if (as_of := lookup.as_of) is not None:
+                moment = line.columns[as_of.stream]
+                past = [seller for seller in found if seller[2] is not None and seller[2] <= moment]
+                found = sorted(past, key=lambda seller: seller[2])[-1:]
+            if not found and lookup.fate == "nulls":
+                found = [[None] * (len(self.pipeline.relations[lookup.relation].columns) - 1)]
+            if not found and lookup.fate == "dead_letter":
+                letters.add((topic, line.partition, line.offset, "no_match", "made up", line.value))
+            joined += [replace(line, found=(*line.found, *seller)) for seller in found]
+        expected.dead_letters += letters
+        return joined
+
+    def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:
+        """The first promise of one key by its name; of patterns, nothing is said here."""
+        by = [other for other in before if not other.columns and self._matches(other, key)]
+        if not by or any(other.promise is not None for other in by):
+            return None, None, None
+        pattern = {name: {"equals": value} for name, value in zip(self.pipeline.join.on, key, strict=True)}
+        return json.dumps(pattern, sort_keys=True, default=str), by[0].partition, by[0].offset
+
+    def _progress(self, side: int) -> datetime | None:
+        newest = []
+        for partition in range(PARTITIONS):
+            times = [
+                self.time(side, line)
+                for line in self.lines[side]
+                if line.partition == partition and line.columns
+            ]
+            if not times:
+                return None
+            newest.append(max(times))
+        return min(newest) - self.streams[side].event_time.lateness

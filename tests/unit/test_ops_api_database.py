@@ -1,0 +1,89 @@
+"""The HTTP interface without its database, or with one that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from fastapi.testclient import TestClient
+
+from endmark.errors import ConfigError
+from endmark.ops.database import OpsDatabase
+from endmark_ops.app import create_app
+from support.ops_job import PIPELINE, Job
+
+# Connections to port 1 of this host are refused at once.
+UNREACHABLE = "mysql+pymysql://ops:hunter2@127.0.0.1:1/endmark"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    yield Job(database)
+    database.close()
+
+
+@pytest.fixture
+def client(job: Job) -> Iterator[TestClient]:
+    with TestClient(create_app(str(job.database.engine.url), PIPELINE, shared_seconds=0)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/api/status", "/api/batches", "/metrics"])
+def test_unreadable_database_is_a_clear_503(path: str) -> None:
+    """Without its database the sidecar says which one it cannot read, and keeps the password."""
+    with TestClient(create_app(UNREACHABLE, PIPELINE)) as client:
+        answer = client.get(path)
+        assert answer.status_code == 503
+        assert "cannot read the ops database mysql+pymysql://ops:***@127.0.0.1:1" in answer.json()["detail"]
+        assert "hunter2" not in answer.text
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        assert any("cannot read the ops database" in reason for reason in ready.json()["reasons"])
+        assert client.get("/healthz").json() == {"status": "alive"}
+        assert client.get("/").status_code == 200
+
+
+def test_sidecar_recovers_when_the_database_appears(tmp_path: Path) -> None:
+    """A database that is not there yet is opened as soon as it is."""
+    url = f"sqlite:///{tmp_path / 'later' / 'ops.db'}"
+    with TestClient(create_app(url, PIPELINE, shared_seconds=0)) as client:
+        assert client.get("/api/status").status_code == 503
+        (tmp_path / "later").mkdir()
+        database = OpsDatabase(url)
+        Job(database).start()
+        database.close()
+        assert client.get("/api/status").json()["state"] == "running"
+
+
+def test_sidecar_opens_a_database_again_after_an_error(client: TestClient, job: Job) -> None:
+    """Tables that vanished make one request fail; after that the sidecar starts over with what is there."""
+    assert client.get("/api/status").status_code == 200
+    with job.database.engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE runs"))
+    assert "no such table: runs" in client.get("/api/status").json()["detail"]
+    assert client.get("/api/status").json()["state"] == "waiting"
+
+
+def test_damaged_database_is_unreadable(tmp_path: Path, job: Job, client: TestClient) -> None:
+    """A file that is no database, and a row that is no JSON, are told as reasons."""
+    job.start()
+    job.commit()
+    with job.database.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE batches SET totals = '{broken'"))
+    assert client.get("/api/batches").status_code == 503
+    (tmp_path / "text.db").write_text("no database at all, but long enough to have a header" * 9)
+    with TestClient(create_app(f"sqlite:///{tmp_path / 'text.db'}", PIPELINE)) as other:
+        assert "not a database" in other.get("/api/status").json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "url", ["not a url hunter2", "nosuchdb://ops:hunter2@host/x", "oracle+hunter2://host/x"]
+)
+def test_url_without_a_driver_is_refused_at_once(url: str) -> None:
+    """A URL that can never work is a configuration error and not a 503 for ever."""
+    with pytest.raises(ConfigError, match="the ops URL") as caught:
+        create_app(url, PIPELINE)
+    assert ":hunter2@" not in str(caught.value)
