@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # lz4 halves what a state call moves (13.8 to 6.9 MB per 100 k rows) at 2 GB/s; zstd saves little more.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -17,6 +20,12 @@ def encode(batch: pa.RecordBatch, *, compress: bool = False) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED if compress else _PLAIN) as writer:
         writer.write_batch(batch)
     return cast("bytes", sink.getvalue().to_pybytes())
+
+
+def write(batch: pa.RecordBatch, file: Path) -> None:
+    """The same, not compressed, into a file: bytes in memory first would be copied twice more."""
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, batch.schema, options=_PLAIN) as writer:
+        writer.write_batch(batch)
 
 
 def decode(data: bytes | bytearray | memoryview | pa.Buffer) -> pa.RecordBatch:

@@ -78,5 +78,5 @@ class SegmentStore:
         # Written aside and renamed, since another worker may map it at any time. Uncompressed, so that
         # mapping it costs no decoding.
         partial = self._directory / f"{segment_id}.{uuid.uuid4().hex}.part"
-        partial.write_bytes(codec.encode(batch))
+        codec.write(batch, partial)
         partial.rename(self._directory / segment_id)
