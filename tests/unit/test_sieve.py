@@ -32,3 +32,14 @@ def test_strangers_fall_through(step: int) -> None:
 
     assert len(kept_theirs) < len(theirs) / 6
     assert len(kept) < len(mine) / 3
+
+
+def test_a_few_others_are_searched_for() -> None:
+    """Where so few pass that not all of mine are sifted for them; equal ones of mine all stay."""
+    mine = np.repeat(np.arange(0, 20_000, 2), 3)
+    theirs = np.array([3, 4, 4, 9_998, 19_998, 30_000])
+
+    kept, kept_theirs = Sieve(mine).narrowed(theirs)
+
+    assert mine[kept].tolist() == [4, 4, 4, 9_998, 9_998, 9_998, 19_998, 19_998, 19_998]
+    assert {1, 2, 3, 4} <= set(kept_theirs)

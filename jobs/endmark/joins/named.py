@@ -87,7 +87,7 @@ class NamedKeys:
         its key, `LATER` without one; and whether that is by a row."""
         first = np.full(len(keys), LATER)
         for entries, i, j in self._find(keys, given, self.closed, self.promised):
-            partition, told = int64(entries.column("partition"))[j], _told(entries)[j]
+            partition, told = int64(entries.column("partition"))[j], _told(entries, j)
             own = (partition == partitions[i]) | (partition == UNKNOWN)
             np.minimum.at(first, i[own], told[own])
         none = first == LATER
@@ -131,7 +131,8 @@ class NamedKeys:
     def _firsts(self, punctuations: pa.RecordBatch) -> pa.RecordBatch:
         """The first promise of each partition for each key."""
         columns = [*self._key.stored, "partition"]
-        told = punctuations.select(columns).append_column("told", pa.array(_told(punctuations)))
+        told = _told(punctuations, np.arange(punctuations.num_rows))
+        told = punctuations.select(columns).append_column("told", pa.array(told))
         firsts = pa.Table.from_batches([told]).group_by(columns, use_threads=False)
         found = codec.concat(firsts.aggregate([("told", "min")]).to_batches())
         first, named = int64(found.column("told_min")), found.select(columns)
@@ -149,8 +150,8 @@ class NamedKeys:
         return entries.filter(pa.array(~known & (since == LATER)))
 
 
-def _told(entries: pa.RecordBatch) -> Ints:
-    """One number that tells the offset of each entry, and whether it is of a row. At one offset that comes
-    first: what a closing rule makes of a row stands behind it."""
-    by_row = int64(entries.column("by_row")) if "by_row" in entries.schema.names else 0
-    return 2 * int64(entries.column("offset")) + 1 - by_row
+def _told(entries: pa.RecordBatch, at: Ints) -> Ints:
+    """One number that tells the offset of each entry at these positions, and whether it is of a row. At one
+    offset that comes first: what a closing rule makes of a row stands behind it."""
+    by_row = int64(entries.column("by_row"))[at] if "by_row" in entries.schema.names else 0
+    return 2 * int64(entries.column("offset"))[at] + 1 - by_row
