@@ -127,8 +127,14 @@ bench-recovery: $(READY) test-system ## Start, or kill -9, to the first output, 
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-extremes
-bench-extremes: $(READY) ## Much state, a hot key, a million closings at once; writes tests/bench/results
+bench-extremes: $(READY) ## The stream join alone: much state, a hot key, a million closings at once; likewise
 	PYTHONPATH=tests $(BIN)/python tests/bench/extremes.py $(ARGS)
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+
+.PHONY: bench-live-state
+bench-live-state: $(READY) ## Time of a batch by how many rows are live; likewise
+	PYTHONPATH=tests $(BIN)/python tests/bench/live_state.py $(ARGS)
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-state
 bench-state: $(READY) ## Rows in state against what may be held, on the papers' workloads; writes docs/state.md
@@ -153,10 +159,11 @@ bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-costs
-bench-costs: $(READY) ## Lookup: costs predicted and measured, memory, cache; writes tests/bench/results
+bench-costs: $(READY) ## Lookup: costs predicted and measured, memory, cache; likewise
 	PYTHONPATH=tests $(BIN)/python tests/bench/cost_model.py $(ARGS)
 	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_memory.py
 	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_cache.py
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-agreement
 bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes tests/bench/results

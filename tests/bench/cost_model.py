@@ -119,7 +119,12 @@ def main(
             for per_page in page_rows:
                 found += loops(reader, size, per_page, memory, exponent)
     if keep:
-        report = {**origin(), "driver": driver, "loops": [asdict(loop) for loop in found]}
+        report = {
+            "bench": "costs",
+            **origin(),
+            "options": {"driver": driver},
+            "loops": [asdict(loop) for loop in found],
+        }
         RESULTS.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -67,6 +67,72 @@ def test_whole_jobs_have_targets() -> None:
     assert said("sidecar", sidecar) == [["at most 5 % of its rate", "6.25 % of its rate", "**no**"]]
 
 
+def test_state_has_targets() -> None:
+    windows = [
+        {"live_rows": live, "batch_seconds": {"median": seconds}} for live, seconds in ((1, 0.5), (9, 0.6))
+    ]
+    live = [
+        {"live rows": rows, "us a closing": us, "durable bytes a row": 20.5}
+        for rows, us in ((100_000, 1.0), (10_000_000, 2.5))
+    ]
+    scenarios = {
+        "live rows": live,
+        "an interval": [{"ms": 51.0}],
+        "purging at once": [{"eager / lazy": 1.05}],
+        "closing nothing": [{"with / without": 0.9}],
+    }
+    extremes = {"scenarios": {name: {"figures": figures} for name, figures in scenarios.items()}}
+
+    assert said("live-state", {"windows": windows}) == [["at most 1.3 times", "1.20 times", "yes"]]
+    assert said("extremes", extremes) == [
+        ["at most 2 us", "1.00 us", "yes"],
+        ["at most 2 us", "2.50 us", "**no**"],
+        ["at most 76 bytes", "20.50 bytes", "yes"],
+        ["at most 50 ms", "51.00 ms", "**no**"],
+        ["at most 1.1 times", "1.05 times", "yes"],
+        ["at least 0.97 times", "0.90 times", "**no**"],
+    ]
+
+
+def test_a_map_is_as_good_as_its_worst_cell() -> None:
+    place = {"relation_rows": 5, "delay": 0.0, "exponent": 1.0}
+    rates = {
+        (0, "auto"): 90.0,
+        (0, "mesh"): 100.0,
+        (0, "memory"): 900.0,
+        (50, "auto"): 120.0,
+        (50, "mesh"): 100.0,
+    }
+    runs = [
+        {**place, "waits": waits, "strategy": name, "rate": rate} for (waits, name), rate in rates.items()
+    ]
+    assert said("lookup-map", {"runs": runs}) == [["at least 0.85 times", "0.90 times", "yes"]]
+
+
+def test_a_prediction_is_off_in_either_direction() -> None:
+    seconds = ((1.0, 1.0), (1.1, 1.0), (0.8, 1.0))
+    loops = [
+        {"strategy": "mesh", "predicted_seconds": predicted, "measured_seconds": measured}
+        for predicted, measured in seconds
+    ]
+    assert said("costs", {"loops": loops}) == [
+        ["at most 15 %", "10.00 %", "yes"],
+        ["at most 15 %", "20.00 %", "**no**"],
+    ]
+
+
+def test_the_papers_operators_have_targets() -> None:
+    window_state = [{"window_seconds": 5.0, "saved_percent": {"mean": 43.3}}]
+    pages = [
+        {"pages": "aligned", "counted": {"mean": 15.0}, "meshjoin": 7.5},
+        {"pages": "sliding", "counted": {"mean": 8.0}, "meshjoin": 7.5},
+    ]
+    assert said("operators", {"window_state": window_state, "pages": pages}) == [
+        ["at least 45 %", "43.30 %", "**no**"],
+        ["at least 2 times", "2.00 times", "yes"],
+    ]
+
+
 def test_the_page_has_them_only_of_results_that_are_kept() -> None:
     page = "<!-- begin targets -->\nold\n<!-- end -->\n"
     kept = {"latency": {"bench": "latency", "loads": []}}

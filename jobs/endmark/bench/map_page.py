@@ -27,6 +27,12 @@ def map_picture(runs: _Runs) -> str:
     return grid(_TITLE, headings[1:], dict(rows))
 
 
+def auto_ratios(runs: _Runs) -> list[float]:
+    """Of each cell in which `auto` and another were measured, how its rate is to the best other's."""
+    _, rows = _winners(runs)
+    return [ratio for _, cells in rows for winner, ratio in cells if winner]
+
+
 def _winners(runs: _Runs) -> tuple[tuple[str, ...], list[tuple[str, list[tuple[str, float]]]]]:
     """Headings, and of each place and memory, by skew: the winner and auto's ratio; without a winner if
     nobody was measured."""

@@ -9,23 +9,25 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from endmark.bench import costs_page, state_page, whole_job
 from endmark.bench.lookup_join import CONTENDERS
 from endmark.bench.map_page import map_picture, map_tables
 from endmark.bench.rates import rate_bars, rate_table
 from endmark.bench.targets import targets_table
-from endmark.bench.whole_job import WHOLE_JOB, whole_job_pictures, whole_job_tables
 from endmark.reproduce.report import Table
 
 _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _NOTHING = "No result is kept."
+# Tables and pictures of a report by its bench; the first pictures belong to the first tables.
+_WAYS = whole_job.WAYS | state_page.WAYS | costs_page.WAYS
 Report = dict[str, Any]
 
 
 def tables(report: Report) -> list[Table]:
     """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, who wins
     where, and rates by skew."""
-    if report["bench"] in WHOLE_JOB:
-        return whole_job_tables(report)
+    if report["bench"] in _WAYS:
+        return _WAYS[report["bench"]][0](report)
     if "cells" in report:
         return [rate_table(cell, "rows/s") for cell in report["cells"]]
     return map_tables(report["runs"])
@@ -33,8 +35,8 @@ def tables(report: Report) -> list[Table]:
 
 def pictures(report: Report) -> dict[str, str]:
     """SVG by file name, one for each cell, or for a map."""
-    if report["bench"] in WHOLE_JOB:
-        drawn = whole_job_pictures(report)
+    if report["bench"] in _WAYS:
+        drawn = _WAYS[report["bench"]][1](report)
     elif "cells" in report:
         drawn = [rate_bars(cell, "rows") for cell in report["cells"]]
     else:
@@ -42,11 +44,12 @@ def pictures(report: Report) -> dict[str, str]:
     return {f"{report['bench']}-{number}.svg": picture for number, picture in enumerate(drawn, 1)}
 
 
-def render(page: str, reports: dict[str, Report]) -> str:
-    """The page with everything between its marks written anew, from reports by the name of their bench."""
+def render(page: str, reports: dict[str, Report], operators: Report | None = None) -> str:
+    """The page with everything between its marks written anew, from reports by the name of their bench and
+    from what `endmark reproduce` has found."""
     parts = (
         {"contenders": _contenders()}
-        | _targets(reports)
+        | _targets(reports if operators is None else reports | {"operators": operators})
         | {name: _section(report) for name, report in reports.items()}
     )
     return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
@@ -69,7 +72,7 @@ def _section(report: Report) -> str:
         f"{name.replace('_', ' ')} {_spelt(value)}" for name, value in report["options"].items()
     )
     said = [
-        f"Commit {report['commit']}, {report['date']}; {options}.",
+        f"Commit {report['commit']}, {report['date']}{options and '; '}{options}.",
         f"{hardware}, load {machine['load']} before; {versions}.",
     ]
     for table, picture in zip_longest(tables(report), pictures(report)):
@@ -89,12 +92,18 @@ def _spelt(value: Any) -> str:
 def main(results: Path, page: Path) -> None:
     """Write the page, and its pictures into a directory of its name."""
     reports = read(results)
-    page.write_text(render(page.read_text(), reports))
+    page.write_text(render(page.read_text(), reports, of_operators(page)))
     directory = page.with_suffix("")
     directory.mkdir(exist_ok=True)
     for report in reports.values():
         for name, picture in pictures(report).items():
             (directory / name).write_text(picture)
+
+
+def of_operators(page: Path) -> Report:
+    """What `endmark reproduce` has found, which lies beside the page."""
+    found: Report = json.loads((page.parent / "operators" / "results.json").read_text())
+    return found
 
 
 def read(results: Path) -> dict[str, Report]:

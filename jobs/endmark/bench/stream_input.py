@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WINDOW_SECONDS = 10
+KEYS = 2_000_000  # so that a row has about one partner within the window
 STREAM_DDL = "k bigint, ts timestamp, v bigint, p string"
 _HALVES = pa.schema({"k": pa.int64(), "us": pa.int64(), "v": pa.int64(), "p": pa.string()})
 
@@ -31,16 +32,16 @@ def side_code(prefix: str, micros: str) -> str:
     return code(f"{prefix}v", micros, f"{prefix}k", f"CAST({prefix}p AS BIGINT)")
 
 
-def recorded(directory: Path, files: int, rows: int, say: Callable[[str], None]) -> Path:
-    """Where the streams of so many files and rows are, below a directory; they are made if they are not."""
-    place = directory / f"two-streams-{files}x{rows}"
+def recorded(directory: Path, files: int, rows: int, say: Callable[[str], None], keys: int = KEYS) -> Path:
+    """Where streams of so many files, rows and keys are, below a directory; they are made if they are not."""
+    place = directory / f"two-streams-{files}x{rows}-of-{keys}"
     if not place.exists():
         say(f"recording {files} files of {rows:,} rows for each stream in {place}")
-        record(place, files, rows)
+        record(place, files, rows, keys)
     return place
 
 
-def record(directory: Path, files: int, rows: int) -> None:
+def record(directory: Path, files: int, rows: int, keys: int = KEYS) -> None:
     """Streams a and b: `rows` rows a second, keys that drift by a fortieth of their range each second.
 
     The same rows lie in `a-halves` and `b-halves` once more, every other row in a file, for those who read a
@@ -57,7 +58,7 @@ def record(directory: Path, files: int, rows: int) -> None:
             stamps = second * 1_000_000 + 1 + np.arange(rows) * (1_000_000 // rows)
             table = pa.table(
                 {
-                    "k": rng.integers(0, 2_000_000, rows) + second * 50_000,
+                    "k": rng.integers(0, keys, rows) + second * (keys // 40),
                     "ts": pa.array(stamps.astype("int64"), pa.timestamp("us", "UTC")),
                     "v": rng.integers(0, 1 << 40, rows),
                     # All digits, for the digest: to cut a text took as long as all else of a sum.

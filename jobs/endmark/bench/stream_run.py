@@ -23,11 +23,13 @@ from endmark.spark.dataframe import stream_join
 from endmark.spark.session import FIRST_FORMAT, STATE_FORMAT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
 
-def ours(a: DataFrame, b: DataFrame, segments: str) -> DataFrame:
-    window = timedelta(seconds=WINDOW_SECONDS)
+def ours(a: DataFrame, b: DataFrame, segments: str, seconds: float = WINDOW_SECONDS) -> DataFrame:
+    window = timedelta(seconds=seconds)
     return stream_join(a, b, on="k", time="ts", window=window, cache_name=segments)
 
 
@@ -45,7 +47,11 @@ def native(a: DataFrame, b: DataFrame, _: str) -> DataFrame:
     return renamed(a, "left").join(renamed(b, "right"), F.expr(bounds))
 
 
-WAYS = {"endmark": ours, "spark-rocksdb": native, "spark-heap": native}
+WAYS: dict[str, Callable[[DataFrame, DataFrame, str], DataFrame]] = {
+    "endmark": ours,
+    "spark-rocksdb": native,
+    "spark-heap": native,
+}
 _IN_HEAP = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 _FIGURES = figures_of("unix_micros(left_ts)", "unix_micros(right_ts)")
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from endmark.bench.costs_page import ratios
+from endmark.bench.map_page import auto_ratios
+from endmark.bench.state_page import growth
 from endmark.reproduce.report import Table
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ _LOOKUP = (
     ("all of R in memory", "memory", {"uniform": 0.25, "zipf": 0.25}),
 )
 _FAR = 10.0  # times as fast as Flink without a cache, milliseconds away
+_PAYLOAD = 52  # bytes of a row's values in `extremes`
+_PWJOIN = {1.0: 21.0, 5.0: 45.0, 15.0: 75.0}  # percent of state saved, by seconds of window
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,62 @@ def _sidecar(report: Report) -> Iterator[Target]:
     yield Target(what, 5.0, 100 * (1 - asked / alone), "% of its rate", "bench-sidecar", most=True)
 
 
+def _map(report: Report) -> Iterator[Target]:
+    yield Target(
+        "lookup by `auto` over the best other strategy, where it is worst",
+        0.85,
+        min(auto_ratios(report["runs"])),
+        "times",
+        "bench-lookup-map",
+    )
+
+
+def _live_state(report: Report) -> Iterator[Target]:
+    first, *_, last = (each["live_rows"] for each in report["windows"])
+    what = f"time of a batch with {last:,} live rows over one with {first:,}"
+    yield Target(what, 1.3, growth(report), "times", "bench-live-state", most=True)
+
+
+def _extremes(report: Report) -> Iterator[Target]:
+    command = "bench-extremes"
+    found = {name: each["figures"] for name, each in report["scenarios"].items()}
+    for each in found["live rows"]:
+        what = f"a closing, of 10,000 in a batch, {each['live rows']:,} rows live"
+        yield Target(what, 2.0, each["us a closing"], "us", command, most=True)
+    bytes_a_row = max(each["durable bytes a row"] for each in found["live rows"])
+    yield Target("durable state of a live row", _PAYLOAD + 24.0, bytes_a_row, "bytes", command, most=True)
+    [interval], [purging], [nothing] = (
+        found[name] for name in ("an interval", "purging at once", "closing nothing")
+    )
+    yield Target("an interval that closes a million rows", 50.0, interval["ms"], "ms", command, most=True)
+    what = "purging at once over purging every 10 batches"
+    yield Target(what, 1.1, purging["eager / lazy"], "times", command, most=True)
+    what = "rate with punctuations that match nothing over that without, the join alone"
+    yield Target(what, 0.97, nothing["with / without"], "times", command)
+
+
+def _costs(report: Report) -> Iterator[Target]:
+    """How far a predicted loop is from what it cost, in the middle and at worst."""
+    for strategy, found in ratios(report).items():
+        percents = [100 * abs(1 - ratio) for ratio in found]
+        for name, of in (("in the middle", median), ("at worst", max)):
+            what = f"predicted cost of a loop of {strategy} off the measured one, {name}"
+            yield Target(what, 15.0, of(percents), "%", "bench-costs", most=True)
+
+
+def _operators(report: Report) -> Iterator[Target]:
+    for each in report["window_state"]:
+        seconds = each["window_seconds"]
+        what = f"state that PWJoin saves of WJoin's, window of {seconds:g} s"
+        yield Target(what, _PWJOIN[seconds], each["saved_percent"]["mean"], "%", "docs")
+    ratio = min(each["counted"]["mean"] / each["meshjoin"] for each in report["pages"] if _aligned(each))
+    yield Target("rows a page read of HYBRIDJOIN over MESHJOIN's", 2.0, ratio, "times", "docs")
+
+
+def _aligned(pages: Report) -> bool:
+    return bool(pages["pages"] == "aligned")
+
+
 _ALL: dict[str, Callable[[Report], Iterator[Target]]] = {
     "stream-join": _stream,
     "lookup-join": _lookup,
@@ -121,4 +182,9 @@ _ALL: dict[str, Callable[[Report], Iterator[Target]]] = {
     "latency": _latency,
     "recovery": _recovery,
     "sidecar": _sidecar,
+    "lookup-map": _map,
+    "live-state": _live_state,
+    "extremes": _extremes,
+    "costs": _costs,
+    "operators": _operators,
 }

@@ -130,21 +130,10 @@ def _profile_pictures(report: Report) -> list[str]:
     return [stacked("Cores, by what uses them, in percent", report["cores"])]
 
 
-_WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
+WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
     "pipeline": (_pipeline_tables, _pipeline_pictures),
     "latency": (_latency_tables, _latency_pictures),
     "recovery": (_recovery_tables, _recovery_pictures),
     "sidecar": (_sidecar_tables, _sidecar_pictures),
     "batch-profile": (_profile_tables, _profile_pictures),
 }
-WHOLE_JOB = frozenset(_WAYS)
-
-
-def whole_job_tables(report: Report) -> list[Table]:
-    """Of a report of one of `WHOLE_JOB`."""
-    return _WAYS[report["bench"]][0](report)
-
-
-def whole_job_pictures(report: Report) -> list[str]:
-    """SVG; the first ones belong to the first tables."""
-    return _WAYS[report["bench"]][1](report)

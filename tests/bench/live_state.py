@@ -1,0 +1,66 @@
+"""Time of a Spark batch of the stream join, by how many rows are live at one rate of input.
+
+Windows of different lengths keep so many rows, and the streams' keys come from ranges as long, so that a row
+has as many partners in each. As many batches precede
+those that count, since the JVM goes on compiling.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import typer
+
+from endmark.bench import query, stream_input
+from endmark.bench.report import origin
+from endmark.bench.stream_input import KEYS, STREAM_DDL, WINDOW_SECONDS, figures_of
+from endmark.bench.stream_run import ours
+from endmark.parts.jars import spark_jars
+from endmark.spark.cache import cache_directory, cache_name
+
+RESULTS = Path(__file__).parent / "results" / "live_state.json"
+WINDOWS = (0.5, 5.0, 50.0)
+
+
+def batches(jars: list[str], seconds: float, rows: int, measured: int) -> list[query.Batch]:
+    """So many batches of 2 x `rows` rows, with the rows of a window of `seconds` in state."""
+    keys = int(KEYS * seconds / WINDOW_SECONDS)
+    files = int(max(WINDOWS)) + 1 + measured
+    recorded = stream_input.recorded(Path("var/bench"), files, rows, print, keys)
+    spark = query.session("live state", jars, driver_memory="6g")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+        segments = cache_name(Path(work).name)
+        a, b = (query.files(spark, recorded / side, STREAM_DDL, 1) for side in ("a", "b"))
+        figures = figures_of("unix_micros(left_ts)", "unix_micros(right_ts)")
+        try:
+            found = query.drained(ours(a, b, segments, seconds), Path(work) / "checkpoint", figures)
+        finally:
+            spark.stop()
+            shutil.rmtree(cache_directory(segments), ignore_errors=True)
+    return [each for each in found if each.rows_read][-measured:]
+
+
+def main(rows: int = 100_000, measured: int = 20, results: Path = RESULTS) -> None:
+    """Run the join with each window, and keep what its batches took."""
+    options = {"rows_per_file": rows, "measured_batches": measured}
+    report: dict[str, Any] = {"bench": "live-state", **origin(), "options": options, "windows": []}
+    jars = [str(jar) for jar in spark_jars(print)]
+    for seconds in WINDOWS:
+        found = [each.seconds for each in batches(jars, seconds, rows, measured)]
+        figures = {
+            "window_seconds": seconds,
+            "live_rows": int(2 * rows * seconds),
+            "batch_seconds": {"median": median(found), "least": min(found), "most": max(found)},
+        }
+        print(json.dumps(figures))
+        report["windows"].append(figures)
+    results.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
