@@ -28,7 +28,7 @@ from endmark.spark.cache import cache_directory
 from endmark.spark.packing import channels
 from endmark.spark.packing.channels import Packer
 from endmark.spark.plan import bucket_labels
-from endmark.spark.processor import SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL
+from endmark.spark.processor import SEGMENTS_KEY, SEGMENTS_VALUE
 from endmark.spark.stored import StateBlobs
 from endmark.state import codec
 from endmark.state.keys import KeySpec
@@ -100,7 +100,7 @@ class _Processor(StatefulProcessor):
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
+        segments = handle.getMapState("segments", SEGMENTS_KEY, SEGMENTS_VALUE)
         directory = cache_directory(self._plan.cache_name)
         directory.mkdir(parents=True, exist_ok=True)
         self._blobs = StateBlobs(segments)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from endmark.spark.cache import cache_directory
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from endmark.spark.bucket.plan import BucketPlan
     from endmark.spark.stored import StoredBucket
 
-# These strings bind every checkpoint.
-MANIFEST_DDL = "join binary, grouping binary"
-SEGMENTS_KEY_DDL = "segment_id string"
-SEGMENTS_VALUE_DDL = "segment binary"
+# These bind every checkpoint. Were they text, each task would have the JVM parse them six times.
+MANIFEST = StructType().add("join", BinaryType()).add("grouping", BinaryType())
+SEGMENTS_KEY = StructType().add("segment_id", StringType())
+SEGMENTS_VALUE = StructType().add("segment", BinaryType())
 _AS_SPARK_DOES: Any = CloudPickleSerializer()
 
 
@@ -43,8 +44,8 @@ class BucketProcessor(StatefulProcessor):
         self._cache_name = cache_name
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._manifest = handle.getValueState("manifest", MANIFEST_DDL)
-        self._segments = handle.getMapState("segments", SEGMENTS_KEY_DDL, SEGMENTS_VALUE_DDL)
+        self._manifest = handle.getValueState("manifest", MANIFEST)
+        self._segments = handle.getMapState("segments", SEGMENTS_KEY, SEGMENTS_VALUE)
 
     @cached_property
     def _stored(self) -> StoredBucket:
