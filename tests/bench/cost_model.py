@@ -73,7 +73,7 @@ def loops(
     before = calibrate(reader, directory, page_rows, payload=110)
     for memory, exponent, strategy in product(memories, exponents, STRATEGIES):
         stream = Stream(Cell(relation_rows, exponent, 0.0))
-        run = bench.run(strategy, 0 if strategy == "inlj" else memory, stream, lambda _: None)
+        run, _ = bench.run(strategy, 0 if strategy == "inlj" else memory, stream, lambda _: None)
         after = calibrate(reader, directory, page_rows, payload=110)
         setup = Setup(
             relation_rows,

@@ -19,7 +19,8 @@ import pyarrow as pa
 import typer
 
 from endmark.bench import lookup_input
-from endmark.bench.lookup_map import BATCH_ROWS, PAGE_ROWS, Bench, Cell, Digest, Stream
+from endmark.bench.lookup_answers import Digest
+from endmark.bench.lookup_map import BATCH_ROWS, PAGE_ROWS, Bench, Cell, Stream
 from endmark.bench.report import origin
 from endmark.joins.lookup.costs import measure
 from endmark.joins.lookup.strategies import Name

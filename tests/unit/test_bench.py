@@ -221,11 +221,11 @@ def test_a_cell_is_shown_as_a_table_beneath_its_picture() -> None:
 def test_a_map_is_shown_by_skew() -> None:
     mesh = {"relation_rows": 500, "strategy": "mesh"}
     found = [
-        (0.0, 0.0, 0, 1.0),
-        (0.0, 0.0, 50, 2.0),
-        (0.0, 1.0, 0, 3.0),
-        (0.0, 1.0, 50, 4.0),
-        (2.0, 1.0, 0, 5.0),
+        (0.0, 0.0, 0, 840.0),
+        (0.0, 0.0, 50, 9_940.0),
+        (0.0, 1.0, 0, 10_400.0),
+        (0.0, 1.0, 50, 2_500_900.0),
+        (2.0, 1.0, 0, 5_000.0),
     ]
     names = ("delay", "exponent", "waits", "rate")
     runs = [mesh | dict(zip(names, each, strict=True)) for each in found]
@@ -233,9 +233,9 @@ def test_a_map_is_shown_by_skew() -> None:
     _, near, far = tables(a_report("lookup-map", runs=runs))
 
     assert (near.title, far.title) == ("500 rows of R, 0 ms away", "500 rows of R, 2 ms away")
-    assert near.headings == ("rows/s, by exponent", "0", "1")
-    assert near.rows == [["mesh", "1", "3"], ["mesh, 50 MB wait", "2", "4"]]
-    assert far.rows == [["mesh", "5"]]
+    assert near.headings == ("thousand rows/s, by exponent", "0", "1")
+    assert near.rows == [["mesh", "0.8", "10"], ["mesh, 50 MB wait", "9.9", "2,501"]]
+    assert far.rows == [["mesh", "5.0"]]
 
 
 def test_a_map_says_who_wins_and_how_near_auto_comes() -> None:

@@ -2,8 +2,8 @@
 
 R lies in a local MariaDB. A contender answers every batch as it comes, or, with a memory behind its name,
 lets rows wait until they fill that memory, so that a page answers more of them (HYBRIDJOIN's regime). It is
-measured for some seconds, once it has answered as many rows as may wait; all it gave is compared with
-DuckDB's join of the same rows.
+measured for some seconds, once it has answered as many rows as may wait; all it gave, with DuckDB's answers
+to the rows that wait in the end, is compared with DuckDB's answers to all it was given.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import tempfile
 import time
 from dataclasses import asdict, dataclass
-from itertools import count, islice, product
+from functools import cached_property
+from itertools import count, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ import sqlalchemy as sa
 
 from endmark.bench import lookup_input
 from endmark.bench.contest import DisagreementError, interleaved
+from endmark.bench.lookup_answers import Answers, Digest, Expected
 from endmark.bench.report import origin
 from endmark.joins.lookup.costs import ReadCosts, measure
 from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from endmark.joins.lookup.strategies import Name
     from endmark.relation.contract import PageDirectory
     from endmark.relation.sql import SqlRelation
+    from endmark.state.search import Ints
 
 PAGE_ROWS = 500
 BATCH_ROWS = 100_000
@@ -47,7 +50,6 @@ _KEY = KeySpec.of(["key"], [pa.int64()])
 _STREAM = pa.schema([("key", pa.int64()), ("id", pa.int64()), ("payload", pa.string())])
 # So that a waiting row has about the 157 bytes that HYBRIDJOIN's paper gives it.
 _PAYLOAD = "x" * 110
-_JOIN = "SELECT key, id, name, price, pad FROM stream JOIN r ON key = k"
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """One contender in one cell; `waits` are MB that rows may wait in, 0 where a batch answers all;
-    `row_bytes` are those of a row that waits."""
+    """One contender in one cell; `waits` are MB that rows may wait in, 0 where a batch answers all; `rows` of
+    the stream came; `row_bytes` are those of a row that waits."""
 
     strategy: str
     waits: int
     rate: float
     rows_per_read: float
     reads: int
+    rows: int
     row_bytes: float = 0.0
 
 
@@ -116,14 +119,18 @@ class Stream:
             for at in range(0, BATCH_ROWS, rows):
                 yield batch.slice(at, rows)
 
+    @cached_property
+    def _hot(self) -> Ints:
+        """Keys, those asked for most often first."""
+        return np.random.default_rng(1).permutation(self._cell.relation_rows) + 1
+
     def _whole(self) -> Iterator[pa.RecordBatch]:
         random = np.random.default_rng(7)
-        hot = np.random.default_rng(1).permutation(self._cell.relation_rows) + 1
         for first in count(0, BATCH_ROWS):
             ranks = zipf_keys(random, BATCH_ROWS, self._cell.exponent, self._cell.relation_rows)
             ids = np.arange(first, first + BATCH_ROWS)
             payload = pa.repeat(pa.scalar(_PAYLOAD), BATCH_ROWS)
-            yield pa.record_batch([pa.array(hot[ranks - 1]), pa.array(ids), payload], schema=_STREAM)
+            yield pa.record_batch([pa.array(self._hot[ranks - 1]), pa.array(ids), payload], schema=_STREAM)
 
 
 @dataclass
@@ -137,18 +144,19 @@ class Bench:
 
     def run(
         self, strategy: Name, waits: int, stream: Stream, take: Callable[[list[pa.RecordBatch]], object]
-    ) -> Run:
-        """The contender's figures; `take` gets what each batch gives, and should not keep it: who came first
-        had a third less, for memory that later ones found at hand."""
+    ) -> tuple[Run, list[pa.RecordBatch]]:
+        """Its figures, and the rows that still wait. `take` gets what each batch gives, and should
+        not keep it: who came first had a third less, for memory that later ones found at hand."""
         with tempfile.TemporaryDirectory() as folder:
             join = self.join(strategy, waits, Path(folder))
-            reads = answered = turned = 0
+            reads = answered = turned = came = 0
             spent, row_bytes, warm = 0.0, 0.0, not waits
             for number, rows in enumerate(stream.batches(SINGLE_ROWS if strategy == "inlj" else BATCH_ROWS)):
                 started = time.perf_counter()
                 output = join.process(rows, number)
                 seconds = time.perf_counter() - started
                 take(output.joined)
+                came += rows.num_rows
                 joined = sum(batch.num_rows for batch in output.joined)
                 row_bytes = output.pending_bytes / max(1, output.pending_rows)
                 if not warm:
@@ -160,8 +168,8 @@ class Bench:
                 answered += joined
                 if spent > self.seconds and reads:
                     break
-            take(join.process(None, number + 1, drain=True).joined)
-        return Run(strategy, waits, answered / spent, answered / reads, reads, row_bytes)
+            left = [rows.select(_STREAM.names) for rows in join.pending.waiting()]
+        return Run(strategy, waits, answered / spent, answered / reads, reads, came, row_bytes), left
 
     def join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
         """The contender, with a memory of so many MB for rows that wait; 0 lets none wait."""
@@ -171,52 +179,6 @@ class Bench:
         spec = LookupSpec(_STREAM, _KEY, renamed, Misses("dead_letter"), budget, capacity)
         source = Source(self.reader, self.directory, strategy, ReadCosts(**vars(self.costs)))
         return LookupJoin(spec, source, SegmentStore(MemoryBlobs(), folder))
-
-
-@dataclass
-class Digest:
-    """How many rows were given, and a sum over them that no order changes."""
-
-    rows: int = 0
-    hashes: int = 0
-
-    def take(self, given: list[pa.RecordBatch]) -> None:
-        if given:
-            connection = lookup_input.in_memory()
-            connection.register("given", pa.Table.from_batches(given))
-            sums = "SELECT count(*), coalesce(sum(hash(key, id, name, price, pad)::HUGEINT), 0) FROM given"
-            [(rows, hashes)] = connection.execute(sums).fetchall()
-            self.rows, self.hashes = self.rows + rows, self.hashes + hashes
-
-
-def in_memory(relation: pa.Table, stream: Stream, seconds: float) -> tuple[Run, Digest]:
-    """All of R in DuckDB, which has a hash table of its key for as long as it answers."""
-    connection = lookup_input.in_memory()
-    connection.execute("SET threads TO 1")
-    connection.register("relation", relation)
-    connection.execute("CREATE TABLE r AS FROM relation")
-    connection.execute("CREATE UNIQUE INDEX by_key ON r (k)")
-    given, spent = Digest(), 0.0
-    for rows in stream.batches(BATCH_ROWS):
-        started = time.perf_counter()
-        connection.register("stream", rows)
-        joined = connection.execute(_JOIN).to_arrow_table()
-        spent += time.perf_counter() - started
-        given.take(joined.to_batches())
-        if spent > seconds:
-            break
-    return Run("memory", 0, given.rows / spent, 0.0, 0), given
-
-
-def expected(relation: pa.Table, stream: Stream, rows: int) -> Digest:
-    """Of the stream's first rows; each has one partner in R."""
-    some = islice(stream.batches(BATCH_ROWS), -(-rows // BATCH_ROWS))
-    connection = lookup_input.in_memory()
-    connection.register("r", relation)
-    connection.register("stream", pa.Table.from_batches(list(some)).slice(0, rows))
-    digest = Digest()
-    digest.take(connection.execute(_JOIN).to_arrow_table().to_batches())
-    return digest
 
 
 def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
@@ -235,44 +197,52 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
         report["versions"]["mariadb"] = lookup_input.version(server.url)
         for rows in options.rows:
             table = f"r_{rows}"
+            say(f"making R of {rows:,} rows")
             lookup_input.fill(server.url, rows, table)
             reader = lookup_input.relation(server.url.replace("pymysql", options.driver), table)
-            directory, relation = reader.directory(PAGE_ROWS), lookup_input.made(rows)
+            directory, answers = reader.directory(PAGE_ROWS), Answers(lookup_input.made(rows))
             for number, (delay, exponent) in enumerate(product(options.delays, options.exponents)):
                 remote.seconds = delay / 1000
                 bench = Bench(reader, directory, measure(reader, directory), options.seconds)
-                cell = Cell(rows, exponent, delay)
-                found += _cell(cell, bench, relation, options, say, first=number)
+                found += _cell(Cell(rows, exponent, delay), bench, answers, options, say, first=number)
     return report | {"runs": found}
 
 
 def _cell(
-    cell: Cell,
-    bench: Bench,
-    relation: pa.Table,
-    options: Options,
-    say: Callable[[str], None],
-    first: int,
+    cell: Cell, bench: Bench, answers: Answers, options: Options, say: Callable[[str], None], first: int
 ) -> list[dict[str, Any]]:
     """The contenders in one cell by turns, each answer compared with DuckDB's."""
     stream = Stream(cell)
+    expected = Expected(answers, stream.batches(BATCH_ROWS))
     contenders: list[tuple[Name | None, int]] = [(None, 0), *((name, 0) for name in AT_ONCE)]
     contenders += [(name, memory) for memory in options.memories for name in WAITING]
     runs: dict[tuple[Name | None, int], list[Run]] = {each: [] for each in contenders}
     for _, (name, waits) in interleaved(contenders, options.repeats, first):
+        given = Digest()
         if name is None:
-            run, given = in_memory(relation, stream, bench.seconds)
+            run = _in_memory(answers, stream, bench.seconds, given)
         else:
-            given = Digest()
-            run = bench.run(name, waits, stream, given.take)
-        runs[name, waits].append(_agreed(run, given, relation, stream, cell))
+            run, left = bench.run(name, waits, stream, given.take)
+            for rows in left:
+                given.take(answers.to(rows))
+        if given != expected.to_first(run.rows):
+            raise DisagreementError(f"{run} gave other answers in {cell} than DuckDB")
+        runs[name, waits].append(run)
     middle = [sorted(each, key=lambda run: run.rate)[len(each) // 2] for each in runs.values()]
     shown = " ".join(f"{run.strategy}{run.waits or ''}={run.rate / 1000:.0f}k" for run in middle)
     say(f"{cell.relation_rows:,} rows, exponent {cell.exponent}, +{cell.delay} ms: {shown}")
     return [{**asdict(cell), **asdict(run)} for run in middle]
 
 
-def _agreed(run: Run, given: Digest, relation: pa.Table, stream: Stream, cell: Cell) -> Run:
-    if given != expected(relation, stream, given.rows):
-        raise DisagreementError(f"{run} gave other answers in {cell} than DuckDB")
-    return run
+def _in_memory(answers: Answers, stream: Stream, seconds: float, given: Digest) -> Run:
+    """All of R in DuckDB, which has a hash table of its key for as long as it answers."""
+    spent, came = 0.0, 0
+    for rows in stream.batches(BATCH_ROWS):
+        started = time.perf_counter()
+        joined = answers.to(rows)
+        spent += time.perf_counter() - started
+        given.take(joined)
+        came += rows.num_rows
+        if spent > seconds:
+            break
+    return Run("memory", 0, given.rows / spent, 0.0, 0, came)

@@ -63,9 +63,13 @@ def _by_skew(runs: _Runs, relation_rows: int, delay: float) -> Table:
     for run in here:
         name = f"{run['strategy']}, {run['waits']} MB wait" if run["waits"] else run["strategy"]
         rates.setdefault(name, {})[run["exponent"]] = run["rate"]
-    headings = ("rows/s, by exponent", *(f"{exponent:g}" for exponent in exponents))
+    headings = ("thousand rows/s, by exponent", *(f"{exponent:g}" for exponent in exponents))
     rows = [
-        [name, *(f"{found[each]:,.0f}" if each in found else "" for each in exponents)]
+        [name, *(_thousands(found[each]) if each in found else "" for each in exponents)]
         for name, found in rates.items()
     ]
     return Table(f"{relation_rows:,} rows of R, {delay:g} ms away", headings, rows)
+
+
+def _thousands(rate: float) -> str:
+    return f"{rate / 1000:,.0f}" if rate >= 10_000 else f"{rate / 1000:.1f}"
