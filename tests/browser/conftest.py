@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from endmark.ops.database import OpsDatabase
 from support.ops_job import PIPELINE, Job
 from support.ops_sidecar import Sidecar
+
+expect.set_options(timeout=30_000)  # of 5 s, a busy machine has taken more for one answer of the sidecar
 
 CHROMIUM = "/usr/bin/chromium"
 SWITCHES = [

@@ -72,7 +72,7 @@ def started(jars: list[Path], **environment: str) -> tuple[str, str]:
     """What Java was told, and all that a session said."""
     command = [sys.executable, "-c", STARTED, *map(str, jars)]
     ended = subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, timeout=120, check=True
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=True
     )
     return json.loads(ended.stdout.splitlines()[-1]), ended.stdout + ended.stderr
 

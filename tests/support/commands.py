@@ -13,6 +13,6 @@ def endmark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
