@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 CASES ?= 2000
+BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 SEED := $(or $(SEED),$(shell date +%s))
 
 .PHONY: help
@@ -26,8 +27,8 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 
 .PHONY: test
 test: $(READY) test-system lint types ## All set-up, then every test but those of the targets below
-	$(BIN)/pytest -n 2 --dist loadfile --hypothesis-profile=ci $(ARGS) tests/oracle tests/unit tests/tidy jobs/endmark
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS) tests/stack tests/browser
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) tests/oracle tests/unit tests/tidy jobs/endmark
+	$(BIN)/pytest $(BESIDE) $(ARGS) tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Every operator on CASES random histories (2000), then seeded faults it must notice

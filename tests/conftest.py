@@ -14,6 +14,50 @@ from endmark.spark.class_archive import local_jars
 from support.mysql import MySql
 from support.postgresql import PostgreSql
 
+# Files that take long, the longest first: so they begin, and none is left to run alone at the end.
+LONG = (
+    "stack/test_pulse.py",
+    "stack/test_outages.py",
+    "stack/test_nexmark.py",
+    "stack/test_class_archive.py",
+    "stack/test_pace.py",
+    "stack/test_examples.py",
+    "stack/test_frame_programs.py",
+    "stack/test_autotune.py",
+    "stack/test_publish.py",
+    "browser/test_dashboard.py",
+    "stack/test_crashes.py",
+    "stack/test_maintain.py",
+    "stack/test_pipeline_spark.py",
+    "stack/test_join_types.py",
+    "browser/test_operator.py",
+    "stack/test_relation_outages.py",
+    "browser/test_views.py",
+    "stack/test_demo.py",
+    "stack/test_frames_chained.py",
+    "stack/test_parts_broker.py",
+    "oracle/test_idle.py",
+    "oracle/test_tables.py",
+    "unit/test_cli.py",
+    "oracle/test_frame_programs.py",
+    "unit/test_verify_worlds.py",
+    "oracle/test_formats.py",
+    "oracle/test_closing_rules.py",
+    "oracle/test_running_groups.py",
+    "oracle/test_knobs.py",
+    "oracle/test_lookup_intake.py",
+    "unit/test_relation_outage.py",
+    "oracle/test_lookup_join.py",
+    "unit/test_relation_sql.py",
+    "oracle/test_stream_join.py",
+    "oracle/test_lookup_operator.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
+
 
 @pytest.fixture(scope="session")
 def jars() -> list[Path]:

@@ -152,3 +152,11 @@ def test_nothing_unfinished() -> None:
 
     assert tracked
     assert not found
+
+
+def test_files_that_come_first_are_there() -> None:
+    """Those of `LONG`; one that has another name by now would come at its place in the alphabet."""
+    written = (ROOT / "tests/conftest.py").read_text()
+    named = re.findall(r'^    "(\w+/test_\w+\.py)",$', written, re.MULTILINE)
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / "tests" / name).exists()] == []
