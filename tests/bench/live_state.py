@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,14 +24,12 @@ from endmark.parts.jars import spark_jars
 from endmark.spark.cache import cache_directory, cache_name
 
 RESULTS = Path(__file__).parent / "results" / "live_state.json"
-WINDOWS = (0.5, 5.0, 50.0)
 
 
-def batches(jars: list[str], seconds: float, rows: int, measured: int) -> list[query.Batch]:
-    """So many batches of 2 x `rows` rows, with the rows of a window of `seconds` in state."""
+def batches(jars: list[str], seconds: float, rows: int, before: int, measured: int) -> list[query.Batch]:
+    """So many batches of 2 x `rows` rows, with the rows of a window of `seconds` in state, after `before`."""
     keys = int(KEYS * seconds / WINDOW_SECONDS)
-    files = int(max(WINDOWS)) + 1 + measured
-    recorded = stream_input.recorded(Path("var/bench"), files, rows, print, keys)
+    recorded = stream_input.recorded(Path("var/bench"), before + measured, rows, print, keys)
     spark = query.session("live state", jars, driver_memory="6g")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         segments = cache_name(Path(work).name)
@@ -45,13 +43,18 @@ def batches(jars: list[str], seconds: float, rows: int, measured: int) -> list[q
     return [each for each in found if each.rows_read][-measured:]
 
 
-def main(rows: int = 100_000, measured: int = 20, results: Path = RESULTS) -> None:
-    """Run the join with each window, and keep what its batches took."""
+def main(
+    window: Annotated[list[float], typer.Option(default_factory=lambda: [0.5, 5.0, 50.0])],
+    rows: int = 100_000,
+    measured: int = 20,
+    results: Path = RESULTS,
+) -> None:
+    """Run the join with each window, of these seconds, and keep what its batches took."""
     options = {"rows_per_file": rows, "measured_batches": measured}
     report: dict[str, Any] = {"bench": "live-state", **origin(), "options": options, "windows": []}
     jars = [str(jar) for jar in spark_jars(print)]
-    for seconds in WINDOWS:
-        found = [each.seconds for each in batches(jars, seconds, rows, measured)]
+    for seconds in window:
+        found = [each.seconds for each in batches(jars, seconds, rows, int(max(window)) + 1, measured)]
         figures = {
             "window_seconds": seconds,
             "live_rows": int(2 * rows * seconds),

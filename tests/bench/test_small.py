@@ -163,3 +163,30 @@ def test_a_profile_says_where_batches_spend_their_time(recordings: Path, tmp_pat
         assert cores["Python, tasks"] > 0
     assert all(phases["triggerExecution"] > 0 for phases in report["wall"].values())
     assert sum(report["tasks"].values()) == pytest.approx(100, abs=1)
+
+
+def test_batches_are_timed_by_the_rows_that_are_live(recordings: Path, tmp_path: Path) -> None:
+    bench = [sys.executable, str(Path(__file__).with_name("live_state.py")), "--rows=2000", "--measured=3"]
+    found = tmp_path / "live.json"
+
+    subprocess.run([*bench, "--window=0.5", "--window=2", f"--results={found}"], cwd=recordings, check=True)
+
+    windows = json.loads(found.read_text())["windows"]
+    assert [each["live_rows"] for each in windows] == [2_000, 8_000]
+    for each in windows:
+        seconds = each["batch_seconds"]
+        assert 0 < seconds["least"] <= seconds["median"] <= seconds["most"]
+
+
+def test_the_join_alone_meets_its_extremes(tmp_path: Path) -> None:
+    bench, found = Path(__file__).with_name("extremes.py"), tmp_path / "extremes.json"
+
+    subprocess.run([sys.executable, str(bench), f"--results={found}"], check=True, capture_output=True)
+
+    scenarios = {name: each["figures"] for name, each in json.loads(found.read_text())["scenarios"].items()}
+    assert [each["live rows"] for each in scenarios["live rows"]] == [100_000, 1_000_000, 10_000_000]
+    assert scenarios["an interval"][0]["rows left"] < 10
+    assert scenarios["a million closings"][0]["announced"] == 1_000_000
+    assert scenarios["a hot key"][0]["results"] > 5_000_000
+    assert scenarios["more than memory"][0]["results"] == 1_000_000
+    assert scenarios["more than memory"][0]["most resident MB"] <= 16
