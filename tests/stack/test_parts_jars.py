@@ -37,6 +37,7 @@ def test_spark_gets_its_jars_and_none_that_spark_ships(jars: list[Path]) -> None
         "commons-pool2-2.13.1.jar",
         "delta-spark_4.2_2.13-4.4.0.jar",
         "delta-storage-4.4.0.jar",
+        "hadoop-bare-naked-local-fs-0.1.0.jar",
         "kafka-clients-3.9.2.jar",
         "spark-sql-kafka-0-10_2.13-4.2.0.jar",
         "spark-token-provider-kafka-0-10_2.13-4.1.0-preview1.jar",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -43,6 +44,36 @@ def test_a_session_is_in_the_java_that_was_launched_for_it(jars: list[Path]) -> 
 
     assert 600 < heap <= 700
     assert javas == 1
+
+
+# Writes a file as checkpoints are written.
+WRITES = """
+import sys
+from pathlib import Path
+from endmark.spark.session import start_session
+
+jars = [Path(jar) for jar in sys.argv[2:]]
+spark = start_session("writes", jars, master="local[1]", shuffle_partitions=1, driver_memory="700m")
+file = spark._jvm.org.apache.hadoop.fs.Path(sys.argv[1])
+stream = file.getFileSystem(spark._jsc.hadoopConfiguration()).create(file)
+stream.write(1)
+stream.close()
+"""
+
+
+def test_a_file_is_written_with_its_checksum_and_without_a_process(jars: list[Path], tmp_path: Path) -> None:
+    """Which would be found where the system's is, and this one leaves a trace."""
+    trace = tmp_path / "trace"
+    (tmp_path / "chmod").write_text(f"#!/bin/sh\ntouch {trace}\n")
+    (tmp_path / "chmod").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    command = [sys.executable, "-c", WRITES, str(tmp_path / "written"), *map(str, jars)]
+    subprocess.run(command, env=os.environ | {"PATH": path}, timeout=120, check=True)
+
+    assert (tmp_path / "written").read_bytes() == b"\1"
+    assert (tmp_path / ".written.crc").exists()
+    assert (tmp_path / "written").stat().st_mode & 0o777 == 0o644
+    assert not trace.exists()
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64])

@@ -160,6 +160,9 @@ def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
     if archive := archive_of(jars):
         settings[_JAVA] = f"{SETTINGS[_JAVA]} {_SHARED}{archive}"
     return settings | {
+        # Hadoop's own starts a process, `chmod`, three times for each file of a checkpoint, twelve times a
+        # batch. This is that one, checksums and all, but asks Java for it.
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         # By `spark.jars`, a driver would copy to itself what it can read where it is.
         "spark.driver.extraClassPath": ":".join(map(str, jars)),
         "spark.driver.bindAddress": "127.0.0.1",
