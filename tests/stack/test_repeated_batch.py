@@ -19,12 +19,15 @@ from endmark.spark.dataframe import stream_join
 from endmark.spark.session import STATE_FORMAT
 
 STATE = "spark.sql.streaming.stateStore"
+STORES = "org.apache.spark.sql.execution.streaming.state.StateStore"
 Batch = Callable[[DataFrame, int], None]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _often(spark: SparkSession) -> None:
     spark.conf.set(f"{STATE}.maintenanceInterval", "200ms")  # when snapshots are written
+    # Which the first state in a Java process says for all, sessions that came before among them.
+    getattr(getattr(spark._jvm, f"{STORES}$"), "MODULE$").stop()
 
 
 def side(spark: SparkSession, directory: Path, files: int) -> DataFrame:
