@@ -53,11 +53,11 @@ function rowOf({ memory, rates }, strategies, { memory: held, live }) {
   return [`${written(memory, "bytes")}${memory === held ? ` (as ${live ? "it is" : "planned"})` : ""}`, ...cells, best];
 }
 
-/** By how much one rate is more or less than another. */
+/** How one rate is to that of what is held now. */
 function beside(rate, other) {
   const share = rate / other - 1;
-  if (Math.abs(share) < 0.005) return "as much";
-  return `${percent(Math.abs(share), 1)} ${share > 0 ? "more" : "less"}`;
+  if (Math.abs(share) < 0.005) return "as much as now";
+  return `${percent(Math.abs(share), 1)} ${share > 0 ? "more" : "less"} than now`;
 }
 
 /** The rates of what may be done: without a time for a batch no row waits. */
@@ -137,7 +137,7 @@ export class WhatIf {
     const gain = beside(possible(rates, waits)[best], before[fastest(before)]);
     this.range.setAttribute("aria-valuetext", size);
     const hybrid = `hybrid ${written(rates.hybrid, "rows/s")}`;
-    setText(this.chosen, `With ${size}: ${written(rates[best], "rows/s")} (${best}), ${gain} than as it is; ${hybrid}.`);
+    setText(this.chosen, `With ${size}: ${written(rates[best], "rows/s")} (${best}), ${gain}; ${hybrid}.`);
     setText(this.turn, `Turn ${knob} to ${size}`);
     this.turn.disabled = memory === held;
     this.graph.replaceChildren(chart(this.forecast, strategies, chosen));
