@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from endmark.maintenance import maintain
+from endmark.maintenance import Maintained, maintain
 from endmark.parts.broker import Broker
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
@@ -81,17 +81,17 @@ def test_beside_the_job_and_after_it(warehouse: Warehouse) -> None:
     left_behind.touch()
     os.utime(left_behind, (0, 0))
     files = len(DeltaTable(str(results)).file_uris())
-    batches = warehouse.batches()
     spec = load(AUCTION, {"ENDMARK_RELATION_URL": warehouse.relation_url})
-    beside = []
-    while warehouse.batches() < batches + 3:
-        assert job.running
-        beside += maintain(spec, results.parent, timedelta(days=1), dry_run=False)
-        time.sleep(1)
-    of_results = [done for done in beside if done.table == "results"]
-    assert of_results[0].put_together >= files
-    assert sum(done.put_together > 0 for done in of_results) > 1
-    assert [done.removed_files for done in of_results if done.removed_files] == [1]
+    beside: list[Maintained] = []
+
+    def files_put_together_twice() -> bool:
+        did = maintain(spec, results.parent, timedelta(days=1), dry_run=False)
+        beside.extend(done for done in did if done.table == "results")
+        return sum(done.put_together > 0 for done in beside) > 1
+
+    wait_for(files_put_together_twice, job)
+    assert beside[0].put_together >= files
+    assert [done.removed_files for done in beside if done.removed_files] == [1]
     assert not left_behind.exists()
     feed.join()
     assert job.running
