@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from endmark.ops.database import OpsDatabase
-from support.ops_job import PIPELINE, Job
+from support.ops_job import PIPELINE, Job, job_in
 from support.ops_sidecar import Sidecar
 
 expect.set_options(timeout=30_000)  # of 5 s, a busy machine has taken more for one answer of the sidecar
@@ -41,9 +40,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
-    yield Job(database)
-    database.close()
+    with job_in(tmp_path) as job:
+        yield job
 
 
 @pytest.fixture

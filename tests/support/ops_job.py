@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from endmark.metrics import Samples, sample
 from endmark.ops.database import OpsDatabase
@@ -135,3 +138,11 @@ def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
             for part in (0.25, 0.5, 1.0, 2.0, 4.0)
         ],
     )
+
+
+@contextmanager
+def job_in(directory: Path) -> Iterator[Job]:
+    """A job whose ops database is a file in this directory."""
+    database = OpsDatabase(f"sqlite:///{directory / 'ops.db'}")
+    yield Job(database)
+    database.close()

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from endmark.errors import ConfigError
 from endmark.ops.database import OpsDatabase
 from endmark_ops.app import create_app
-from support.ops_job import PIPELINE, Job
+from support.ops_job import PIPELINE, Job, job_in
 
 # Connections to port 1 of this host are refused at once.
 UNREACHABLE = "mysql+pymysql://ops:hunter2@127.0.0.1:1/endmark"
@@ -20,9 +20,8 @@ UNREACHABLE = "mysql+pymysql://ops:hunter2@127.0.0.1:1/endmark"
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
-    yield Job(database)
-    database.close()
+    with job_in(tmp_path) as job:
+        yield job
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from fastapi.sse import ServerSentEvent
 
-from endmark.ops.database import Batch, OpsDatabase
+from endmark.ops.database import Batch
 from endmark_ops import feed as feeds
 from endmark_ops.feed import Feed, FullError
 from endmark_ops.source import OpsSource, Snapshot
-from support.ops_job import PIPELINE, Job
+from support.ops_job import PIPELINE, Job, job_in
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -38,12 +38,10 @@ class Counted(OpsSource):
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
-    job = Job(database)
-    job.start()
-    job.commit()
-    yield job
-    database.close()
+    with job_in(tmp_path) as job:
+        job.start()
+        job.commit()
+        yield job
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from endmark.ops.database import OpsDatabase
 from endmark_ops import feed as feeds
 from endmark_ops.app import create_app
-from support.ops_job import PIPELINE, Job
+from support.ops_job import PIPELINE, Job, job_in
 from support.ops_sidecar import Sidecar
 
 pytestmark = pytest.mark.timeout(60)
@@ -22,12 +21,10 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
-    job = Job(database)
-    job.start()
-    job.commit()
-    yield job
-    database.close()
+    with job_in(tmp_path) as job:
+        job.start()
+        job.commit()
+        yield job
 
 
 def test_streams_end_in_time_and_leave_their_places(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def lookup_map(
 
 @app.command()
 def stream_join(
-    files: Annotated[int, typer.Option(min=3, help="Seconds of event time per stream.")] = 30,
+    files: Annotated[int, typer.Option(min=3, help="Seconds of event time per stream.")] = 60,
     rows: Annotated[int, typer.Option(min=1, help="Rows per file and stream.")] = 100_000,
     files_per_batch: Annotated[
         list[int] | None, typer.Option(min=1, help="Files per stream and batch; repeat for more. [1]")

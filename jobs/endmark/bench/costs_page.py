@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from endmark.reproduce.report import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Report = dict[str, Any]
 
@@ -20,7 +17,7 @@ def ratios(report: Report) -> dict[str, list[float]]:
     return found
 
 
-def _tables(report: Report) -> list[Table]:
+def costs_tables(report: Report) -> list[Table]:
     rows = [
         [
             f"{loop['strategy']}, {loop['relation_rows']:,} rows of R, {loop['page_rows']:,} a page",
@@ -33,12 +30,3 @@ def _tables(report: Report) -> list[Table]:
     ]
     headings = ("strategy", "exponent", "predicted, ms", "measured, ms", "predicted / measured")
     return [Table("A loop of a strategy: a read, with all that belongs to it", headings, rows)]
-
-
-def _no_pictures(_report: Report) -> list[str]:
-    return []
-
-
-WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
-    "costs": (_tables, _no_pictures)
-}

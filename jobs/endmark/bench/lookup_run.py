@@ -55,10 +55,11 @@ def _unchanged(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Way:
-    """How a contender answers: `stream` is applied to the stream, once, `batch` to each of its batches."""
+    """How a contender answers: `stream` is applied to the stream, once, `batch`, if any, to each of its
+    batches."""
 
     stream: Callable[[DataFrame], DataFrame] = _unchanged
-    batch: Callable[[DataFrame], DataFrame] = _unchanged
+    batch: Callable[[DataFrame], DataFrame] | None = None
 
 
 def _frame(strategy: Name, _spark: SparkSession, cell: Cell, _work: Path) -> Way:

@@ -9,7 +9,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from endmark.bench import costs_page, state_page, whole_job
+from endmark.bench import state_page, whole_job
+from endmark.bench.costs_page import costs_tables
 from endmark.bench.lookup_join import CONTENDERS
 from endmark.bench.map_page import map_picture, map_tables
 from endmark.bench.rates import rate_bars, rate_table
@@ -18,25 +19,25 @@ from endmark.reproduce.report import Table
 
 _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _NOTHING = "No result is kept."
-# Tables and pictures of a report by its bench; the first pictures belong to the first tables.
-_WAYS = whole_job.WAYS | state_page.WAYS | costs_page.WAYS
+_TABLES = whole_job.TABLES | state_page.TABLES | {"costs": costs_tables}
 Report = dict[str, Any]
 
 
 def tables(report: Report) -> list[Table]:
     """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, who wins
     where, and rates by skew."""
-    if report["bench"] in _WAYS:
-        return _WAYS[report["bench"]][0](report)
+    if named := _TABLES.get(report["bench"]):
+        return named(report)
     if "cells" in report:
         return [rate_table(cell, "rows/s") for cell in report["cells"]]
     return map_tables(report["runs"])
 
 
 def pictures(report: Report) -> dict[str, str]:
-    """SVG by file name, one for each cell, or for a map."""
-    if report["bench"] in _WAYS:
-        drawn = _WAYS[report["bench"]][1](report)
+    """SVG by file name, for the first of the tables; of some benches there is none."""
+    if report["bench"] in _TABLES:
+        ways = whole_job.PICTURES
+        drawn = ways[report["bench"]](report) if report["bench"] in ways else []
     elif "cells" in report:
         drawn = [rate_bars(cell, "rows") for cell in report["cells"]]
     else:

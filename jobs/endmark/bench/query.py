@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.bench.contest import Digest
@@ -14,7 +16,8 @@ from endmark.spark.session import start_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CORES = 2
 
@@ -47,23 +50,47 @@ def files(spark: SparkSession, directory: Path, ddl: str, per_batch: int) -> Dat
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", per_batch).parquet(str(directory))
 
 
+def digested(stream: DataFrame, figures: Sequence[str]) -> DataStreamWriter:
+    """A stream to a sink that keeps nothing; each batch's progress has the figures of what it gave."""
+    return stream.observe("given", *_columns(figures)).writeStream.format("noop")
+
+
+def _sink(
+    of_batch: Callable[[DataFrame], DataFrame],
+    figures: Sequence[str],
+    given: dict[int, Digest],
+    batch: DataFrame,
+    number: int,
+) -> None:
+    seen = Observation()
+    of_batch(batch).observe(seen, *_columns(figures)).write.format("noop").mode("append").save()
+    given[number] = Digest(*seen.get.values())
+
+
+def _columns(figures: Sequence[str]) -> list[Column]:
+    return [F.expr(figure).alias(f"figure{n}") for n, figure in enumerate(figures)]
+
+
 def drained(
     stream: DataFrame,
     checkpoint: Path,
     figures: Sequence[str],
-    of_batch: Callable[[DataFrame], DataFrame] = lambda batch: batch,
+    of_batch: Callable[[DataFrame], DataFrame] | None = None,
 ) -> list[Batch]:
-    """All batches of a stream; `figures`, in SQL, digest what `of_batch` makes of each."""
+    """All batches of a stream; `figures`, in SQL, digest what it gives, or what `of_batch` makes of each.
+
+    Figures are observed on the way to a sink that keeps nothing: to ask for them of each batch, once it is
+    there, took endmark's stream join 0.1 of 0.6 s.
+    """
     given: dict[int, Digest] = {}
-
-    def sink(batch: DataFrame, number: int) -> None:
-        [row] = of_batch(batch).agg(*map(F.expr, figures)).collect()
-        given[number] = Digest(*row)
-
-    writer = stream.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
+    if of_batch is None:
+        writer = digested(stream, figures)
+    else:
+        writer = stream.writeStream.foreachBatch(partial(_sink, of_batch, figures, given))
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination()
     found = sorted(query.recentProgress, key=lambda each: int(each["batchId"]))
+    given |= {each["batchId"]: Digest(*seen["given"]) for each in found if (seen := each["observedMetrics"])}
     return [
         Batch(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])
         for each in found

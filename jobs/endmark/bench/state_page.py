@@ -46,11 +46,7 @@ def _short(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{2 if abs(value) < 100 else 0}f}"
 
 
-def _no_pictures(_report: Report) -> list[str]:
-    return []
-
-
-WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
-    "live-state": (_live_tables, _no_pictures),
-    "extremes": (_extremes_tables, _no_pictures),
+TABLES: dict[str, Callable[[Report], list[Table]]] = {
+    "live-state": _live_tables,
+    "extremes": _extremes_tables,
 }

@@ -108,10 +108,6 @@ def _sidecar_tables(report: Report) -> list[Table]:
     return [rate_table(cell, "records/s"), Table("The sidecar in each run", tuple(names), rows)]
 
 
-def _sidecar_pictures(_report: Report) -> list[str]:
-    return []
-
-
 def _profile_tables(report: Report) -> list[Table]:
     return [
         _thirds("Cores, by what uses them", "percent of all", report["cores"]),
@@ -130,10 +126,16 @@ def _profile_pictures(report: Report) -> list[str]:
     return [stacked("Cores, by what uses them, in percent", report["cores"])]
 
 
-WAYS: dict[str, tuple[Callable[[Report], list[Table]], Callable[[Report], list[str]]]] = {
-    "pipeline": (_pipeline_tables, _pipeline_pictures),
-    "latency": (_latency_tables, _latency_pictures),
-    "recovery": (_recovery_tables, _recovery_pictures),
-    "sidecar": (_sidecar_tables, _sidecar_pictures),
-    "batch-profile": (_profile_tables, _profile_pictures),
+TABLES: dict[str, Callable[[Report], list[Table]]] = {
+    "pipeline": _pipeline_tables,
+    "latency": _latency_tables,
+    "recovery": _recovery_tables,
+    "sidecar": _sidecar_tables,
+    "batch-profile": _profile_tables,
+}
+PICTURES: dict[str, Callable[[Report], list[str]]] = {
+    "pipeline": _pipeline_pictures,
+    "latency": _latency_pictures,
+    "recovery": _recovery_pictures,
+    "batch-profile": _profile_pictures,
 }
