@@ -153,10 +153,10 @@ bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark and Flin
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-lookup-map
-bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size, skew, distance and memory; likewise
+bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size, skew, distance and memory; likewise, or a PART of it
 	@mkdir -p var
 	$(BIN)/endmark bench lookup-map --json $(ARGS) > var/lookup_map.json
-	mv var/lookup_map.json tests/bench/results/
+	mv var/lookup_map.json tests/bench/results/lookup_map$(PART).json
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-costs

@@ -30,7 +30,7 @@ from endmark.joins.lookup.strategies import Name
 from endmark.parts.mariadb import MariaDb
 from endmark.relation.sql import SqlRelation
 
-RESULTS = Path(__file__).parent / "results" / "cost_model.json"
+RESULTS = Path(__file__).parent / "results" / "costs.json"
 STRATEGIES: tuple[Name, ...] = ("hybrid", "mesh", "inlj")
 
 

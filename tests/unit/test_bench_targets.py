@@ -138,3 +138,21 @@ def test_the_page_has_them_only_of_results_that_are_kept() -> None:
     kept = {"latency": {"bench": "latency", "loads": []}}
     assert render(page, {}) == "<!-- begin targets -->\nNo result is kept.\n<!-- end -->\n"
     assert targets_table(kept).rows == []
+
+
+def test_parts_of_a_bench_have_lines_of_their_own() -> None:
+    """A file beside the bench's own, with another name."""
+    parts = {
+        section: {
+            "bench": "lookup-map",
+            "runs": [
+                {"relation_rows": rows, "delay": 0.0, "waits": 0, "exponent": 0.0} | run
+                for run in ({"strategy": "auto", "rate": rate}, {"strategy": "mesh", "rate": 100.0})
+            ],
+        }
+        for section, rows, rate in (("lookup-map", 500, 90.0), ("lookup-map-large", 9_000, 80.0))
+    }
+    rows = targets_table(parts).rows
+    assert [row[2:4] for row in rows] == [["0.90 times", "yes"], ["0.80 times", "**no**"]]
+    assert "R of 500 rows" in rows[0][0]
+    assert "R of 9,000 rows, where it is worst; 0 of 1 cells reach it" in rows[1][0]

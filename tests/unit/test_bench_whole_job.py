@@ -198,7 +198,7 @@ def test_every_bench_has_its_tables_and_pictures() -> None:
     ]
     rates, asked = tables(sidecar_report)
     assert (rates.headings[-1], asked.rows) == ("alone / this", [["199.80", "2.00", "31.00", "0.10"]])
-    assert pictures(sidecar_report) == {}
-    assert list(pictures(pipeline_report)) == ["pipeline-1.svg", "pipeline-2.svg"]
-    assert list(pictures({"bench": "latency", "loads": [load]})) == ["latency-1.svg"]
-    assert list(pictures(recovery_report)) == ["recovery-1.svg"]
+    assert pictures(sidecar_report, "sidecar") == {}
+    assert list(pictures(pipeline_report, "pipeline")) == ["pipeline-1.svg", "pipeline-2.svg"]
+    assert list(pictures({"bench": "latency", "loads": [load]}, "latency")) == ["latency-1.svg"]
+    assert list(pictures(recovery_report, "recovery")) == ["recovery-1.svg"]

@@ -33,7 +33,7 @@ def tables(report: Report) -> list[Table]:
     return map_tables(report["runs"])
 
 
-def pictures(report: Report) -> dict[str, str]:
+def pictures(report: Report, section: str) -> dict[str, str]:
     """SVG by file name, for the first of the tables; of some benches there is none."""
     if report["bench"] in _TABLES:
         ways = whole_job.PICTURES
@@ -42,16 +42,16 @@ def pictures(report: Report) -> dict[str, str]:
         drawn = [rate_bars(cell, "rows") for cell in report["cells"]]
     else:
         drawn = [map_picture(report["runs"])]
-    return {f"{report['bench']}-{number}.svg": picture for number, picture in enumerate(drawn, 1)}
+    return {f"{section}-{number}.svg": picture for number, picture in enumerate(drawn, 1)}
 
 
 def render(page: str, reports: dict[str, Report], operators: Report | None = None) -> str:
-    """The page with everything between its marks written anew, from reports by the name of their bench and
+    """The page with everything between its marks written anew, from reports by their section and
     from what `endmark reproduce` has found."""
     parts = (
         {"contenders": _contenders()}
         | _targets(reports if operators is None else reports | {"operators": operators})
-        | {name: _section(report) for name, report in reports.items()}
+        | {section: _section(report, section) for section, report in reports.items()}
     )
     return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
 
@@ -65,7 +65,7 @@ def _targets(reports: dict[str, Report]) -> dict[str, str]:
     return {"targets": table.markdown()} if table.rows else {}
 
 
-def _section(report: Report) -> str:
+def _section(report: Report, section: str) -> str:
     machine = report["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
     hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB"
@@ -76,7 +76,7 @@ def _section(report: Report) -> str:
         f"Commit {report['commit']}, {report['date']}{options and '; '}{options}.",
         f"{hardware}, load {machine['load']} before; {versions}.",
     ]
-    for table, picture in zip_longest(tables(report), pictures(report)):
+    for table, picture in zip_longest(tables(report), pictures(report, section)):
         said += [f"**{table.title}**", *([f"![{table.title}](bench/{picture})"] if picture else [])]
         said.append(table.markdown())
     return "\n\n".join(said)
@@ -96,8 +96,8 @@ def main(results: Path, page: Path) -> None:
     page.write_text(render(page.read_text(), reports, of_operators(page)))
     directory = page.with_suffix("")
     directory.mkdir(exist_ok=True)
-    for report in reports.values():
-        for name, picture in pictures(report).items():
+    for section, report in reports.items():
+        for name, picture in pictures(report, section).items():
             (directory / name).write_text(picture)
 
 
@@ -108,9 +108,11 @@ def of_operators(page: Path) -> Report:
 
 
 def read(results: Path) -> dict[str, Report]:
-    """The reports of a directory, by their bench."""
-    found = [json.loads(file.read_text()) for file in sorted(results.glob("*.json"))]
-    return {report["bench"]: report for report in found if "bench" in report}
+    """The benches' reports of a directory, by their section on the page, which is named as the file."""
+    found = {
+        file.stem.replace("_", "-"): json.loads(file.read_text()) for file in sorted(results.glob("*.json"))
+    }
+    return {section: report for section, report in found.items() if "bench" in report}
 
 
 if __name__ == "__main__":
