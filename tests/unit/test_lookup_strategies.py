@@ -198,7 +198,8 @@ def test_auto_counts_rows_by_their_age(seek: float, expected: list[int]) -> None
 def test_costs_follow_what_reads_take() -> None:
     costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01, row=1.0)
     for _ in range(60):
-        costs.saw_pages(np.array([1, 2, 7, 8]), 18.0)  # two ranges of four pages
+        costs.saw_pages(np.array([1, 2, 3, 4]), 15.0)
+        costs.saw_pages(np.array([1, 3, 5, 7]), 24.0)
         costs.saw_keys(2_000, 42.0)
         costs.saw_rows(10, 40.0)
     assert (costs.seek, costs.page) == pytest.approx((3.0, 3.0), rel=0.01)
@@ -206,10 +207,23 @@ def test_costs_follow_what_reads_take() -> None:
     assert costs.row == pytest.approx(4.0, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("pages", "seconds", "expected"),
+    [([1, 3, 5, 7], 2.0, (0.0, 0.5)), ([1, 2, 3, 4], 0.5, (0.5, 0.0))],
+)
+def test_what_costs_nothing_leaves_the_rest_to_the_other(
+    pages: list[int], seconds: float, expected: tuple[float, float]
+) -> None:
+    costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01)
+    for _ in range(60):
+        costs.saw_pages(np.array(pages), seconds)
+    assert (costs.seek, costs.page) == pytest.approx(expected, abs=0.01)
+
+
 def test_one_slow_read_is_not_believed() -> None:
     costs = ReadCosts(seek=1.0, page=1.0, trip=1.0, key=0.01)
     costs.saw_pages(np.array([1]), 2_000.0)
-    assert costs.seek == pytest.approx(2.8)
+    assert costs.seek + costs.page == pytest.approx(2 * 2.8)
 
 
 def test_costs_are_measured_without_reading_all_of_r() -> None:

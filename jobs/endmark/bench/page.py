@@ -17,7 +17,7 @@ from endmark.bench.rates import rate_bars, rate_table
 from endmark.bench.targets import targets_table
 from endmark.reproduce.report import Table
 
-_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _NOTHING = "No result is kept."
 _TABLES = whole_job.TABLES | state_page.TABLES | {"costs": costs_tables}
 Report = dict[str, Any]
