@@ -38,7 +38,7 @@ class ReadCosts:
     Lists of keys tell what is true of both of their parts, so both follow what they took. Of pages,
     neighbours tell what a page costs, and pages apart what a range does beside it. Both followed either,
     and a range that was measured with a cold server seemed to cost half of what it did for all of a run:
-    pages apart were read where segments answer a third more rows a second.
+    pages apart were read where segments answer a quarter more rows a second.
     """
 
     seek: float
@@ -68,9 +68,9 @@ class ReadCosts:
         expected, ranges = self.pages(numbers), range_count(numbers)
         beyond = (_followed(expected, seconds) - 1) * expected
         if 2 * ranges > len(numbers):
-            self.seek, self.page = _told(self.seek, ranges, self.page, len(numbers), beyond)
+            self.seek, self.page = _corrected(self.seek, ranges, self.page, len(numbers), beyond)
         else:
-            self.page, self.seek = _told(self.page, len(numbers), self.seek, ranges, beyond)
+            self.page, self.seek = _corrected(self.page, len(numbers), self.seek, ranges, beyond)
 
     def saw_keys(self, keys: int, seconds: float) -> None:
         factor = _followed(self.lists(keys), seconds)
@@ -85,7 +85,7 @@ def range_count(numbers: Ints) -> int:
     return len(numbers) and 1 + int(np.count_nonzero(np.diff(numbers) > 1))
 
 
-def _told(cost: float, times: int, other: float, other_times: int, beyond: float) -> tuple[float, float]:
+def _corrected(cost: float, times: int, other: float, other_times: int, beyond: float) -> tuple[float, float]:
     """A cost that was paid so many times, and another, once a read took so much longer than expected: what
     would leave nothing of the first is the other's."""
     changed = cost + beyond / times
