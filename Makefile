@@ -142,14 +142,15 @@ bench-state: $(READY) ## Rows in state against what may be held, on the papers' 
 	PYTHONPATH=tests $(BIN)/python tests/bench/state_bounds.py
 
 .PHONY: bench-relation
-bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes tests/bench/results
+bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes tests/bench/results and docs/bench.md
 	PYTHONPATH=tests $(BIN)/python tests/bench/relation.py $(ARGS)
+	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-lookup
-bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark and Flink, as ratios; writes tests/bench/results and docs/bench.md
+bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark and Flink, as ratios; likewise, or a PART of it
 	@mkdir -p var
 	$(BIN)/endmark bench lookup-join --json $(ARGS) > var/lookup_join.json
-	mv var/lookup_join.json tests/bench/results/
+	mv var/lookup_join.json tests/bench/results/lookup_join$(PART).json
 	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
 
 .PHONY: bench-lookup-map

@@ -32,7 +32,7 @@ from endmark.relation.sql import SqlRelation
 RESULTS = Path(__file__).parent / "results" / "relation.json"
 PAGE_ROWS = 500
 REPEATS = 5
-ROWS = " by rows"  # as it was before `text_rows`
+ROWS = ", by its own rows"
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -51,23 +51,24 @@ def keys(values: Ints) -> pa.RecordBatch:
 
 
 def measure(reader: SqlRelation, rows: int) -> Iterator[tuple[str, float]]:
+    """What is read, with so many of it a second."""
     random = np.random.default_rng(1)
     started = time.perf_counter()
     directory = reader.directory(PAGE_ROWS)
-    yield "directory_rows_per_second", round(rows / (time.perf_counter() - started))
+    yield "rows of R, into page bounds", round(rows / (time.perf_counter() - started))
     for at_once in (1, 64):
-        yield f"page_rows_per_second_of_{at_once}_at_once", pages(reader, directory, random, at_once)
+        yield f"rows of pages, {at_once} pages at once", pages(reader, directory, random, at_once)
     for count in (1, 100, 10_000):
         drawn = random.choice(rows, (count if count > 1 else 500), replace=False) + 1
         lists = [keys(drawn[at : at + count]) for at in range(0, len(drawn), count)]
         yield (
-            f"keys_per_second_of_{count}_at_once",
+            f"keys, {count:,} at once",
             rate(len(drawn), lambda lists=lists: sum(reader.read_keys(each).num_rows for each in lists)),  # type: ignore[misc]
         )
     started = time.perf_counter()
     blocks = [directory.range_of(at, at + 63) for at in range(0, len(directory), 64)]
     assert sum(reader.pages([block]).num_rows for block in blocks) == rows
-    yield "scan_rows_per_second", round(rows / (time.perf_counter() - started))
+    yield "rows of a scan", round(rows / (time.perf_counter() - started))
 
 
 def pages(reader: SqlRelation, directory: PageDirectory, random: np.random.Generator, at_once: int) -> float:
@@ -82,12 +83,8 @@ def pages(reader: SqlRelation, directory: PageDirectory, random: np.random.Gener
 def main(rows: int = 2_000_000, keep: bool = True) -> None:
     """Measure and, unless told otherwise, keep the figures."""
     drivers = ["pymysql", f"pymysql{ROWS}"] + (["mysqldb"] if importlib.util.find_spec("MySQLdb") else [])
-    report: dict[str, Any] = {
-        **origin(),
-        "rows": rows,
-        "page_rows": PAGE_ROWS,
-        "drivers": {},
-    }
+    options = {"rows": rows, "rows_per_page": PAGE_ROWS}
+    report: dict[str, Any] = {"bench": "relation", **origin(), "options": options, "drivers": {}}
     with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder)) as server:
         lookup_input.fill(server.url, rows)
         for name in drivers:

@@ -261,6 +261,13 @@ def test_a_map_says_who_wins_and_how_near_auto_comes() -> None:
     assert "auto 1.50" in picture
 
 
+def test_reads_of_a_relation_stand_beside_each_other() -> None:
+    drivers = {"pymysql": {"keys": 2_000, "rows": 5}, "mysqldb": {"keys": 1_500, "rows": 4}}
+    [table] = tables({"bench": "relation", "drivers": drivers})
+    assert table.headings == ("read", "pymysql", "mysqldb")
+    assert table.rows == [["keys", "2,000", "1,500"], ["rows", "5", "4"]]
+
+
 def test_what_has_no_result_says_so() -> None:
     page = "<!-- begin stream-join -->\nold\n<!-- end -->\n"
 

@@ -14,12 +14,13 @@ from endmark.bench.costs_page import costs_tables
 from endmark.bench.lookup_join import CONTENDERS
 from endmark.bench.map_page import map_picture, map_tables
 from endmark.bench.rates import rate_bars, rate_table
+from endmark.bench.relation_page import relation_tables
 from endmark.bench.targets import targets_table
 from endmark.reproduce.report import Table
 
 _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _NOTHING = "No result is kept."
-_TABLES = whole_job.TABLES | state_page.TABLES | {"costs": costs_tables}
+_TABLES = whole_job.TABLES | state_page.TABLES | {"costs": costs_tables, "relation": relation_tables}
 Report = dict[str, Any]
 
 
