@@ -159,10 +159,10 @@ class Bench:
                 take(output.joined)
                 came += rows.num_rows
                 joined = sum(batch.num_rows for batch in output.joined)
-                row_bytes = output.pending_bytes / max(1, output.pending_rows)
+                row_bytes = output.ordered_bytes / max(1, output.ordered_rows)
                 if not warm:
                     turned += joined
-                    warm = turned >= output.pending_rows > 0
+                    warm = turned >= output.pending_rows
                     continue
                 spent += seconds
                 reads += output.figures.reads
