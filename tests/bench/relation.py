@@ -53,11 +53,10 @@ def keys(values: Ints) -> pa.RecordBatch:
 def measure(reader: SqlRelation, rows: int) -> Iterator[tuple[str, float]]:
     """What is read, with so many of it a second."""
     random = np.random.default_rng(1)
-    started = time.perf_counter()
     directory = reader.directory(PAGE_ROWS)
-    yield "rows of R, into page bounds", round(rows / (time.perf_counter() - started))
+    yield "rows of R, into page bounds", rate(rows, lambda: len(reader.directory(PAGE_ROWS)))
     for at_once in (1, 64):
-        yield f"rows of pages, {at_once} pages at once", pages(reader, directory, random, at_once)
+        yield f"rows of pages, {at_once} at once", pages(reader, directory, random, at_once)
     for count in (1, 100, 10_000):
         drawn = random.choice(rows, (count if count > 1 else 500), replace=False) + 1
         lists = [keys(drawn[at : at + count]) for at in range(0, len(drawn), count)]

@@ -11,6 +11,7 @@ import pytest
 from endmark.joins.lookup import reads, strategies
 from endmark.joins.lookup.auto import Auto
 from endmark.joins.lookup.costs import LIST_KEYS, ReadCosts, measure
+from endmark.joins.lookup.pieces import Piece, Pieces
 from endmark.joins.lookup.reads import Read, ReadKeys, ReadPages, parts
 from endmark.joins.lookup.strategies import BestPage, Hybrid, KeyLists, Mesh, Scan, SingleKeys
 from endmark.joins.lookup.waiting import SERIAL, Waiting
@@ -24,7 +25,8 @@ KEY = KeySpec.of(["k"], [pa.int64()])
 
 def _waiting(keys: list[int]) -> Waiting:
     serials = pa.array(range(len(keys)), pa.int64())
-    return Waiting(pa.record_batch({"k": pa.array(keys, pa.int64()), SERIAL: serials}), KEY, PAGES)
+    rows = pa.record_batch({"k": pa.array(keys, pa.int64()), SERIAL: serials})
+    return Waiting(Pieces([Piece(rows)]), KEY, PAGES)
 
 
 def _pages(read: Read) -> list[int]:

@@ -170,7 +170,7 @@ class Bench:
                 # What waits is rewritten now and then: of 250 MB, that was half of 2 s, or none.
                 if spent > self.seconds and reads and answered >= output.pending_rows:
                     break
-            left = [rows.select(_STREAM.names) for rows in join.pending.waiting()]
+            left = [piece.select(_STREAM.names) for piece in join.pending.waiting()]
         return Run(strategy, waits, answered / spent, answered / reads, reads, came, row_bytes), left
 
     def join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:

@@ -94,6 +94,11 @@ class Segment:
     def live_batch(self) -> pa.RecordBatch:
         return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))
 
+    @property
+    def live_positions(self) -> Ints | None:
+        """Where live rows are; `None` is everywhere."""
+        return None if self.dead is None else np.flatnonzero(~self.dead)
+
     def live_matched(self) -> Bools:
         matched = np.zeros(self.rows, bool) if self.matched is None else self.matched
         return matched if self.dead is None else matched[~self.dead]

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from endmark.joins.lookup.auto import Auto
 from endmark.joins.lookup.costs import ReadCosts
 from endmark.joins.lookup.pending import ASKED, Pending
+from endmark.joins.lookup.pieces import Piece, Pieces
 from endmark.joins.lookup.resolve import Budget, ReadFigures, Resolver
 from endmark.joins.lookup.strategies import make
 from endmark.joins.lookup.waiting import Waiting
@@ -199,9 +200,8 @@ class LookupJoin:
         arrived = self._from_cache(self.pending.arrived(came), now)
         started = time.perf_counter()
         new = codec.concat([*self.pending.due(now), arrived])
-        waiting = Waiting(
-            codec.concat([*self.pending.waiting(), new]), self._spec.key, self._resolver.directory
-        )
+        pieces = Pieces([*self.pending.waiting(), Piece(new)])
+        waiting = Waiting(pieces, self._spec.key, self._resolver.directory)
         self.output.ordered_seconds = time.perf_counter() - started
         budget = Budget() if drain else self._spec.budget
         answered: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.joins.lookup.pieces import Piece
 from endmark.joins.lookup.waiting import SERIAL
 from endmark.state import manifest
 from endmark.state.segment import int64
@@ -96,9 +97,11 @@ class Pending:
         gone = self._parked.expire(now + 1)
         return [one.batch.drop_columns([DUE]) for one in gone]
 
-    def waiting(self) -> list[pa.RecordBatch]:
+    def waiting(self) -> list[Piece]:
         """Rows left over from earlier batches, in the order in which `settle` wants to hear of them."""
-        return [segment.live_batch() for segment in self._queue.segments if segment.live]
+        return [
+            Piece(segment.batch, segment.live_positions) for segment in self._queue.segments if segment.live
+        ]
 
     def settle(self, unanswered: Bools, new: pa.RecordBatch) -> None:
         """Keep what a batch left unanswered: of `waiting()`, then of `new`, which has come since."""
@@ -106,11 +109,11 @@ class Pending:
         for segment in self._queue.segments:
             if not segment.live:
                 continue
-            alive = np.arange(segment.rows) if segment.dead is None else np.flatnonzero(~segment.dead)
-            answered = alive[~unanswered[at : at + len(alive)]]
+            alive, live = segment.live_positions, segment.live
+            answered = np.flatnonzero(~unanswered[at : at + live])
             if len(answered):
-                segment.kill(answered)
-            at += len(alive)
+                segment.kill(answered if alive is None else alive[answered])
+            at += live
         self._queue.append(self._key.sorted(new.filter(pa.array(unanswered[at:]))))
         for segments in self._lists().values():
             segments.maintain()

@@ -11,6 +11,7 @@ import pyarrow as pa
 from endmark.state.segment import int64
 
 if TYPE_CHECKING:
+    from endmark.joins.lookup.pieces import Pieces
     from endmark.relation.contract import PageDirectory
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
@@ -94,14 +95,16 @@ class Waiting:
     """Rows of one batch that wait, ordered by page and within a page by key code.
 
     Args:
-        rows: stream rows with their code and `SERIAL`, in any order.
+        pieces: stream rows with their code and `SERIAL`, in any order.
         key: their key.
         directory: R's pages.
     """
 
-    def __init__(self, rows: pa.RecordBatch, key: KeySpec, directory: PageDirectory) -> None:
-        self._rows = rows
+    def __init__(self, pieces: Pieces, key: KeySpec, directory: PageDirectory) -> None:
+        self._pieces = pieces
         self._key = key
+        rows = pieces.select([*key.stored, SERIAL])
+        self._keys = rows.select(key.stored)
         self._order = key.order(rows)
         if key.hashed:
             pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(self._order)))
@@ -157,7 +160,7 @@ class Waiting:
     @property
     def row_bytes(self) -> float:
         """Bytes of a row in memory, on average."""
-        return int(self._rows.nbytes) / max(1, int(self._rows.num_rows))
+        return self._pieces.row_bytes
 
     @property
     def age(self) -> int:
@@ -179,23 +182,22 @@ class Waiting:
         return int(self._serials.max(initial=0))
 
     def keys_of(self, rows: Ints) -> Keys:
-        return self._key.keys(self._rows.select(self._key.stored).take(pa.array(self._order[rows])))
+        return self._key.keys(self._keys.take(pa.array(self._order[rows])))
 
     def take(self, rows: Ints) -> pa.RecordBatch:
-        return self._rows.take(pa.array(self._order[rows]))
+        return self._pieces.take(self._order[rows])
 
     def keys_in(self, groups: Ints) -> pa.RecordBatch:
         """The key columns of some groups of `keys`, every key once."""
         if self._key.hashed:
             return self.distinct_keys(self.keys.rows(groups))
-        return self._rows.select(list(self._key.columns)).take(
-            pa.array(self._order[self.keys.starts[groups]])
-        )
+        return self._keys.take(pa.array(self._order[self.keys.starts[groups]]))
 
     def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
         """The key columns of some rows, every key once."""
-        stored = self._rows.select(self._key.stored).take(pa.array(self._order[rows]))
-        return self._key.distinct(stored).select(list(self._key.columns))
+        return self._key.distinct(self._keys.take(pa.array(self._order[rows]))).select(
+            list(self._key.columns)
+        )
 
     def on_pages(self, numbers: Ints) -> Ints:
         """Rows of ascending page numbers that still wait."""
