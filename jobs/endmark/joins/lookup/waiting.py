@@ -195,9 +195,8 @@ class Waiting:
 
     def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
         """The key columns of some rows, every key once."""
-        return self._key.distinct(self._keys.take(pa.array(self._order[rows]))).select(
-            list(self._key.columns)
-        )
+        keys = self._key.distinct(self._keys.take(pa.array(self._order[rows])))
+        return keys.select(list(self._key.columns))
 
     def on_pages(self, numbers: Ints) -> Ints:
         """Rows of ascending page numbers that still wait."""
