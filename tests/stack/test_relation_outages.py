@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from endmark.errors import ConfigError
 from endmark.parts.mariadb import MariaDb
 from endmark.relation.outage import RelationUnreachableError, passes
 from support.mysql import WITH_TEXT_KEYS, MySql
-from support.relation_outages import ROWS, later, read, reader_of, survive_a_restart
+from support.relation_outages import ROWS, later, read, reader_of, resume, stall, survive_a_restart
 from support.relations import Database, batch_of, rows_of
 
 
@@ -91,14 +89,14 @@ def test_a_database_that_stalls(server: MariaDb, database: Database) -> None:
     patient, impatient = reader_of(database), reader_of(database, retry="4s")
     assert server.pid is not None
     pid = server.pid
-    os.kill(pid, signal.SIGSTOP)
+    stall(pid)
     try:
         started = time.monotonic()
         with pytest.raises(RelationUnreachableError), impatient.batch():
             pass
         assert 4 <= taken(started) < 5.5
     finally:
-        resumed = later(2, lambda: os.kill(pid, signal.SIGCONT))
+        resumed = later(2, lambda: resume(pid))
         with resumed:
             assert read(patient) == ROWS
 

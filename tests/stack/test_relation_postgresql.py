@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +12,7 @@ import sqlalchemy as sa
 from endmark.errors import ConfigError
 from endmark.relation.outage import RelationUnreachableError
 from support.postgresql import PostgreSql
-from support.relation_outages import ROWS, later, read, reader_of, survive_a_restart
+from support.relation_outages import ROWS, later, read, reader_of, resume, stall, survive_a_restart
 from support.relations import Database
 
 
@@ -41,9 +39,9 @@ def test_one_that_stalls(server: PostgreSql, database: Database) -> None:
     patient, impatient = reader_of(database), reader_of(database, retry="4s")
     assert read(patient) == ROWS
     assert server.pid is not None
-    group = os.getpgid(server.pid)
-    os.killpg(group, signal.SIGSTOP)
-    resumed = later(9, lambda: os.killpg(group, signal.SIGCONT))
+    pid = server.pid
+    stall(pid)
+    resumed = later(9, lambda: resume(pid))
     with resumed:
         started = time.monotonic()
         with pytest.raises(RelationUnreachableError), impatient.batch():

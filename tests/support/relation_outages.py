@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from endmark.relation.sql import SqlRelation
@@ -43,6 +46,27 @@ def later(seconds: float, action: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         timer.join()
+
+
+def stall(pid: int) -> None:
+    """Stop all processes of a server, given its first one, and wait until each thread of them stands: on a
+    busy machine they answer for a while after the signal."""
+    group = os.getpgid(pid)
+    os.killpg(group, signal.SIGSTOP)
+    while not set(_states(group)) <= {"T", "Z"}:
+        time.sleep(0.01)
+
+
+def resume(pid: int) -> None:
+    os.killpg(os.getpgid(pid), signal.SIGCONT)
+
+
+def _states(group: int) -> Iterator[str]:
+    for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group:
+                yield state
 
 
 def survive_a_restart(server: Server, database: Database) -> None:

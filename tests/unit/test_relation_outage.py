@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,6 +10,7 @@ from pathlib import Path
 from endmark.parts.mariadb import MariaDb
 from endmark.pipeline import Relation
 from endmark.relation.sql import SqlRelation
+from support.relation_outages import resume, stall
 from support.relations import Database, rows_of
 
 ROWS = [(n, f"v{n}") for n in range(300)]
@@ -40,13 +39,12 @@ def test_half_a_minute_costs_time_only(tmp_path: Path) -> None:
         whole = readers[0].directory(len(ROWS)).range_of(0)
         assert hung.pid is not None
         killed.kill()
-        os.kill(hung.pid, signal.SIGSTOP)
-        os.waitpid(hung.pid, os.WUNTRACED)  # on a busy machine it still answers for a while
+        stall(hung.pid)
         try:
             reads = [aside.submit(reader.pages, [whole]) for reader in readers]
             time.sleep(AWAY)
             assert [read.exception() for read in reads if read.done()] == []
         finally:
-            os.kill(hung.pid, signal.SIGCONT)
+            resume(hung.pid)
             killed.start()  # here, since a server ends with the thread that started it
         assert [rows_of(read.result()) for read in reads] == [ROWS, ROWS]
