@@ -1,7 +1,7 @@
 """What reads of a relation cost, by each way of reading: the unit costs of the lookup join's cost model.
 
-R has rows of about 120 bytes, in a local MariaDB. Beside PyMySQL, whose rows are read as columns, there are
-its own rows, and mysqlclient if it is installed.
+R has rows of about 120 bytes, in a local MariaDB. Beside PyMySQL, most of whose rows are read as columns,
+there are its own rows alone, and mysqlclient if it is installed.
 """
 
 from __future__ import annotations

@@ -80,9 +80,10 @@ def decimals(texts: str) -> list[Decimal]:
 
 
 @contextmanager
-def at_once(count: int) -> Iterator[None]:
-    """So few ranges and keys in one statement."""
-    with patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count, COMPOSITE_KEYS_AT_ONCE=count):
+def at_once(count: int, in_columns: bool) -> Iterator[None]:
+    """So few ranges and keys in one statement, and rows of keys in columns or as the driver's own."""
+    few = patch.object(sql, "FEW_KEYS", 0 if in_columns else sql.FEW_KEYS)
+    with few, patch.multiple(sql, RANGES_AT_ONCE=count, KEYS_AT_ONCE=count, COMPOSITE_KEYS_AT_ONCE=count):
         yield
 
 
@@ -162,8 +163,10 @@ def test_keys_of_every_type(
     reader.check()
 
     assert pages(reader, 1) == [[(key, n)] for n, key in enumerate(keys)]
-    for n, key in enumerate(keys):
-        assert rows_of(reader.read_keys(batch_of(reader, [(key,)]))) == [(key, n)]
+    for in_columns in (False, True):
+        with at_once(1, in_columns):
+            found = [rows_of(reader.read_keys(batch_of(reader, [(key,)]))) for key in keys]
+        assert found == [[(key, n)] for n, key in enumerate(keys)]
     assert list(reader.directory(1).page_of(batch_of(reader, [(key,) for key in keys]))) == list(
         range(len(keys))
     )
@@ -178,6 +181,7 @@ KEYS = st.tuples(st.integers(-1, 2), st.sampled_from(["", "a", "A", "a ", "b"]))
     asked=st.sets(KEYS, max_size=6),
     page_rows=st.integers(1, 4),
     several=st.integers(1, 3),
+    in_columns=st.booleans(),
 )
 def test_composite_keys(
     with_text_keys: Database,
@@ -185,6 +189,7 @@ def test_composite_keys(
     asked: set[tuple[int, str]],
     page_rows: int,
     several: int,
+    in_columns: bool,
 ) -> None:
     """Pages share out all rows and part no key, and keys find all their rows; whatever the number of keys and
     ranges that go into one statement."""
@@ -197,7 +202,7 @@ def test_composite_keys(
     reader = with_text_keys.reader("composite", ["a", "b"], a="long", b="string", n="long")
     there = sorted((*key, n) for n, key in enumerate(rows))
 
-    with at_once(several):
+    with at_once(several, in_columns):
         directory = reader.directory(page_rows)
         read = pages(reader, page_rows)
         together = rows_of(reader.pages([directory.range_of(page) for page in range(len(directory))]))
