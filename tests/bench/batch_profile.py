@@ -180,7 +180,7 @@ def main(files: int = 60, rows: int = 100_000, files_per_batch: int = 1, results
             started = writer.option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True)
             running = started.start()
             recorder.watch(running)
-            told = sorted(map(dict, running.recentProgress), key=lambda each: int(each["batchId"]))
+            told = query.told(running)
             whole = [each for each in told if each["numInputRows"] == 2 * rows * files_per_batch]
             report["tasks"] = task_work(Path(work) / "samples.jfr")
         finally:

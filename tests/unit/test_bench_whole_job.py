@@ -83,7 +83,11 @@ def test_records_of_sparks_batches_are_what_its_offsets_say() -> None:
             progress(0, 2000, (None, '{"a": {"0": 2, "1": 3}}')),
         )
 
-    assert batches(Query()) == [{"records": 5, "seconds": 2.0}, {"records": 9, "seconds": 0.5}]  # type: ignore[arg-type]
+    query: Any = Query()
+    assert batches(query) == [{"records": 5, "seconds": 2.0}, {"records": 9, "seconds": 0.5}]
+    query.recentProgress = query.recentProgress[:2]
+    with pytest.raises(DisagreementError, match="1 batches told nothing of themselves; 0 is one"):
+        batches(query)
 
 
 def test_a_commit_is_as_old_as_its_log(tmp_path: Path) -> None:

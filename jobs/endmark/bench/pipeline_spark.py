@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.bench import query
 from endmark.bench.auction import Servers
 from endmark.bench.lookup_spark import Jdbc
+from endmark.bench.query import told
 from endmark.spark.streams import arrow_schema, ddl
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def sink(pipeline: Pipeline, jdbc: Jdbc, warehouse: Path) -> Callable[[DataFrame
 def batches(query: StreamingQuery) -> list[dict[str, float]]:
     """Records and seconds of each batch that read any."""
     found = []
-    for progress in sorted(query.recentProgress, key=lambda each: int(each["batchId"])):
+    for progress in told(query):
         read = sum(
             _offset(source["endOffset"]) - _offset(source["startOffset"]) for source in progress["sources"]
         )

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from endmark.bench.contest import Digest
+from endmark.bench.contest import Digest, DisagreementError
 from endmark.spark.session import start_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CORES = 2
+_MOST_BATCHES = 10_000
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,34 @@ class Batch:
 
 def session(contender: str, jars: list[str], driver_memory: str) -> SparkSession:
     """Spark as a job has it, on `CORES` cores."""
-    return start_session(
+    session = start_session(
         f"bench {contender}",
         [Path(jar) for jar in jars],
         master=f"local[{CORES}]",
         shuffle_partitions=CORES,
         driver_memory=driver_memory,
     )
+    # Else a query forgets what it told of all batches but the last hundred.
+    session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _MOST_BATCHES)
+    return session
 
 
 def files(spark: SparkSession, directory: Path, ddl: str, per_batch: int) -> DataFrame:
     """The stream of a directory's Parquet files, the oldest first."""
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", per_batch).parquet(str(directory))
+
+
+def told(query: StreamingQuery) -> list[dict[str, Any]]:
+    """What a query has told of its batches, the first one first, some of which read nothing.
+
+    Raises:
+        DisagreementError: not of all of them, so that sums over them would be too small.
+    """
+    found = sorted(map(dict, query.recentProgress), key=lambda each: int(each["batchId"]))
+    numbers = {each["batchId"] for each in found}
+    if missing := set(range(max(numbers, default=0))) - numbers:
+        raise DisagreementError(f"{len(missing)} batches told nothing of themselves; {min(missing)} is one")
+    return found
 
 
 def digested(stream: DataFrame, figures: Sequence[str]) -> DataStreamWriter:
@@ -89,7 +107,7 @@ def drained(
         writer = stream.writeStream.foreachBatch(partial(_sink, of_batch, figures, given))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination()
-    found = sorted(query.recentProgress, key=lambda each: int(each["batchId"]))
+    found = told(query)
     given |= {each["batchId"]: Digest(*seen["given"]) for each in found if (seen := each["observedMetrics"])}
     return [
         Batch(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])
