@@ -22,6 +22,7 @@ from endmark.bench import query
 from endmark.bench.auction import Servers
 from endmark.bench.lookup_spark import Jdbc
 from endmark.bench.query import told
+from endmark.spark.plan import PROMPT
 from endmark.spark.streams import arrow_schema, ddl
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def _stream(spark: SparkSession, servers: Servers, name: str, at_once: int) -> D
         .option("subscribe", stream.topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", str(at_once))
+        .options(**PROMPT)
         .load()
     )
     read = F.from_json(F.col("value").cast("string"), ddl(arrow_schema(stream.columns))).alias("row")
