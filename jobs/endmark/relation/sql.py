@@ -39,8 +39,8 @@ RANGES_AT_ONCE = 16
 KEYS_AT_ONCE = 4096
 # SQLite refuses conditions that are more than 1,000 deep.
 COMPOSITE_KEYS_AT_ONCE = 512
-# Up to so many keys the driver's own rows take less time than columns: 0.42 and 0.62 ms for one, as much
-# for 100 (a local MariaDB, medians of four runs in turns).
+# Up to so many keys the driver's own rows take less time than columns: 0.42 and 0.63 ms for one, 0.51 and
+# 0.71 for ten, but 1.8 and 1.3 for 100 (a local MariaDB, medians of four runs in turns).
 FEW_KEYS = 32
 
 
