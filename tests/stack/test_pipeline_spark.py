@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from endmark.joins.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
+from support.postgresql import PostgreSql
+from support.relations import Database
 from support.spark_pipeline import End, SparkPipeline
 from support.verify_histories import MATCHINGS, broken_histories, histories, matched, pipelines
 from support.verify_keys import KEY_KINDS
@@ -56,15 +59,25 @@ def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
     return Case(pipeline, records, cuts, draw(st.sampled_from([1, 2, 7])), draw(st.sampled_from([None, 2])))
 
 
-@pytest.fixture(scope="module")
-def sellers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of a database with the sellers and `OTHERS`, with a place for one of `MATCHINGS`."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('sellers')}/{{}}.db"
+def seeded(url: str) -> str:
+    """Write the sellers and `OTHERS` to databases, at a URL with a place for one of `MATCHINGS`."""
     for how in MATCHINGS:
         pipeline = make_pipeline(url.format(how), looking=matched(how, "bids"))
         seed_sellers(pipeline.relations["sellers"].url, sellers_of(pipeline))
         seed_others(pipeline.relations["sellers"].url)
     return url
+
+
+@pytest.fixture(scope="module")
+def sellers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return seeded(f"sqlite:///{tmp_path_factory.mktemp('sellers')}/{{}}.db")
+
+
+@pytest.fixture(scope="module")
+def sellers_in_postgresql() -> Iterator[str]:
+    with PostgreSql() as server:
+        Database(server.url).run(*(f"CREATE DATABASE {how}" for how in MATCHINGS))
+        yield seeded(server.url.removesuffix("postgres") + "{}")
 
 
 def check(spark: SparkSession, case: Case) -> None:
@@ -85,7 +98,16 @@ def check(spark: SparkSession, case: Case) -> None:
 def test_tables_equal_their_recomputation(preset: Preset, spark: SparkSession, sellers: str) -> None:
     """Whatever the key, the join, the condition and the batches, however many buckets there are, and whether
     the query goes on, is started anew or repeats a batch."""
-    found, seed = drawn(cases(preset, sellers), spark_cases(usual=2))
+    check_all(spark, *drawn(cases(preset, sellers), spark_cases(usual=2)))
+
+
+def test_a_relation_in_postgresql(spark: SparkSession, sellers_in_postgresql: str) -> None:
+    """MariaDB is held by the tests of jobs."""
+    drawn_cases = st.sampled_from(Preset).flatmap(lambda preset: cases(preset, sellers_in_postgresql))
+    check_all(spark, *drawn(drawn_cases, spark_cases(usual=4)))
+
+
+def check_all(spark: SparkSession, found: list[Case], seed: int) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         checks = [(case, pool.submit(check, spark, case)) for case in found]
         for case, checked in checks:
