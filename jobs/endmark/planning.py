@@ -122,7 +122,7 @@ def forecast(
     reader.check(unique=False)
     directory = reader.directory(lookup.page_rows)
     try:
-        costs = calibrate(reader, directory, lookup.page_rows, payload=_payload(pipeline, lookup))
+        costs = calibrate(reader, directory, payload=_payload(pipeline, lookup))
     except ValueError as error:
         raise ConfigError(f"relation {lookup.relation}: {error}, so there is nothing to measure") from None
     some = reader.pages([directory.range_of(0)])

@@ -81,7 +81,7 @@ def test_many_pages_at_once_are_best_smaller() -> None:
 
 
 def test_what_is_read_at_once_answers_rows_that_memory_had_room_for() -> None:
-    """64 pages of 2,000 rows are a quarter of R; measured: 1,197 to 1,288 rows a page (cost_model.json)."""
+    """64 pages of 2,000 rows are a quarter of R; measured: 1,197 to 1,288 rows a page."""
     setup = Setup(500_000, 120, 140, 20_000_000, 0.0, 100_000)
     assert cost_model.hybrid(LOCAL, setup, 2_000 * 120).rows_per_read == pytest.approx(1_220, rel=0.03)
     assert setup.ranges(2_000 * 120) == pytest.approx(187 / 250)
