@@ -201,7 +201,7 @@ class _Trial:
 def _kept(join: LookupJoin, rows: pa.RecordBatch, row: float, match: float) -> tuple[float, int]:
     """Seconds of a batch that are due to rows that wait, and how many these were."""
     seconds, output = _timed(join, rows)
-    answered = sum(batch.num_rows for batch in output.joined)
+    answered = output.ordered_rows - output.pending_rows
     known = output.figures.seconds + answered * row + output.figures.rows * match
     return seconds - known, output.ordered_rows
 
