@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from endmark.joins.lookup import calibration
 from endmark.joins.lookup.calibration import calibrate
+from endmark.joins.lookup.operator import LookupJoin, LookupOutput
 from endmark.relation.contract import KeyRange
 from support.memory_relation import MemoryRelation
 
@@ -56,6 +59,22 @@ def test_relations_of_any_size(rows: int, of_a_key: int) -> None:
     costs = calibrate(some, some.directory(PAGE_ROWS), payload=0)
     assert all(0 <= cost < 1 for cost in vars(costs).values())
     assert costs.row > 0
+
+
+def test_keys_of_many_rows_make_no_more_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read answers rows of six batches of 50,000 results at most."""
+    given = []
+
+    class Counting(LookupJoin):
+        def process(self, *args: Any, **named: Any) -> LookupOutput:
+            output = super().process(*args, **named)
+            given.append(sum(batch.num_rows for batch in output.joined))
+            return output
+
+    monkeypatch.setattr(calibration, "LookupJoin", Counting)
+    some = relation(2_000, of_a_key=100)
+    calibrate(some, some.directory(PAGE_ROWS), payload=0)
+    assert 10_000 < max(given) < 500_000
 
 
 def test_a_relation_without_rows() -> None:
