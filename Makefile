@@ -14,7 +14,7 @@ help: ## List everything
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -27,7 +27,7 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 
 .PHONY: test
 test: $(READY) test-system lint types ## All set-up, then every test but those of the targets below
-	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) tests/oracle tests/unit tests/tidy jobs/endmark
+	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) tests/oracle tests/unit tests/tidy jobs papers benchmarks
 	$(BIN)/pytest $(BESIDE) $(ARGS) tests/stack tests/browser
 
 .PHONY: oracle
@@ -46,13 +46,17 @@ test-spark: $(READY) ## CASES random pipelines of each preset (20) through Spark
 test-knobs: $(READY) ## 1,000 knobs turned by 8 clients while the job is killed 3 times (ARGS=--seed=7)
 	PYTHONPATH=tests $(BIN)/python -m stack.knob_storm $(ARGS)
 
+.PHONY: test-attacks
+test-attacks: $(READY) test-system ## 10,000 hostile inputs against a running job and its sidecar (ARGS=--seed=7)
+	PYTHONPATH=tests $(BIN)/python -m attacks.run $(ARGS)
+
 .PHONY: test-system
 test-system: ## Debian packages the tests use: MariaDB, Chromium, Prometheus, docker-compose
 	infra/install-test-system.sh
 
 .PHONY: test-bench
 test-bench: $(READY) test-system ## The benches that start Spark, small
-	$(BIN)/pytest $(ARGS) tests/bench
+	$(BIN)/pytest $(ARGS) tests/benchmarks
 
 .PHONY: test-compose
 test-compose: $(READY) ## docker-compose.yml in real containers, every part killed (ARGS=--quick: none), as root
@@ -93,113 +97,116 @@ format: $(READY) ## Format and fix
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(READY) ## Stream join beside Spark's own and Flink's, as ratios; writes tests/bench/results and docs/bench.md
+bench: $(READY) ## Stream join beside Spark's own and Flink's, as ratios; writes benchmarks/results and docs/bench.md
 	@mkdir -p var
-	$(BIN)/endmark bench stream-join --json $(ARGS) > var/stream_join.json
-	mv var/stream_join.json tests/bench/results/
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks stream-join --json $(ARGS) > var/stream_join.json
+	mv var/stream_join.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-nexmark
 bench-nexmark: $(READY) ## Queries of Nexmark on frames beside Spark's own operators; likewise
 	@mkdir -p var
-	$(BIN)/endmark bench nexmark --json $(ARGS) > var/nexmark.json
-	mv var/nexmark.json tests/bench/results/
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks nexmark --json $(ARGS) > var/nexmark.json
+	mv var/nexmark.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-pipeline
 bench-pipeline: $(READY) test-system ## Kafka to Delta tables beside Spark's own operators; likewise
 	@mkdir -p var
-	$(BIN)/endmark bench pipeline --json $(ARGS) > var/pipeline.json
-	mv var/pipeline.json tests/bench/results/
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks pipeline --json $(ARGS) > var/pipeline.json
+	mv var/pipeline.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-latency
 bench-latency: $(READY) test-system ## Arrival to Delta tables, at shares of the highest rate that a job keeps up with; likewise
 	@mkdir -p var
-	$(BIN)/endmark bench latency --json $(ARGS) > var/latency.json
-	mv var/latency.json tests/bench/results/
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks latency --json $(ARGS) > var/latency.json
+	mv var/latency.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-recovery
 bench-recovery: $(READY) test-system ## Start, or kill -9, to the first output, by stage; likewise
 	@mkdir -p var
-	$(BIN)/endmark bench recovery --json $(ARGS) > var/recovery.json
-	mv var/recovery.json tests/bench/results/
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks recovery --json $(ARGS) > var/recovery.json
+	mv var/recovery.json benchmarks/results/
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-extremes
 bench-extremes: $(READY) ## The stream join alone: much state, a hot key, a million closings at once; likewise
-	PYTHONPATH=tests $(BIN)/python tests/bench/extremes.py $(ARGS)
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.extremes $(ARGS)
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-live-state
 bench-live-state: $(READY) ## Time of a batch by how many rows are live; likewise
-	PYTHONPATH=tests $(BIN)/python tests/bench/live_state.py $(ARGS)
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.live_state $(ARGS)
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-state
 bench-state: $(READY) ## Rows in state against what may be held, on the papers' workloads; writes docs/state.md
-	PYTHONPATH=tests $(BIN)/python tests/bench/state_bounds.py
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.state_bounds
 
 .PHONY: bench-relation
-bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes tests/bench/results and docs/bench.md
-	PYTHONPATH=tests $(BIN)/python tests/bench/relation.py $(ARGS)
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes benchmarks/results and docs/bench.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.relation $(ARGS)
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-lookup
 bench-lookup: $(READY) test-system ## Lookup beside other ways in Spark and Flink, as ratios; likewise, or a PART of it
 	@mkdir -p var
-	$(BIN)/endmark bench lookup-join --json $(ARGS) > var/lookup_join.json
-	mv var/lookup_join.json tests/bench/results/lookup_join$(PART).json
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks lookup-join --json $(ARGS) > var/lookup_join.json
+	mv var/lookup_join.json benchmarks/results/lookup_join$(PART).json
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-lookup-map
 bench-lookup-map: $(READY) test-system ## Every strategy of the lookup over size, skew, distance and memory; likewise, or a PART of it
 	@mkdir -p var
-	$(BIN)/endmark bench lookup-map --json $(ARGS) > var/lookup_map.json
-	mv var/lookup_map.json tests/bench/results/lookup_map$(PART).json
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	$(BIN)/python -m endmark_benchmarks lookup-map --json $(ARGS) > var/lookup_map.json
+	mv var/lookup_map.json benchmarks/results/lookup_map$(PART).json
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-costs
 bench-costs: $(READY) ## Lookup: costs predicted and measured, memory, cache; likewise
-	PYTHONPATH=tests $(BIN)/python tests/bench/cost_model.py $(ARGS)
-	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_memory.py
-	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_cache.py
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.cost_model $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_memory
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_cache
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-agreement
-bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes tests/bench/results
-	PYTHONPATH=tests $(BIN)/python tests/bench/lookup_agreement.py $(ARGS)
+bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes benchmarks/results
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_agreement $(ARGS)
 
 .PHONY: bench-cluster
 bench-cluster: package test-system ## Records a second of one executor and of two; writes docs/cluster.md
 	PYTHONPATH=tests $(BIN)/python -m cluster.rates var/package
 
 .PHONY: bench-sidecar
-bench-sidecar: $(READY) test-system ## What a sidecar that answers 200 requests a second costs its job; writes tests/bench/results and docs/bench.md
-	PYTHONPATH=tests $(BIN)/python tests/bench/sidecar.py $(ARGS)
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+bench-sidecar: $(READY) test-system ## What a sidecar that answers 200 requests a second costs its job; writes benchmarks/results and docs/bench.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.sidecar $(ARGS)
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-profile
-bench-profile: $(READY) ## Where the batches of a stream join spend their time; writes tests/bench/results and docs/bench.md
-	PYTHONPATH=tests $(BIN)/python tests/bench/batch_profile.py $(ARGS)
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+bench-profile: $(READY) ## Where the batches of a stream join spend their time; writes benchmarks/results and docs/bench.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.batch_profile $(ARGS)
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: schemas
 schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.pipeline > schemas/pipeline.v1.json
 	$(BIN)/python -m endmark.punctuation.json_shape > schemas/punctuation.v1.json
 
+.PHONY: papers
+papers: $(READY) ## Run the papers' experiments, two minutes; writes docs/operators
+	$(BIN)/python -m endmark_papers --json > docs/operators/results.json
+	$(BIN)/python -m endmark_papers.experiments.page docs/operators
+
 .PHONY: docs
-docs: $(READY) ## Run the papers' experiments and write docs/operators; write docs/bench.md anew
-	$(BIN)/endmark reproduce all --json > docs/operators/results.json
-	$(BIN)/python -m endmark.reproduce.docs docs/operators
-	$(BIN)/python -m endmark.bench.page tests/bench/results docs/bench.md
+docs: papers ## Write docs/operators and docs/bench.md anew
+	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: lock
 lock: $(READY) ## Pin every Python package anew
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --quiet --upgrade -o requirements.lock
+	  --overrides infra/images/overrides.txt --generate-hashes --no-emit-index-url --no-header --quiet --upgrade -o requirements.lock
 
 .PHONY: clean
 clean: ## Remove what runs left behind

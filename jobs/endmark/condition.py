@@ -4,6 +4,10 @@ batch at a time.
 A condition is one expression of columns, constants, operators and functions whose value depends on nothing
 else. Whatever could read something else (a subquery, a file, the clock, chance) is refused before any row is
 read, and the connection that evaluates it reaches neither files nor the network.
+
+A condition fails on a row on which it cannot be evaluated, such as `a + b > 0` where the sum overflows. It
+is not true of that row, as if it were unknown. DuckDB evaluates it as it is written, without its optimizer:
+that would take some of what fails out of it, by rules and by what it knows of other rows.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from endmark.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from endmark.state.search import Bools
+    from endmark.state.search import Bools, Ints
 
 # How DuckDB calls the kinds of expressions that depend on nothing but the columns of one row.
 _ALLOWED = {
@@ -38,8 +42,25 @@ _ALLOWED = {
     "FUNCTION",
     "OPERATOR",
 }
+# Its types of expressions of which a part may be evaluated for some rows alone.
+_BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
 
 _OWN = threading.local()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of a condition for the rows of a batch.
+
+    Args:
+        holds: the rows of which it is true: not false, not unknown, and it did not fail.
+        failed: positions of the rows on which it failed, the least first.
+        why: how it failed on the first of these, in a line.
+    """
+
+    holds: Bools
+    failed: Ints
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,21 +95,31 @@ class Condition:
             raise ConfigError(f"{field}: {text!r} is of type {kind}, but must be a condition")
         return cls(text, columns, field)
 
-    def holds(self, rows: pa.RecordBatch) -> Bools:
-        """For which rows the condition is true, and not false or unknown.
-
-        Raises:
-            ConfigError: it cannot be evaluated on one of them.
-        """
-        verdict = duckdb.SQLExpression(f"({self.text}\n) IS TRUE")
+    def ask(self, rows: pa.RecordBatch) -> Answer:
+        """Evaluate the condition on each row of a batch that has its columns."""
+        verdict = f"({self.text}\n) IS TRUE"
         try:
-            relation = _connection().from_arrow(pa.Table.from_batches([rows])).select(verdict)
-            column = relation.to_arrow_table().column(0)
+            column = _evaluated(verdict, [rows])
+        except duckdb.Error:
+            # In DuckDB 1.5, TRY around a branch spoils other memory, but for the first row of a vector.
+            pieces = [rows.slice(at, 1) for at in range(rows.num_rows)] if _branches(self.text) else [rows]
+            column = _evaluated(f"TRY({verdict})", pieces)
+        failed = np.flatnonzero(np.asarray(column.is_null()))
+        why = self._why(rows.slice(int(failed[0]), 1)) if len(failed) else ""
+        return Answer(np.asarray(column.fill_null(False), bool), failed, why)
+
+    def _why(self, row: pa.RecordBatch) -> str:
+        try:
+            _evaluated(f"({self.text}\n) IS TRUE", [row])
         except duckdb.Error as error:
-            raise ConfigError(
-                f"{self.field}: {_first_line(error)}; write a condition that all rows can be asked"
-            ) from error
-        return np.asarray(column.to_numpy(), bool)
+            return _first_line(error)
+        return "it failed beside other rows only"
+
+
+def _evaluated(expression: str, pieces: list[pa.RecordBatch]) -> pa.ChunkedArray:
+    """The values of an SQL expression, for the rows of all pieces in turn."""
+    relation = _connection().from_arrow(pa.Table.from_batches(pieces))
+    return relation.select(duckdb.SQLExpression(expression)).to_arrow_table().column(0)
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
@@ -104,6 +135,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
         }
         connection = duckdb.connect(":memory:", config=shut)
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("PRAGMA disable_optimizer")
         connection.execute("SET lock_configuration = true")
         _OWN.connection = connection
     own: duckdb.DuckDBPyConnection = _OWN.connection
@@ -112,11 +144,9 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
     """The columns an expression names, spelled as in `schema`; SQL does not tell capitals from small."""
-    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
-    nodes = list(_nodes(json.loads(parsed[0] if parsed else "{}")))
     spelled = {name.lower(): name for name in schema.names}
     named: dict[str, None] = {}
-    for node in nodes:
+    for node in _parsed(expression):
         kind = node["class"]
         if kind not in _ALLOWED:
             what = kind.replace("_", " ").lower()
@@ -134,6 +164,18 @@ def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
     if not named:
         raise ConfigError(f"{field}: it names no column, so it is the same for all rows; leave it out")
     return tuple(named)
+
+
+@cache
+def _branches(text: str) -> bool:
+    """Return whether DuckDB may evaluate a part of an expression for some rows alone."""
+    return any(node["type"] in _BRANCHES for node in _parsed(str(duckdb.SQLExpression(text))))
+
+
+def _parsed(expression: str) -> list[dict[str, Any]]:
+    """Every part of an expression."""
+    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
+    return list(_nodes(json.loads(parsed[0] if parsed else "{}")))
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
+from endmark.embedded.claim import claimed
 from endmark.errors import ConfigError, EndmarkError
-from endmark.parts.claim import claimed
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -42,7 +42,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 @dataclass(frozen=True)
 class Maintained:
-    """What was done to a table, or would be.
+    """The upkeep that was done to a table, or would be.
 
     Args:
         table: its name in the pipeline file.

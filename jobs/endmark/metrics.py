@@ -16,9 +16,11 @@ CATALOGUE: dict[str, str] = {
     "punctuations_total": "Well-formed punctuations.",
     "tombstones_total": "Records without a value behind a deletion, which are skipped.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",
+    "closing_failed_rows_total": "Rows on which their stream's closing rule failed, which close nothing.",
     "dead_letters_total": "Records that could not be read, by reason.",
     "control_records_total": "Records of the control topic, by what they ask for.",
-    "violations_total": "Rows their own stream had ruled out by what it said before, by reason.",
+    "violations_total": "Rows their own stream had ruled out by what it said before, and rows dated too far "
+    "after Kafka's time, by reason.",
     "partition_punctuations_total": "Punctuations of a partition, those that closing rows are among them.",
     "partition_violations_total": "Rows of a partition that its stream had ruled out.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",
@@ -47,6 +49,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_waiting_time_seconds": "When the oldest of all these rows came, in Unix seconds.",
     "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
     "join_results_total": "Rows the stream join put out.",
+    "join_failed_pairs_total": "Pairs on which the condition of the join failed, which are no partners.",
     "join_inserted_rows_total": "Rows that entered join state.",
     "join_dropped_rows_total": "Rows not stored since the other stream had closed their key.",
     "join_invalidated_rows_total": "State rows dropped since they left the window.",
@@ -81,7 +84,6 @@ CATALOGUE: dict[str, str] = {
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
     "batch_due_time_seconds": "When a batch is due even without a record, since rows wait for it, in Unix "
     "seconds.",
-    "lag_records": "Records in Kafka that the last batch had not read yet.",
 }
 
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})?")

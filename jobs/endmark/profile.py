@@ -26,7 +26,7 @@ class Profile:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """What happens inside is of this phase."""
+        """Count the time of a block as this phase."""
         outer = self._switch(name)
         try:
             yield

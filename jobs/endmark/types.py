@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta agree on
-_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 
 class Kind(StrEnum):
-    """What a column holds, the digits of a decimal aside."""
+    """The kinds of column types, the digits of a decimal aside."""
 
     LONG = "long"
     DOUBLE = "double"
@@ -78,14 +78,18 @@ class ColumnType:
 
     @property
     def array(self) -> ColumnType:
-        """That of arrays of its values."""
+        """The type of arrays of this type's values."""
         return replace(self, many=True)
 
     def fits(self, number: Decimal) -> bool:
-        """Whether a decimal of this type can be that number, without rounding."""
+        """Return whether a number has no more digits before and after the point than this type.
+
+        Zeros at the end count: 1.500 is no decimal(5,2).
+        """
         _, digits, exponent = number.as_tuple()
         places = -int(exponent)
-        return not number or (places <= self.scale and len(digits) - places <= self.precision - self.scale)
+        whole = len(digits) - places if number else 0
+        return places <= self.scale and whole <= self.precision - self.scale
 
     @property
     def duckdb(self) -> str:
@@ -135,10 +139,10 @@ class JoinType(StrEnum):
 
     @property
     def keeps_left(self) -> bool:
-        """Whether left rows without a partner are results."""
+        """True if left rows without a partner are results."""
         return self in (JoinType.LEFT, JoinType.FULL)
 
     @property
     def keeps_right(self) -> bool:
-        """Whether right rows without a partner are results."""
+        """True if right rows without a partner are results."""
         return self in (JoinType.RIGHT, JoinType.FULL)

@@ -1,4 +1,4 @@
-"""What is up for auction: an endless, seeded sequence of items with their fate already drawn."""
+"""The lots of the auction: an endless, seeded sequence of items with their fate already drawn."""
 
 from __future__ import annotations
 

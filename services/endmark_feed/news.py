@@ -47,7 +47,7 @@ def fill(url: str, seed: int) -> int:
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """As many whole articles as fit; event times never go back."""
+    """Yield the records of as many whole articles as fit. Event times never go back."""
     articles = max(1, round(seconds * rate / _PER_ARTICLE))
     pace = _PER_ARTICLE / ACCESSES / GAP_SECONDS / rate
     random = random_stream(seed, "readers")

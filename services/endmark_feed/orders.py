@@ -72,7 +72,7 @@ def fill(url: str, seed: int) -> int:
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """As many whole orders as fit; event times never go back."""
+    """Yield the records of as many whole orders as fit. Event times never go back."""
     random = random_stream(seed, "orders")
     orders = max(1, round(seconds * rate / _PER_ORDER))
     serial = count()  # equal times must not make the heap compare messages
@@ -88,7 +88,7 @@ def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
 
 
 def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterator[Message]:
-    """What becomes of one order: it is placed, may change, is paid at up to three times, and filed away."""
+    """Yield the records of one order: it is placed, may change, is paid in up to three parts, and filed."""
     unknown = random.random() < UNKNOWN_SHARE
     cents = int(random.integers(100, 100_000))
     row = {

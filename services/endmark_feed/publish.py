@@ -16,7 +16,7 @@ Pace = Literal["real", "fast"]
 
 @dataclass(frozen=True)
 class Published:
-    """What the broker acknowledged, and the real time that took."""
+    """The number of records that the broker acknowledged, and the real time that took."""
 
     rows: int
     punctuations: int

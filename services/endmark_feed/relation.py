@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
 from endmark_feed.options import random_stream
 
@@ -49,17 +50,16 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
         ConfigError: when the URL is none, or the table is there with another number of rows.
         MissingPartError: when the database or its driver is not there.
     """
+    parsed = database_url(url, "the relation's URL")
     try:
-        engine = sa.create_engine(url)
-    except sa.exc.ArgumentError as error:
-        raise ConfigError(
-            f"the relation's URL is no database URL such as sqlite:///sellers.db: {error}"
-        ) from None
+        engine = sa.create_engine(parsed)
+    except sa.exc.NoSuchModuleError as error:
+        raise ConfigError(f"the relation's URL is no database URL that is known: {error}") from None
     except ModuleNotFoundError as error:
         raise MissingPartError(
             f"the relation's URL needs a Python driver that is not installed: {error}"
         ) from error
-    place = engine.url.render_as_string(hide_password=True)
+    where = place(parsed)
     try:
         with engine.begin() as connection:
             table.create(connection, checkfirst=True)
@@ -68,14 +68,14 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
                 connection.execute(table.insert(), rows)
     except sa.exc.OperationalError as error:
         raise MissingPartError(
-            f"cannot fill the table {table.name} at {place}: {error.orig}; "
+            f"cannot fill the table {table.name} at {where}: {error.orig}; "
             "start the database or name another one"
         ) from error
     finally:
         engine.dispose()
     if found not in (0, size):
         raise ConfigError(
-            f"the table {table.name} at {place} has {found:,} rows, but the feed is to use {size:,}; "
+            f"the table {table.name} at {where} has {found:,} rows, but the feed is to use {size:,}; "
             f"drop the table, name another database or have the feed use {found}"
         )
     return 0 if found else size

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import logging
 import re
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from starlette.datastructures import Headers
@@ -15,21 +19,32 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from endmark.errors import ConfigError
 
+_LOG = logging.getLogger(__name__)
+_ADDRESSES = 1_000
+_WAITING = 50  # at a time; each holds one of the sidecar's connections
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0  # seconds
 CALLER = "caller"  # of a request's state: the name of its token, for requests that write
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_FORM = "write NAME:read:TOKEN or NAME:write:TOKEN, with a TOKEN of 16 letters or more without blanks"
-_TOKEN = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write):(?P<secret>[!-~]{16,200})")
+_FORM = (
+    "write NAME:read:TOKEN or NAME:write:TOKEN; a TOKEN has 16 letters or more, without blanks and colons; "
+    "if it is to expire, write its last day before it, as in NAME:write:2027-12-31:TOKEN"
+)
+_TOKEN = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write):"
+    r"(?:(?P<until>[0-9]{4}-[0-9]{2}-[0-9]{2}):)?(?P<secret>[!-9;-~]{16,200})"
+)
 # They hold nothing of the pipeline: the view's own files, what can be asked, and whether the process answers.
 _OPEN_TO_ALL = re.compile(r"/|/static/.*|/openapi\.json|/healthz")
 
 
 @dataclass(frozen=True)
 class Token:
-    """One caller; of the secret only a hash is kept."""
+    """One caller; of the secret only a hash is kept. `until` is the last day, in UTC, on which it is good."""
 
     name: str
     may_write: bool
     digest: bytes
+    until: date | None = None
 
 
 def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
@@ -43,11 +58,15 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
     tokens: list[Token] = []
     for number, entry in enumerate(entries, 1):
         found = _TOKEN.fullmatch(entry)
+        try:
+            until = date.fromisoformat(found["until"]) if found and found["until"] else None
+        except ValueError:
+            found = None
         if found is None:
             raise ConfigError(f"{where}: token {number} is malformed; {_FORM}")
         if found["name"] in [token.name for token in tokens]:
             raise ConfigError(f"{where}: {found['name']} has two tokens; give each a name of its own")
-        tokens.append(Token(found["name"], found["role"] == "write", _digest(found["secret"])))
+        tokens.append(Token(found["name"], found["role"] == "write", _digest(found["secret"]), until))
     return tuple(tokens)
 
 
@@ -66,16 +85,53 @@ def read_tokens(file: Path) -> tuple[Token, ...]:
     return tokens
 
 
+class FailedLogins:
+    """Counts requests whose token is not good, and makes each address wait longer for its next refusal.
+
+    A wait costs the caller time and the sidecar a connection, so few wait at a time; others are refused at
+    once. A good token is never asked to wait, so nobody can lock others out.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {"unknown": 0, "expired": 0}
+        self._failures: OrderedDict[str, int] = OrderedDict()  # by address, that which failed last at the end
+        self._waiting = 0
+
+    @property
+    def remembered(self) -> int:
+        """The number of addresses whose failures are known."""
+        return len(self._failures)
+
+    def count(self, address: str, reason: str) -> float:
+        """Note a failure; the seconds that its answer is to wait."""
+        self.counts[reason] += 1
+        failures = self._failures.pop(address, 0)
+        self._failures[address] = failures + 1
+        if len(self._failures) > _ADDRESSES:
+            self._failures.popitem(last=False)
+        return min(_FIRST_WAIT * float(2 ** min(failures, 10)), _LONGEST_WAIT)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, unless as many wait as may."""
+        if self._waiting < _WAITING:
+            self._waiting += 1
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                self._waiting -= 1
+
+
 class Guard:
     """ASGI middleware that lets requests through by their token, before anything of them is read.
 
     Whatever is no reading method needs a token that may write. Reads need a token once there is one for
-    reading.
+    reading, though it may have expired.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Iterable[Token]) -> None:
+    def __init__(self, app: ASGIApp, tokens: Iterable[Token], failed: FailedLogins) -> None:
         self._app = app
         self._tokens = tuple(tokens)
+        self._failed = failed
         self._writes = any(token.may_write for token in self._tokens)
         self._reads_open = all(token.may_write for token in self._tokens)
 
@@ -83,22 +139,33 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
+        refusal = await self._refusal(scope)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    async def _refusal(self, scope: Scope) -> JSONResponse | None:
         reads = scope["method"] in READS
         if reads and (self._reads_open or _OPEN_TO_ALL.fullmatch(scope["path"])):
             return None
         if not reads and not self._writes:
             return _refused(403, "writes are off; start the sidecar with a token that may write")
-        caller = self._caller(Headers(scope=scope).get("authorization", ""))
+        authorization = Headers(scope=scope).get("authorization", "")
+        caller = self._caller(authorization)
         if caller is None:
+            if authorization:
+                await self._fail(scope, "unknown")
             return _refused(401, "this needs a token: send the header Authorization: Bearer TOKEN")
+        if caller.until is not None and datetime.now(UTC).date() > caller.until:
+            await self._fail(scope, "expired", f" ({caller.name})")
+            return _refused(401, f"token {caller.name} was good until {caller.until}; ask for a new one")
         if not reads and not caller.may_write:
             return _refused(403, f"token {caller.name} may read only; use one that may write")
         scope.setdefault("state", {})[CALLER] = caller.name
         return None
+
+    async def _fail(self, scope: Scope, reason: str, which: str = "") -> None:
+        address = (scope.get("client") or ["nowhere"])[0]
+        _LOG.warning("failed login from %s: its token is %s%s", address, reason, which)
+        await self._failed.wait(self._failed.count(address, reason))
 
     def _caller(self, authorization: str) -> Token | None:
         scheme, _, secret = authorization.partition(" ")

@@ -1,9 +1,9 @@
-"""What is said of a snapshot and of a batch, whoever asks and however."""
+"""Answers about a snapshot and a batch, the same for every route."""
 
 from __future__ import annotations
 
+from endmark.control.database import Batch
 from endmark.metrics import CATALOGUE, Samples
-from endmark.ops.database import Batch
 from endmark_ops import health
 from endmark_ops.models import BatchPoint, LastBatch, RunInfo, Sample, Status, Total
 from endmark_ops.progress import stream_progress
@@ -15,15 +15,14 @@ from endmark_ops.units import UNITS
 def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status:
     """The pipeline's state, its last batch and its totals."""
     totals = snapshot.batch.totals if snapshot.batch else {}
-    lag = [value for _, value in by_name(totals).get("lag_records", [])]
     return Status(
         pipeline=pipeline,
         state=health.state(snapshot, stale_seconds),
         now=snapshot.now,
         stale_seconds=stale_seconds,
-        run=_run(snapshot.run, snapshot.now) if snapshot.run else None,
+        run=_run(snapshot.run, snapshot) if snapshot.run else None,
         last_batch=_last_batch(snapshot),
-        lag_records=sum(lag) if lag else None,
+        lag_records=None if snapshot.lag is None else sum(snapshot.lag.values()),
         progress=stream_progress(totals),
         totals=_totals(totals),
     )
@@ -39,8 +38,8 @@ def point_of(batch: Batch) -> BatchPoint:
     )
 
 
-def _run(run: Run, now: float) -> RunInfo:
-    until = now if run.stopped_at is None else run.stopped_at
+def _run(run: Run, snapshot: Snapshot) -> RunInfo:
+    until = snapshot.now if run.stopped_at is None else run.stopped_at
     return RunInfo(
         run_id=run.run_id,
         state=run.state,
@@ -48,6 +47,7 @@ def _run(run: Run, now: float) -> RunInfo:
         stopped_at=run.stopped_at,
         uptime_seconds=max(0.0, until - run.started_at),
         error=run.error,
+        heartbeat_age_seconds=snapshot.beat_age,
     )
 
 

@@ -14,9 +14,11 @@ from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from endmark.errors import MissingPartError
-from endmark_ops.access import Guard
+from endmark_ops.access import FailedLogins, Guard
 from endmark_ops.feed import Feed
 from endmark_ops.health import STALE_SECONDS
+from endmark_ops.lag import TopicEnds
+from endmark_ops.limits import STREAM_SECONDS, Limits
 from endmark_ops.openapi import document
 from endmark_ops.reach import Reach
 from endmark_ops.routes import (
@@ -42,7 +44,6 @@ from endmark_ops.source import OpsSource, UnreadableError
 
 STATIC = Path(__file__).parent / "static"
 SHARED_SECONDS = 0.5  # less than most batches take, and than a person sees
-STREAM_SECONDS = 600.0  # after which who listens comes again, and who is gone without a word keeps no place
 # What is asked for again and again, of whatever clients there are.
 _SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts", "/api/what-ifs")
 _PROBES = (healthz, readyz, metrics)
@@ -73,7 +74,8 @@ def create_app(
     Raises:
         ConfigError: `ops_url` is no database URL.
     """
-    source = OpsSource(ops_url, pipeline)
+    ends = None if reach.bootstrap is None else TopicEnds(reach.bootstrap)
+    source = OpsSource(ops_url, pipeline) if ends is None else OpsSource(ops_url, pipeline, ends.latest)
     feed = Feed(source, stale_seconds, shared_seconds, stream_seconds)
 
     @asynccontextmanager
@@ -81,6 +83,8 @@ def create_app(
         yield
         feed.close()
         source.close()
+        if ends is not None:
+            ends.close()
 
     # The documentation views load scripts from elsewhere, which our headers forbid; the schema stays.
     app = FastAPI(
@@ -92,12 +96,14 @@ def create_app(
     app.state.reach = reach
     app.openapi = lambda: document(app)  # type: ignore[method-assign]  # as FastAPI documents it
     app.add_exception_handler(UnreadableError, _unreadable)
-    app.add_exception_handler(MissingPartError, _unreadable)
+    app.add_exception_handler(MissingPartError, _missing)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(Exception, _crashed)
     app.add_middleware(SharedAnswers, paths=_SHARED, seconds=shared_seconds)
-    app.add_middleware(Guard, tokens=reach.tokens)
+    app.add_middleware(Limits)
+    app.state.failed_logins = FailedLogins()
+    app.add_middleware(Guard, tokens=reach.tokens, failed=app.state.failed_logins)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*TRUSTED_HOSTS, *known_as])
     app.add_middleware(SecurityHeaders)
     for route in _ROUTES:
@@ -107,6 +113,11 @@ def create_app(
 
 
 def _unreadable(_request: Request, error: Exception) -> JSONResponse:
+    detail = error.for_clients() if isinstance(error, UnreadableError) else ""
+    return JSONResponse({"detail": detail}, status_code=503)
+
+
+def _missing(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, status_code=503)
 
 

@@ -8,7 +8,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from endmark.metrics import CATALOGUE, Samples
-from endmark_ops.source import OpsSource
+from endmark_ops.access import FailedLogins
+from endmark_ops.health import is_lost
+from endmark_ops.source import OpsSource, Snapshot
 from endmark_ops.totals import by_name
 
 
@@ -27,17 +29,42 @@ class OpsCollector(Collector):
         run = snapshot.run
         yield self._gauge(
             "endmark_run_up",
-            "1 while the latest run is running, as far as it told.",
-            1.0 if run is not None and run.state == "running" else 0.0,
+            "1 while the latest run is running and its driver gives signs of life.",
+            1.0 if run is not None and run.state == "running" and not is_lost(snapshot) else 0.0,
         )
+        if snapshot.beat_age is not None:
+            yield self._gauge(
+                "endmark_heartbeat_age_seconds",
+                "Seconds since the driver of the latest run gave a sign of life.",
+                snapshot.beat_age,
+            )
         if snapshot.batch_age is not None:
             yield self._gauge(
                 "endmark_last_batch_age_seconds",
                 "Seconds since the last batch was committed.",
                 snapshot.batch_age,
             )
+        yield from self._kafka(snapshot)
         if snapshot.batch is not None:
             yield from self._totals(snapshot.batch.totals)
+
+    def _kafka(self, snapshot: Snapshot) -> Iterator[Metric]:
+        known = snapshot.lag is not None
+        text = "1 while Kafka has told how many records wait; the number is left out while it has not."
+        yield self._gauge("endmark_lag_known", text, float(known))
+        if snapshot.lag is None or snapshot.ends is None:
+            return
+        labels = ["pipeline", "topic"]
+        waiting = GaugeMetricFamily(
+            "endmark_lag_records", "Records in Kafka that no batch has read yet.", labels=labels
+        )
+        had = CounterMetricFamily(
+            "endmark_topic_records_total", "Records that a stream's topic has had.", labels=labels
+        )
+        for family, counts in ((waiting, snapshot.lag), (had, snapshot.ends)):
+            for topic, count in counts.items():
+                family.add_metric([self._source.pipeline, topic], count)
+            yield family
 
     def _totals(self, totals: Samples) -> Iterator[Metric]:
         for name, samples in by_name(totals).items():
@@ -51,3 +78,21 @@ class OpsCollector(Collector):
         family = GaugeMetricFamily(name, text, labels=["pipeline"])
         family.add_metric([self._source.pipeline], value)
         return family
+
+
+class LoginCollector(Collector):
+    """Counts the sidecar's own failed logins since it started, by reason."""
+
+    def __init__(self, pipeline: str, failed: FailedLogins) -> None:
+        self._pipeline = pipeline
+        self._failed = failed
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(
+            "endmark_failed_logins_total",
+            "Requests whose token the sidecar does not know, or that has expired.",
+            labels=["pipeline", "reason"],
+        )
+        for reason, count in self._failed.counts.items():
+            family.add_metric([self._pipeline, reason], count)
+        yield family

@@ -1,16 +1,16 @@
-"""What the job tells, read once for all who listen, and sent to each."""
+"""The feed of news from the job: read once for all who listen, and sent to each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
-from endmark.ops.database import Batch
+from endmark.control.database import Batch
 from endmark_ops import health
 from endmark_ops.answers import point_of, status_of
 from endmark_ops.models import News, Problem
@@ -27,11 +27,12 @@ class FullError(Exception):
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a client would notice a change of."""
+    """The facts whose change a client would notice."""
 
     state: str
     run: Run | None
     batch: Batch | None
+    lag: Mapping[str, int] | None
 
 
 class Feed:
@@ -122,13 +123,15 @@ class Feed:
             self._wake()
 
     def _look(self, before: _Seen | str | None, again: bool) -> tuple[_Seen | str, ServerSentEvent | None]:
-        """What there is now, or why that cannot be said; an event, if it is not as before or wanted again."""
+        """Return the news, or why there is none; an event, if it is not as before or wanted again."""
         try:
             snapshot = self._source.snapshot()
-            now = _Seen(health.state(snapshot, self._stale_seconds), snapshot.run, snapshot.batch)
+            now = _Seen(
+                health.state(snapshot, self._stale_seconds), snapshot.run, snapshot.batch, snapshot.lag
+            )
             return now, self._news(snapshot, before) if again or now != before else None
         except UnreadableError as error:
-            why = str(error)
+            why = error.for_clients()
             told = why == before and not again
             return why, None if told else _event("problem", Problem(detail=why), None)
 

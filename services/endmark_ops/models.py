@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from endmark.ops.description import LookupDescription
-from endmark.ops.forecasts import LookupForecast
+from endmark.control.description import LookupDescription
+from endmark.control.forecasts import LookupForecast
 from endmark_ops.health import State
 
 
@@ -18,7 +18,7 @@ class Alive(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether the pipeline moves; `reasons` says why not."""
+    """The readiness of the pipeline; `reasons` says why it does not move."""
 
     ready: bool
     reasons: list[str]
@@ -39,6 +39,7 @@ class RunInfo(BaseModel):
     stopped_at: float | None
     uptime_seconds: float
     error: str | None
+    heartbeat_age_seconds: float | None = Field(description="since its driver gave a sign of life")
 
 
 class LastBatch(BaseModel):
@@ -94,7 +95,11 @@ class StreamProgress(BaseModel):
 
 
 class Status(BaseModel):
-    """The pipeline as of `now`. `state` is `stale` when a running job committed nothing for too long."""
+    """The pipeline as of `now`.
+
+    `state` is `stale` when a running job committed nothing for too long, and `lost` when a run has not told
+    of its end, but its driver gives no sign of life.
+    """
 
     pipeline: str
     state: State
@@ -102,7 +107,9 @@ class Status(BaseModel):
     stale_seconds: float
     run: RunInfo | None
     last_batch: LastBatch | None
-    lag_records: float | None = Field(description="records in Kafka that the last batch had not read yet")
+    lag_records: int | None = Field(
+        description="records in Kafka that no batch has read, whether or not the job runs; null: not known"
+    )
     progress: list[StreamProgress]
     totals: list[Total]
 
@@ -124,7 +131,7 @@ class Batches(BaseModel):
 
 
 class News(BaseModel):
-    """What the job has told: its status, and the batches with ids above `after`, oldest first.
+    """The news of a job: its status, and the batches with ids above `after`, oldest first.
 
     They replace those that a client has of these ids, since a batch may be told more of, or be repeated. Who
     has none as high as `after` has missed some.
@@ -181,7 +188,7 @@ class Knob(BaseModel):
 
 
 class FileField(BaseModel):
-    """What another value of a field of the pipeline file takes, and of all below it that is not named."""
+    """How a field of the pipeline file may change, and all below it that is not named."""
 
     name: str = Field(description="`*` is any name; a lookup's are the same in a list of lookups")
     change: Literal["live", "turn", "restart", "new checkpoint"]
@@ -266,7 +273,7 @@ class StreamInfo(BaseModel):
 
 
 class PipelineInfo(BaseModel):
-    """What the job that started last runs; the left stream is the first, `tables` has their directories."""
+    """The pipeline of the latest job; the left stream is the first, `tables` has their directories."""
 
     streams: list[StreamInfo]
     lookups: list[LookupDescription]

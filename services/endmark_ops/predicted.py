@@ -1,23 +1,23 @@
-"""What lookups would yield with other memory, by the cost model and by what they cost in the last batches."""
+"""Predictions for lookups with other memory, by the cost model and their costs in the last batches."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from endmark.joins.lookup.cost_model import Costs, Setup, hybrid, mesh, predict
-from endmark.joins.lookup.costs import LIST_KEYS
+from endmark.control.forecasts import ForMemory
+from endmark.control.knobs import filed
 from endmark.metrics import Samples, add, sample
-from endmark.ops.forecasts import ForMemory
-from endmark.ops.knobs import filed
+from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.planning.cost_model import Costs, Setup, hybrid, mesh, predict
 from endmark_ops.what_if import WhatIf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from endmark.ops.database import Batch
-    from endmark.ops.description import Description, LookupDescription
+    from endmark.control.database import Batch
+    from endmark.control.description import Description, LookupDescription
 
 _PARTS = tuple(2.0**power for power in range(-4, 5))
 _COSTS = ("range", "page", "list", "key", "row")
@@ -29,7 +29,7 @@ def what_ifs(
     batches: Sequence[Batch],
     exponents: Mapping[str, float],
 ) -> Iterator[WhatIf]:
-    """Of each lookup that the last batches have had rows for.
+    """Predict each lookup that had rows in the last batches, with less and more memory.
 
     Args:
         described: what the job has told of the pipeline.
@@ -100,7 +100,7 @@ def _what_if(
 
 
 def _told(samples: Samples, relation: str) -> dict[str, float] | None:
-    """Of reads and rows; `None` of a job that has not told."""
+    """Return the costs of reads and rows; `None` if the job has not told them."""
     keys = {of: sample("lookup_cost_seconds", relation=relation, of=of) for of in _COSTS}
     return {of: samples[key] for of, key in keys.items()} if samples.keys() >= set(keys.values()) else None
 

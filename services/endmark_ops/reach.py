@@ -1,4 +1,4 @@
-"""What the sidecar may reach besides the ops database."""
+"""The reach of the sidecar: what it may use besides the ops database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Reach:
 
     Args:
         tokens: without one that may write, nothing can be written.
-        bootstrap: the broker's host:port; without it no record is sent.
+        bootstrap: the broker's host:port; without it no record is sent, and lag is unknown.
         warehouse: directory of the Delta tables; without it dead letters are not shown.
     """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Host names a request may be addressed to, against DNS rebinding. `testserver` is what test clients send.
-TRUSTED_HOSTS = ["127.0.0.1", "localhost", "testserver"]
+# Host names a request may be addressed to, against DNS rebinding.
+TRUSTED_HOSTS = ["127.0.0.1", "localhost"]
 
 HEADERS = {
     "Content-Security-Policy": (

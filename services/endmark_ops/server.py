@@ -12,7 +12,10 @@ import uvicorn
 
 from endmark.errors import MissingPartError
 from endmark_ops.app import create_app
+from endmark_ops.connections import BACKLOG, Connection, allow_files
 from endmark_ops.health import STALE_SECONDS
+from endmark_ops.limits import HEAD_BYTES, HEAD_SECONDS
+from endmark_ops.log import log_to_stderr
 from endmark_ops.reach import Reach
 
 _SHUTDOWN_SECONDS = 5
@@ -46,8 +49,10 @@ def serve(
 
     Raises:
         ConfigError: `ops_url` is no database URL.
-        MissingPartError: the port cannot be opened.
+        MissingPartError: the port cannot be opened, or too few files.
     """
+    log_to_stderr()
+    allow_files()
     app = create_app(ops_url, pipeline, stale_seconds, known_as, reach)
     with _listen(host, port) as listener:
         os.nice(_GIVES_WAY)
@@ -61,7 +66,12 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,  # nothing hangs on who the client is
-            http="httptools",
+            # By h11, since httptools has no limit for heads, and takes up all requests of a piece at once.
+            http=Connection,
+            ws="none",
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_keep_alive=int(HEAD_SECONDS),
+            backlog=BACKLOG,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         server = _Server(config, lambda: on_ready(url) if on_ready else None, app.state.feed.close)

@@ -1,28 +1,39 @@
-"""What the sidecar reads: the ops database, opened when it is first asked for and again after an error."""
+"""The sidecar's source: the ops database, opened when it is first asked for and again after an error."""
 
 from __future__ import annotations
 
+import logging
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from endmark.errors import ConfigError
-from endmark.ops.database import Batch, OpsDatabase
-from endmark.ops.dead_letters import Coordinates, DeadLetter
-from endmark.ops.description import Description
-from endmark.ops.forecasts import LookupForecast, told
-from endmark.ops.replays import Replay, replay, replayed
+from endmark.control.database import Batch, OpsDatabase
+from endmark.control.dead_letters import Coordinates, DeadLetter
+from endmark.control.description import Description
+from endmark.control.forecasts import LookupForecast, told
+from endmark.control.replays import Replay, replay, replayed
+from endmark.databases import database_url, place
+from endmark.errors import ConfigError, MissingPartError
+from endmark_ops.lag import Ends, lag
 
 T = TypeVar("T")
 
 
+_LOG = logging.getLogger(__name__)
+_FOR_CLIENTS = "cannot read the ops database; the sidecar's log has the cause"
+
+
 class UnreadableError(Exception):
-    """The ops database cannot be read now; the text is fit for an HTTP client and holds no password."""
+    """The ops database cannot be read now. The text names it and the cause, for logs and consoles."""
+
+    def for_clients(self) -> str:
+        """A text that tells nothing of the database; the cause goes to the log."""
+        _LOG.warning("%s", self)
+        return _FOR_CLIENTS
 
 
 @dataclass(frozen=True)
@@ -38,11 +49,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The pipeline's newest run and batch as of `now`, in Unix seconds."""
+    """The pipeline's newest run and batch as of `now`, in Unix seconds by the ops database's clock.
+
+    `beat_at` is when the run's driver was there last. `lag` says how many records of each topic no batch has
+    read, and `ends` how many each ever had; `None`: it is not known.
+    """
 
     run: Run | None
     batch: Batch | None
     now: float
+    beat_at: float | None = None
+    lag: Mapping[str, int] | None = None
+    ends: Mapping[str, int] | None = None
+
+    @property
+    def beat_age(self) -> float | None:
+        """Seconds since the run's driver was there last; never negative."""
+        return None if self.beat_at is None else max(0.0, self.now - self.beat_at)
 
     @property
     def batch_age(self) -> float | None:
@@ -51,15 +74,23 @@ class Snapshot:
 
 
 class OpsSource:
-    """Reads one pipeline's part of the ops database.
+    """Reads one pipeline's part of the ops database, and asks Kafka what waits.
+
+    Args:
+        url: of the database, as SQLAlchemy has it.
+        pipeline: the pipeline's name.
+        ends: gives the ends of topics, or `None` if they are not known.
 
     Raises:
         ConfigError: the URL is none that SQLAlchemy knows, or its driver is not installed.
     """
 
-    def __init__(self, url: str, pipeline: str) -> None:
+    def __init__(
+        self, url: str, pipeline: str, ends: Callable[[Collection[str]], Ends | None] = lambda _: None
+    ) -> None:
         self.pipeline = pipeline
         self._url = _checked(url)
+        self._ends = ends
         self._lock = threading.Lock()
         self._opened: OpsDatabase | None = None
 
@@ -70,13 +101,26 @@ class OpsSource:
             opened.close()
 
     def snapshot(self) -> Snapshot:
-        return self._read(
-            lambda database: Snapshot(
-                run=_latest_run(database, self.pipeline),
-                batch=database.latest_batch(self.pipeline),
-                now=time.time(),
+        row, batch, description, now = self._read(
+            lambda database: (
+                database.latest_run(self.pipeline),
+                database.latest_batch(self.pipeline),
+                database.description(self.pipeline),
+                database.now(),
             )
         )
+        run = Run(**{name: row[name] for name in Run.__dataclass_fields__}) if row else None
+        beat_at = row["beat_at"] if row else None
+        if description is None:
+            return Snapshot(run, batch, now, beat_at)
+        found = Description.model_validate(description)
+        streams = found.topics.values()
+        ends = self._ends({*streams, found.control_topic})
+        if ends is None:
+            return Snapshot(run, batch, now, beat_at)
+        waiting = lag(ends, {} if batch is None else batch.offsets)
+        had = {topic: sum(end for _, end in ends[topic].values()) for topic in streams}
+        return Snapshot(run, batch, now, beat_at, waiting, had)
 
     def batches(self, after: int, limit: int) -> Sequence[Batch]:
         """The newest `limit` batches with an id above `after`, oldest first."""
@@ -87,16 +131,16 @@ class OpsSource:
         return self._read(lambda database: database.turns(self.pipeline))
 
     def description(self) -> Description | None:
-        """What the job that started last says of the pipeline; `None` if no job has."""
+        """The description of the pipeline by the latest job; `None` if no job has started."""
         found = self._read(lambda database: database.description(self.pipeline))
         return None if found is None else Description.model_validate(found)
 
     def forecasts(self) -> Sequence[LookupForecast]:
-        """What was predicted of each lookup."""
+        """Return the forecasts of all lookups."""
         return self._read(lambda database: told(database, self.pipeline))
 
     def replays(self, letters: Sequence[DeadLetter]) -> Mapping[Coordinates, Replay]:
-        """Of these dead letters, those that were replayed."""
+        """Return the replays of these dead letters, as far as they were replayed."""
         return self._read(lambda database: replayed(database, self.pipeline, letters))
 
     def replay(self, bootstrap: str, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
@@ -119,33 +163,24 @@ class OpsSource:
     def _database(self) -> OpsDatabase:
         with self._lock:
             if self._opened is None:
-                self._opened = OpsDatabase(self._url.render_as_string(hide_password=False))
+                try:
+                    self._opened = OpsDatabase(self._url.render_as_string(hide_password=False))
+                except MissingPartError as error:
+                    raise UnreadableError(self._explain(error.__cause__ or error)) from error
             return self._opened
 
-    def _explain(self, error: Exception) -> str:
+    def _explain(self, error: BaseException) -> str:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        where = self._url.render_as_string(hide_password=True)
         return (
-            f"cannot read the ops database {where}: {cause}; "
+            f"cannot read the ops database {place(self._url)}: {cause}; "
             "check that the job writes to the same URL and that the sidecar may read it"
         )
 
 
 def _checked(url: str) -> sa.URL:
-    # The text of the URL stays out of the message, since a malformed one cannot be told from its password.
-    try:
-        parsed = sa.make_url(url)
-    except ArgumentError as error:
-        raise ConfigError(
-            "the ops URL is no SQLAlchemy URL; write one such as sqlite:////var/lib/endmark/ops.db"
-        ) from error
+    parsed = database_url(url, "the ops URL")
     try:
         parsed.get_dialect().import_dbapi()
     except (ArgumentError, ImportError) as error:
         raise ConfigError(f"the ops URL needs the driver of {parsed.drivername!r}: {error}") from error
     return parsed
-
-
-def _latest_run(database: OpsDatabase, pipeline: str) -> Run | None:
-    row = database.latest_run(pipeline)
-    return Run(**{name: row[name] for name in Run.__dataclass_fields__}) if row else None

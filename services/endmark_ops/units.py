@@ -8,6 +8,7 @@ UNITS: dict[str, str] = {
     "punctuations_total": "punctuations",
     "tombstones_total": "records",
     "closing_rows_total": "rows",
+    "closing_failed_rows_total": "rows",
     "dead_letters_total": "records",
     "control_records_total": "records",
     "violations_total": "rows",
@@ -35,6 +36,7 @@ UNITS: dict[str, str] = {
     "lookup_waiting_time_seconds": "seconds",
     "lookup_cache_age_seconds": "seconds",
     "join_results_total": "results",
+    "join_failed_pairs_total": "pairs",
     "join_inserted_rows_total": "rows",
     "join_dropped_rows_total": "rows",
     "join_invalidated_rows_total": "rows",
@@ -65,5 +67,4 @@ UNITS: dict[str, str] = {
     "state_commit_seconds": "seconds",
     "batch_seconds": "seconds",
     "batch_due_time_seconds": "seconds",
-    "lag_records": "records",
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from endmark.ops.forecasts import ForMemory
+from endmark.control.forecasts import ForMemory
 
 BATCHES = 10  # that figures are the average of
 
 
 class WhatIf(BaseModel):
-    """What a lookup would yield on one core with other memory, by what its reads cost in the last batches."""
+    """The predicted yield of a lookup on one core with other memory, by the costs of the last batches."""
 
     relation: str
     knob: str = Field(description="that turns its memory")

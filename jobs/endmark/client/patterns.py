@@ -1,4 +1,4 @@
-"""What a punctuation says of one column; those of several columns hold together (and)."""
+"""The patterns of a punctuation, one for each column; patterns of several columns hold together (and)."""
 
 from __future__ import annotations
 

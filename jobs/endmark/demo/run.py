@@ -17,14 +17,14 @@ from kafka import KafkaConsumer, TopicPartition
 from rich.console import Console
 from rich.live import Live
 
+from endmark.control.database import OpsDatabase
 from endmark.demo.view import DemoState, live_view
+from endmark.embedded.broker import Broker
+from endmark.embedded.jars import broker_jars
+from endmark.embedded.java import require_java
+from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
-from endmark.ops.database import OpsDatabase
-from endmark.parts.broker import Broker
-from endmark.parts.jars import broker_jars
-from endmark.parts.java import require_java
-from endmark.parts.mariadb import MariaDb
-from endmark.parts.process import ManagedProcess
 from endmark.pipeline.file import load
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
@@ -41,7 +41,7 @@ _DRAIN_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What the demo runs and where; see the command's help."""
+    """The options of the demo; see the command's help."""
 
     pipeline: Path
     minutes: float
@@ -60,7 +60,7 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
         MissingPartError: a part cannot start, or ends before its time.
     """
     folder = (options.directory / time.strftime("%Y%m%d-%H%M%S")).absolute()
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, mode=0o700)
     with ExitStack() as parts:
         demo = _Demo(options, folder, parts, Console(stderr=as_json))
         report = demo.run()
@@ -185,7 +185,7 @@ class _Demo:
 
 
 def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
-    """Whether the job has finished a batch that reaches the end of every partition."""
+    """Return whether the job has finished a batch that reaches the end of every partition."""
     batch = ops.latest_batch(pipeline)
     # Spark tells no offsets of a batch that found the topics empty.
     if batch is None or not batch.offsets:

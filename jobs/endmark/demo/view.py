@@ -1,4 +1,4 @@
-"""What the demo shows in the terminal while it runs."""
+"""The terminal view of a running demo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from endmark.metrics import Samples, parse
 
 if TYPE_CHECKING:
-    from endmark.ops.database import OpsDatabase
+    from endmark.control.database import OpsDatabase
 
 
 @dataclass

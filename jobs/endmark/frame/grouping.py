@@ -15,36 +15,36 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from endmark.aggregate.closing import KeyColumn
-from endmark.aggregate.measures import MeasureSpec, Place
-from endmark.aggregate.running import BATCH, FINAL
+from endmark.engine import channels
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.channels import Packer
+from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
+from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.engine.streams import GroupPlan
 from endmark.errors import ConfigError
-from endmark.formats.json_column import is_spoken_of, kind_of
-from endmark.formats.renamed import Renaming
 from endmark.frame.texts import FRAME
-from endmark.joins.presets import Preset, policy
+from endmark.operators.group_by.group_by import KeyColumn
+from endmark.operators.group_by.measures import MeasureSpec, Place
+from endmark.operators.group_by.running_groups import BATCH, FINAL
+from endmark.operators.stream_join.presets import Preset, policy
 from endmark.pipeline.steps import Aggregate
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Punctuation
-from endmark.spark.bucket.plan import BucketPlan
 from endmark.spark.dataframe import gathered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key
-from endmark.spark.packing import channels
-from endmark.spark.packing.channels import Packer
-from endmark.spark.packing.frames import PackFrame, UnpackFrame
-from endmark.spark.packing.promises import PromisePacker
 from endmark.spark.processor import BucketProcessor
-from endmark.spark.streams import GroupPlan
 from endmark.types import JoinType
+from endmark.wire.json_column import is_spoken_of, kind_of
+from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
+    from endmark.engine.channels import Buckets
+    from endmark.engine.streams import StreamPlan
     from endmark.pipeline.steps import Measure
-    from endmark.spark.packing.channels import Buckets
-    from endmark.spark.streams import StreamPlan
 
 _AS_ITS_COLUMN = ("min", "max", "first", "last")  # in type, of which Spark has more than a pipeline
 _RUNNING = pa.schema([(FINAL, pa.bool_()), (BATCH, pa.int64())])
@@ -53,7 +53,7 @@ _AT = ("$at", pa.timestamp("us", "UTC"))  # no row is late, so all are of one ti
 
 @dataclass(frozen=True)
 class Grouping:
-    """What becomes of a frame.
+    """The group-by of a frame, checked.
 
     Args:
         plan: the join and its group-by.
@@ -92,7 +92,7 @@ class Grouping:
 
     @property
     def channel(self) -> str:
-        """Of the rows that come out."""
+        """The channel of the rows that come out."""
         return (
             channels.RUNNING if self.plan.group is not None and self.plan.group.running else channels.GROUPS
         )
@@ -195,7 +195,6 @@ def grouped(
     ordered_by: Sequence[str],
     punctuations: str,
     renaming: Renaming,
-    cache_name: str,
 ) -> tuple[DataFrame, Renaming]:
     """The groups of a frame, which has the columns they need and that of punctuations, and the names by which
     their punctuations go."""
@@ -204,7 +203,7 @@ def grouped(
     grouping = Grouping.of(rows, declared, ordered_by, len(buckets))
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
     packed = frame.mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
-    processor = BucketProcessor(grouping.plan, cache_name)
+    processor = BucketProcessor(grouping.plan)
     out = packed.transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
     schema = grouping.schema.append(pa.field(punctuations, pa.string()))
     unpack = UnpackFrame(schema, grouping.channel)
@@ -215,7 +214,7 @@ def grouped(
 def _made_with(
     declared: Aggregate, ordered_by: Sequence[str], rows: pa.Schema, buckets: int
 ) -> dict[str, str]:
-    """What may not change while there is state, as text."""
+    """Return the arguments that may not change while there is state, as text."""
     measures = [f"{name}: {each.function} {each.column or ''}" for name, each in declared.measures.items()]
     return {
         "spark.sql.shuffle.partitions": str(buckets),
@@ -248,5 +247,5 @@ def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Plac
 
 
 def _seen(column: str) -> str:
-    """What a column of the frame is called in the join's results."""
+    """Return the name of a frame's column in the join's results."""
     return f"{FRAME}_{column}"

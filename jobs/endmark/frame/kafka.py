@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.driver.topics import partition_counts, require_counted
+from endmark.engine.frame_rejects import dead_letter
+from endmark.engine.streams import ddl
 from endmark.errors import ConfigError
-from endmark.formats.json_records import JsonParser
-from endmark.punctuation import spelled
+from endmark.punctuation import json_text
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.spark.bucket.refused import dead_letter
-from endmark.spark.kafka import partition_counts, require_counted
 from endmark.spark.plan import Source, kafka_records
-from endmark.spark.streams import ddl
 from endmark.types import ColumnType
+from endmark.wire.json_records import JsonParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from endmark.formats.json_records import Parsed
     from endmark.punctuation.punctuation import Punctuation
+    from endmark.wire.json_records import Parsed
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class ParseStage:
             yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))
             texts = pa.concat_arrays(
                 [
-                    spelled.named(dict(zip(parsed.closed.schema.names, parsed.closed.columns, strict=True))),
+                    json_text.named(
+                        dict(zip(parsed.closed.schema.names, parsed.closed.columns, strict=True))
+                    ),
                     pa.array(
                         [self._written(each) for _, each in parsed.promises if self._passes(each)],
                         pa.string(),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, get_args
 
 import pyarrow as pa
@@ -15,13 +13,15 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType
 
+from endmark.engine.channels import gathered
+from endmark.engine.ingest.frame_rows import in_utc
+from endmark.engine.segment_cache import cache_directory
 from endmark.errors import ConfigError
-from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
-from endmark.joins.lookup.strategies import Name
-from endmark.joins.results import Results
+from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
+from endmark.operators.lookup.strategies import Name
+from endmark.operators.stream_join.results import Results
 from endmark.relation.sql import SqlRelation
-from endmark.spark.packing.channels import gathered
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 
@@ -90,7 +90,7 @@ class LookupStage:
     def spec_of(
         cls, rows: pa.Schema, reader: RelationReader, on: Sequence[str], how: str, prefix: str
     ) -> LookupSpec:
-        """What is looked up, checked."""
+        """Return the checked specification of a lookup."""
         if len(on) != len(reader.key):
             raise ConfigError(
                 f"on: it names {len(on)} columns, but the relation's key has {', '.join(reader.key)}; name "
@@ -110,13 +110,13 @@ class LookupStage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # All rows of a batch are answered before it ends, so nothing is ever stored.
-        store = SegmentStore(MemoryBlobs(), Path(tempfile.gettempdir()))
+        store = SegmentStore(MemoryBlobs(), cache_directory())
         join = LookupJoin(self.spec, self.source, store)
         beside_nulls = Results(self.spec.schema, self.added)
         with self.reading():
             for batch in gathered(batches, _ROWS_AT_ONCE):
                 texts = batch.column(self.punctuations)
-                rows = batch.select(self.spec.schema.names)
+                rows = in_utc(batch.select(self.spec.schema.names).columns, self.spec.schema)
                 if texts.null_count < len(texts):
                     control = beside_nulls.left_alone(rows.filter(texts.is_valid()))
                     yield control.append_column(self.punctuations, texts.drop_null())

@@ -67,7 +67,7 @@ def _each(sequence: Any) -> Iterator[Any]:
 
 
 def _plain(expression: Any) -> Any:
-    """What an alias is of."""
+    """Return the column behind an alias."""
     return expression.child() if expression.nodeName() == "Alias" else expression
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from endmark.driver.topics import partition_counts
 from endmark.frame.kafka import parsed_topic
 from endmark.frame.sinks import DEAD_LETTERS, PUNCTUATIONS, VIOLATIONS, start
 from endmark.frame.steps import FrameSteps
 from endmark.frame.tables import FrameTables
 from endmark.frame.topic import FrameTopic, wire_columns
-from endmark.spark.kafka import partition_counts
 from endmark.spark.publish import OutputTopic
 
 if TYPE_CHECKING:
@@ -84,13 +84,14 @@ class PunctuatedFrame(FrameSteps):
             available_now: end with what is there at the start.
 
         Raises:
-            ConfigError: a table was written from another checkpoint.
+            ConfigError: a table is not the one that the checkpoint has written.
         """
         told = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
         paths = {name: Path(where) for name, where in told.items() if where is not None}
 
         def tables(app_id: str) -> FrameTables:
-            return FrameTables(self._punctuations, self._renaming, Path(path), self._rows, paths, app_id)
+            rows = Path(path), self._rows
+            return FrameTables(self._punctuations, self._renaming, *rows, paths, app_id, Path(checkpoint))
 
         return start(self._frame, tables, Path(checkpoint), trigger_seconds, available_now=available_now)
 

@@ -1,4 +1,4 @@
-"""What the sinks of frames have in common: how a query starts, and how a batch is taken apart."""
+"""Common parts of the sinks of frames: how a query starts, and how a batch is taken apart."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812
 
+from endmark.driver.checkpoint import claimed
+from endmark.engine import frame_rejects
 from endmark.frame.projection import column
 from endmark.frame.texts import rewritten
-from endmark.spark.bucket import refused
-from endmark.spark.checkpoint import claimed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from endmark.formats.renamed import Renaming
+    from endmark.wire.renamed_punctuations import Renaming
 
 TEXT, OF = "text", "of"
 PUNCTUATIONS, DEAD_LETTERS, VIOLATIONS = "punctuations", "dead_letters", "violations"
@@ -69,5 +69,7 @@ def _kind(text: Column) -> Column:
     def begins(mark: str) -> Column:
         return text.startswith(f'{{"{mark}": ')
 
-    marked = F.when(begins(refused.DEAD_LETTER), DEAD_LETTERS).when(begins(refused.VIOLATION), VIOLATIONS)
+    marked = F.when(begins(frame_rejects.DEAD_LETTER), DEAD_LETTERS).when(
+        begins(frame_rejects.VIOLATION), VIOLATIONS
+    )
     return marked.otherwise(PUNCTUATIONS)

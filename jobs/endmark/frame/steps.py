@@ -14,12 +14,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from endmark.errors import ConfigError
-from endmark.formats.renamed import Renaming
 from endmark.frame.grouping import declared_groups, grouped
 from endmark.frame.lookup import LookupStage, looked_up
 from endmark.frame.projection import column, origins_of, require_distinct, require_text
 from endmark.frame.texts import rewritten
 from endmark.spark.dataframe import stream_join
+from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,7 +148,6 @@ class FrameSteps:
         preset: str = "auto",
         purge_every: int = 1,
         memory: int | None = None,
-        cache_name: str,
     ) -> Self:
         """The join with another frame, by the arguments of `endmark.spark.dataframe.stream_join`.
 
@@ -176,7 +175,6 @@ class FrameSteps:
             preset=preset,
             purge_every=purge_every,
             memory=memory,
-            cache_name=cache_name,
         )
         return type(self)(joined, self._punctuations)
 
@@ -186,7 +184,6 @@ class FrameSteps:
         *,
         ordered_by: str | Sequence[str] = (),
         running: bool = False,
-        cache_name: str,
         **measures: str | Mapping[str, str],
     ) -> Self:
         """Groups, each of which comes out once, as one row, when its key is closed.
@@ -202,7 +199,6 @@ class FrameSteps:
             running: a group comes out after each batch that had rows of it, as it is by then, and at last
                 when its key is closed. Columns `final` and `batch`, a number, tell its rows apart: the one
                 of the greatest batch is what it is.
-            cache_name: directory, below the machine's temporary one, for local copies of segments.
             measures: by their names, as in a pipeline file: `"count"`, or such as `{"sum": "price"}`.
 
         Raises:
@@ -213,9 +209,7 @@ class FrameSteps:
         declared = declared_groups(keys, measures, places, self._rows, running=running)
         measured = [each.column for each in declared.measures.values() if each.column]
         frame = self.select(*map(column, dict.fromkeys([*keys, *measured, *places])))
-        groups, renaming = grouped(
-            frame._frame, declared, places, self._punctuations, frame._renaming, cache_name
-        )
+        groups, renaming = grouped(frame._frame, declared, places, self._punctuations, frame._renaming)
         return self._with(groups, renaming)
 
     @property

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
+from endmark.engine import frame_rejects
+from endmark.engine.channels import DEAD_LETTER_SCHEMA
+from endmark.engine.streams import spark_type
 from endmark.frame.projection import column
 from endmark.frame.sinks import DEAD_LETTERS, OF, PUNCTUATIONS, TEXT, VIOLATIONS, apart
-from endmark.spark.bucket import refused
-from endmark.spark.packing.channels import DEAD_LETTER_SCHEMA
-from endmark.spark.streams import spark_type
 from endmark.spark.tables import append, prepare
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from endmark.formats.renamed import Renaming
+    from endmark.wire.renamed_punctuations import Renaming
 
+_ROWS = "rows"
 SCHEMAS = {
     PUNCTUATIONS: pa.schema([("punctuation", pa.string())]),
     DEAD_LETTERS: pa.schema([pa.field("frame", pa.string()), *DEAD_LETTER_SCHEMA]),
@@ -50,7 +51,7 @@ class FrameTables:
         punctuations, renaming: of the frame.
         path, schema: of the table of rows.
         told: paths of the tables of `SCHEMAS`, by name, that are to be written.
-        app_id: of the checkpoint.
+        app_id, checkpoint: of the query.
     """
 
     def __init__(
@@ -61,13 +62,14 @@ class FrameTables:
         schema: pa.Schema,
         told: Mapping[str, Path],
         app_id: str,
+        checkpoint: Path,
     ) -> None:
         self._punctuations = punctuations
         self._renaming = renaming
         self._rows = _Table(path, schema)
         self._told = {name: _Table(where, SCHEMAS[name]) for name, where in told.items()}
         self._app_id = app_id
-        prepare([self._rows, *self._told.values()], app_id)
+        prepare({_ROWS: self._rows} | self._told, app_id, checkpoint)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         with apart(batch, self._punctuations, self._renaming) as (rows, said):
@@ -84,13 +86,13 @@ def _punctuations(said: DataFrame) -> DataFrame:
 
 
 def _dead_letters(said: DataFrame) -> DataFrame:
-    found = _members(said, refused.DEAD_LETTER, DEAD_LETTERS, value="string", base64="string")
+    found = _members(said, frame_rejects.DEAD_LETTER, DEAD_LETTERS, value="string", base64="string")
     original = F.coalesce(F.unbase64("base64"), F.encode("value", "UTF-8"))
     return found.withColumn("value", original).drop("base64")
 
 
 def _violations(said: DataFrame) -> DataFrame:
-    return _members(said, refused.VIOLATION, VIOLATIONS)
+    return _members(said, frame_rejects.VIOLATION, VIOLATIONS)
 
 
 def _members(said: DataFrame, mark: str, table: str, **kinds: str) -> DataFrame:

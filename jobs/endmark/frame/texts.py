@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.functions import arrow_udf
 
-from endmark.formats.renamed import Renamer
+from endmark.engine import frame_rejects
 from endmark.frame.projection import column
-from endmark.spark.bucket import refused
+from endmark.wire.renamed_punctuations import Renamer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from endmark.formats.renamed import Renaming
+    from endmark.wire.renamed_punctuations import Renaming
 
 FRAME = "frame"  # what dead letters call a frame that is no input of a join
 _WRITTEN = "$written"
@@ -57,13 +57,15 @@ class Writer:
             return texts
         # What a step before has refused is passed on as it is.
         mine = pc.and_not(
-            texts.is_valid(), pc.fill_null(pc.match_substring_regex(texts, refused.MARKED), False)
+            texts.is_valid(), pc.fill_null(pc.match_substring_regex(texts, frame_rejects.MARKED), False)
         )
         said = texts.filter(mine)
         renamed = self._renamer(said)
         written = renamed.texts
         if renamed.rejected:
-            letters = refused.dead_letters(FRAME, [(said[at].as_py(), why) for at, why in renamed.rejected])
+            letters = frame_rejects.dead_letters(
+                FRAME, [(said[at].as_py(), why) for at, why in renamed.rejected]
+            )
             bad = np.zeros(len(said), bool)
             bad[[at for at, _ in renamed.rejected]] = True
             written = pc.replace_with_mask(written, pa.array(bad), letters.column(0))

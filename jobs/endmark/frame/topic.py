@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.errors import ConfigError
-from endmark.formats.json_column import is_spoken_of, kind_of
 from endmark.frame.projection import column
 from endmark.frame.sinks import OF, PUNCTUATIONS, TEXT, apart
+from endmark.wire.json_column import is_spoken_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from endmark.formats.renamed import Renaming
     from endmark.spark.publish import OutputTopic
     from endmark.types import ColumnType
+    from endmark.wire.renamed_punctuations import Renaming
 
 
 class FrameTopic:
@@ -64,7 +64,7 @@ def wire_columns(rows: pa.Schema, key: Sequence[str]) -> dict[str, ColumnType]:
 
 
 def _names(key: Sequence[str], text: Column) -> Column:
-    """Whether a punctuation says one value of each key column, and nothing else."""
+    """Return whether a punctuation says one value of each key column, and nothing else."""
     if not key:
         return F.lit(False)
     named = F.array_sort(F.json_object_keys(text)) == F.array(*map(F.lit, sorted(key)))

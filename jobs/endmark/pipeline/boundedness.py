@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from endmark.errors import ConfigError
-from endmark.joins.presets import PRESETS, Preset, Propagation
+from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.types import Kind
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
 
 @dataclass(frozen=True)
 class Bound:
-    """What frees state, once all of it has happened.
+    """The events that free state, once all of them have happened.
 
     Args:
         closed_by: streams that close the key.
@@ -60,7 +60,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class State:
-    """What is kept of one input.
+    """The state that is kept of one input.
 
     Args:
         input: a stream, or `groups` for the aggregate.

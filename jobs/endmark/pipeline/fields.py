@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import (
@@ -21,10 +23,18 @@ from pydantic import (
 from endmark.types import ColumnType, Kind
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
-_SIZE = re.compile(r"(\d+)\s*(kB|MB|GB)")
+# ASCII digits alone: `\d` takes those of every script.
+_DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(ms|s|m|h|d)")
+_SIZE = re.compile(r"([0-9]{1,18})\s*(kB|MB|GB)")
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 _BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MILLISECOND = timedelta(milliseconds=1)
+_LONGEST = timedelta(days=36_500)
+_LONGEST_BATCH = timedelta(days=1)
+_MOST_BYTES = 10**15
+_TEXT_LENGTH = 10_000
+_SHOWN = 60  # letters of a wrong value in an error
 _PLAIN_TYPES = "|".join(kind.value for kind in Kind if kind is not Kind.DECIMAL)
 _TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
 
@@ -32,17 +42,59 @@ _TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
 def _identifier(value: str) -> str:
     # `fullmatch`, since `$` also matches before a trailing newline and names end up in SQL.
     if not _IDENTIFIER.fullmatch(value):
-        raise ValueError(f"{value!r} is not a name: letters, digits and _ only, starting with a letter")
+        raise ValueError(f"{_shown(value)} is not a name: letters, digits and _ only, starting with a letter")
     return value
 
 
-def _duration(value: Any) -> Any:
-    if not isinstance(value, str):
+def _shown(value: Any) -> str:
+    """A wrong value for people, cut off where it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _duration(value: Any) -> timedelta:
+    """The duration that a text names, such as `500ms`, or a number of seconds.
+
+    Raises:
+        ValueError: there is none, or it is no whole number of milliseconds up to 36,500 days.
+    """
+    if isinstance(value, timedelta):
         return value
-    found = _DURATION.fullmatch(value.strip())
-    if not found:
-        raise ValueError(f"{value!r} is not a duration such as 500ms, 10s, 5m, 12h or 1d")
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        milliseconds = Decimal(found[1]) * _UNITS[found[2]]
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        milliseconds = Decimal(repr(value)) * 1_000
+    else:
+        raise ValueError(f"{_shown(value)} is not a duration such as 500ms, 10s, 5m, 12h or 1d")
+    if not 0 <= milliseconds <= _LONGEST // _MILLISECOND:
+        raise ValueError(f"{_shown(value)} is not from 0 to {_in_days(_LONGEST)}, as durations are")
+    if milliseconds != int(milliseconds):
+        raise ValueError(f"{_shown(value)} is no whole number of milliseconds, as durations are")
+    return timedelta(milliseconds=int(milliseconds))
+
+
+def _in_days(duration: timedelta) -> str:
+    return f"{duration.days}d"
+
+
+def _within(least: timedelta, most: timedelta) -> Callable[[timedelta], timedelta]:
+    """A check that a duration is no shorter and no longer than these."""
+
+    def check(duration: timedelta) -> timedelta:
+        if not least <= duration <= most:
+            shortest = f"{least // _MILLISECOND}ms"
+            raise ValueError(f"{duration.total_seconds():g} s is not from {shortest} to {_in_days(most)}")
+        return duration
+
+    return check
+
+
+def _duration_schema(least: timedelta, most: timedelta) -> dict[str, Any]:
+    """JSON Schema of a duration: a text with a unit, or a number of seconds. Texts have no bounds there."""
+    bounds = f"from {least // _MILLISECOND}ms to {_in_days(most)}, in whole milliseconds"
+    number = {"type": "number", "minimum": least.total_seconds(), "maximum": most.total_seconds()}
+    text = {"type": "string", "pattern": rf"^\s*{_DURATION.pattern}\s*$"}
+    return {"anyOf": [text, number], "description": bounds}
 
 
 def size(value: Any) -> Any:
@@ -55,8 +107,17 @@ def size(value: Any) -> Any:
         return value
     found = _SIZE.fullmatch(value.strip())
     if not found:
-        raise ValueError(f"{value!r} is not a size such as 500kB, 256MB or 2GB")
+        raise ValueError(f"{_shown(value)} is not a size such as 500kB, 256MB or 2GB")
     return int(found[1]) * _BYTES[found[2]]
+
+
+def _share(value: Any) -> Any:
+    if isinstance(value, float):
+        return value
+    found = _SHARE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not found:
+        raise ValueError(f"{_shown(value)} is not a share such as 20% or 0.5%")
+    return float(found[1]) / 100
 
 
 def _column_type(value: Any) -> ColumnType:
@@ -81,8 +142,43 @@ AnyNames = Annotated[
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
-Size = Annotated[int, BeforeValidator(size, json_schema_input_type=int | str), Field(ge=1)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    WithJsonSchema(_duration_schema(timedelta(0), _LONGEST)),
+]
+# A duration other than none.
+Pause = Annotated[
+    Duration,
+    AfterValidator(_within(_MILLISECOND, _LONGEST)),
+    WithJsonSchema(_duration_schema(_MILLISECOND, _LONGEST)),
+]
+# From the start of a batch to the next.
+Cadence = Annotated[
+    Duration,
+    AfterValidator(_within(timedelta(0), _LONGEST_BATCH)),
+    WithJsonSchema(_duration_schema(timedelta(0), _LONGEST_BATCH)),
+]
+_Whole = Annotated[int, Field(strict=True)]  # no text, no truth value
+Size = Annotated[
+    _Whole,
+    BeforeValidator(size),
+    Field(ge=1, le=_MOST_BYTES),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": _MOST_BYTES},
+                {"type": "string", "pattern": rf"^\s*{_SIZE.pattern}\s*$"},
+            ],
+            "description": f"from 1 to {_MOST_BYTES} bytes",
+        }
+    ),
+]
+Count = Annotated[_Whole, Field(ge=1, le=1_000_000)]
+Attempts = Annotated[_Whole, Field(ge=2, le=1_000)]
+Records = Annotated[_Whole, Field(ge=1, le=1_000_000_000)]
+Expression = Annotated[str, Field(min_length=1, max_length=_TEXT_LENGTH)]
+Share = Annotated[float, BeforeValidator(_share, json_schema_input_type=str | float), Field(ge=0, lt=1)]
 Type = Annotated[
     ColumnType,
     PlainValidator(_column_type),

@@ -17,6 +17,8 @@ from endmark.pipeline.boundedness import require_bounded
 from endmark.pipeline.text import PipelineText
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?::-([^}]*))?\}")
+_MOST_PROBLEMS = 20
+_PROBLEM_LENGTH = 500
 _FIELD = re.compile(r"([a-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*): ")
 
 
@@ -41,15 +43,20 @@ def _secret(name: str, file: str) -> str:
         raise ConfigError(f"{name}_FILE: {file} cannot be read: {error}") from None
 
 
-def _fill_values(node: Any, environment: dict[str, str]) -> Any:
+def _fill_values(
+    node: Any, environment: dict[str, str], text: PipelineText, place: tuple[str, ...] = ()
+) -> Any:
     # After parsing, so that a value with a colon, a quote or a line break cannot change the document.
-    if isinstance(node, str):
-        return _fill(node, environment)
     if isinstance(node, dict):
-        return {key: _fill_values(value, environment) for key, value in node.items()}
+        return {key: _fill_values(value, environment, text, (*place, key)) for key, value in node.items()}
     if isinstance(node, list):
-        return [_fill_values(value, environment) for value in node]
-    return node
+        return [_fill_values(value, environment, text, (*place, str(at))) for at, value in enumerate(node)]
+    if not isinstance(node, str):
+        return node
+    try:
+        return _fill(node, environment)
+    except ConfigError as error:
+        raise ConfigError(_told(text, place, str(error))) from None
 
 
 def load(path: Path, environment: dict[str, str] | None = None, assignments: Sequence[str] = ()) -> Pipeline:
@@ -68,7 +75,7 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
     for assignment in assignments:
         text.set(assignment)
     try:
-        pipeline = Pipeline.model_validate(_fill_values(text.document, environment))
+        pipeline = Pipeline.model_validate(_fill_values(text.document, environment, text))
         require_bounded(pipeline)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -87,10 +94,18 @@ def _explain(error: ValidationError, text: PipelineText) -> str:
         if problem["type"] == "extra_forbidden":
             said = f"unknown field{_meant(parts)}"
         named = _FIELD.match(said)  # checks across fields name one of theirs
-        line = text.line_of([*parts, *(named[1].split(".") if named else ())])
-        told = f"{'.'.join(parts)}: {said}" if parts else said
-        lines.append(told if line is None else f"line {line}: {told}")
+        lines.append(_told(text, parts, said, [*parts, *(named[1].split(".") if named else ())]))
+    if (more := len(lines) - _MOST_PROBLEMS) > 0:
+        lines[_MOST_PROBLEMS:] = [f"and {more:,} more"]
     return "; ".join(lines)
+
+
+def _told(text: PipelineText, parts: Sequence[str], said: str, within: Sequence[str] | None = None) -> str:
+    """Describe what is wrong with a field, with its line or that of a field `within` it."""
+    line = text.line_of(parts if within is None else within)
+    told = f"{'.'.join(parts)}: {said}" if parts else said
+    told = told if len(told) <= _PROBLEM_LENGTH else f"{told[:_PROBLEM_LENGTH]}…"
+    return told if line is None else f"line {line}: {told}"
 
 
 def _meant(unknown: Sequence[str]) -> str:

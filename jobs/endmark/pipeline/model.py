@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from endmark.joins.presets import PRESETS, Propagation
+from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Lookups, Measure, Publish, Tables
@@ -219,7 +219,7 @@ class Pipeline(Model):
         return self.control.topic or f"{self.name}-control"
 
     def closes_keys(self, stream: str) -> bool:
-        """Whether a stream can close keys of the join, by punctuations or by what is declared of its rows."""
+        """Return whether a stream can close keys of the join, by punctuations or by a declaration."""
         declared, key = self.streams[stream], set(self.join.on)
         rule = set(declared.closes.on) if declared.closes else set()
         promised = {*declared.punctuated_on, *(rule if rule <= key else ())}

@@ -10,28 +10,35 @@ from pydantic import Field, model_validator
 from endmark.pipeline.fields import (
     AnyNames,
     Columns,
+    Count,
     Duration,
+    Expression,
     Model,
     Name,
     Names,
+    Share,
+    Size,
     Topic,
     require_column,
     require_key_column,
 )
 from endmark.types import ColumnType, Direction
 
+MAX_XML_RECORD = 65_536  # bytes, unless the file says otherwise
 COORDINATES = ("kafka_partition", "kafka_offset")
 
 
 class EventTime(Model):
     """Which column carries event time, and how far behind the newest row of its partition a row may be.
 
+    A row may be no more than `ahead` after its record's timestamp in Kafka; `null` allows any event time.
     A partition without records for longer than `idle`, while others of its topic have some, does not hold
     progress back.
     """
 
     column: Name
     lateness: Duration = timedelta(0)
+    ahead: Duration | None = timedelta(hours=1)
     idle: Duration | None = None
 
 
@@ -40,7 +47,15 @@ class ClosingRule(Model):
     condition over the stream's columns."""
 
     on: Names
-    when: Annotated[str, Field(min_length=1)]
+    when: Expression
+
+
+class Quarantine(Model):
+    """The job stops when more than `share` of a stream's last `of` records are dead letters that it could not
+    read: then the producer is wrong, and not a record."""
+
+    share: Share = 0.2
+    of: Count = 1_000
 
 
 class Stream(Model):
@@ -60,10 +75,14 @@ class Stream(Model):
     says so: each row closes its own. Where none has two runs of rows of a key, `clustered` says so: the first
     row of another key closes it.
     Where a row can tell that it is the last, `closes` says by what: it acts as a punctuation behind itself.
+    An XML record of more than `max_record` bytes is a dead letter, since reading one takes two seconds a MB.
+    When more than a share of the last records are dead letters, `quarantine` stops the job; `off` never does.
     """
 
     topic: Topic
     format: Literal["json", "xml", "debezium"] = "json"
+    max_record: Annotated[Size, Field(le=1_000_000)] = MAX_XML_RECORD
+    quarantine: Quarantine | Literal["off"] = Quarantine()
     updates: Literal["dead_letter", "rows"] = "dead_letter"
     columns: Columns
     event_time: EventTime
@@ -78,6 +97,11 @@ class Stream(Model):
     def _check_columns(self) -> Self:
         if self.updates == "rows" and self.format != "debezium":
             raise ValueError("updates: only `format: debezium` has updates; leave it out, or set the format")
+        if self.max_record != MAX_XML_RECORD and self.format != "xml":
+            raise ValueError(
+                "max_record: only records of `format: xml` are bounded here, others by the broker's "
+                "`message.max.bytes`; leave it out, or set the format"
+            )
         require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
         for name in self.punctuated_on:
             require_column(self.columns, name, "punctuated_on")

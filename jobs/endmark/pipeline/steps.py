@@ -1,4 +1,4 @@
-"""What is done with rows: the lookup, the join, the closing group-by and the tables of their results."""
+"""The steps of a pipeline: lookup, join, closing group-by, and the tables of their results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from endmark.joins.presets import Policy, Preset, policy
-from endmark.pipeline.fields import Duration, Model, Name, Names, Size, Topic
+from endmark.operators.stream_join.presets import Policy, Preset, policy
+from endmark.pipeline.fields import (
+    Attempts,
+    Cadence,
+    Count,
+    Duration,
+    Expression,
+    Model,
+    Name,
+    Names,
+    Pause,
+    Records,
+    Size,
+    Topic,
+)
 from endmark.types import DECIMAL_DIGITS, ColumnType, JoinType, Kind, MeasureFunction
 
 _FORMS = f"write `count`, or {{f: stream.column}} where f is {', '.join(get_args(MeasureFunction)[1:])}"
@@ -35,8 +48,8 @@ class Park(Model):
     """The relation is asked `attempts` times in all for a row without a match, `delay` apart; what becomes of
     it `then` is as without parking."""
 
-    delay: Annotated[Duration, Field(gt=timedelta(0))]
-    attempts: Annotated[int, Field(ge=2, le=1000)]
+    delay: Pause
+    attempts: Attempts
     then: Fate = "drop"
 
 
@@ -79,7 +92,7 @@ class Lookup(Model):
     key: Names
     cardinality: Literal["many_to_one", "many_to_many"] = "many_to_one"
     as_of: AsOf | None = None
-    page_rows: Annotated[int, Field(ge=1, le=1_000_000)] = 500
+    page_rows: Count = 500
     strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
     time_per_batch: Duration | None = None
     memory: Size = 64_000_000
@@ -89,7 +102,7 @@ class Lookup(Model):
 
     @property
     def unique(self) -> bool:
-        """Whether a row has one match at most."""
+        """True if a row has one match at most."""
         return self.cardinality == "many_to_one"
 
     @property
@@ -104,7 +117,7 @@ class Lookup(Model):
 
     @property
     def fate(self) -> Fate:
-        """What becomes of rows without a match in the end."""
+        """The fate of rows that have no match in the end."""
         return self.miss.park.then if isinstance(self.miss, Parking) else self.miss
 
 
@@ -136,15 +149,15 @@ class Join(Model):
     right: Name
     on: Names
     type: JoinType = JoinType.INNER
-    where: Annotated[str, Field(min_length=1)] | None = None
+    where: Expression | None = None
     window: Window = Window()
     preset: Preset = Preset.AUTO
-    purge_every: Annotated[int, Field(ge=1)] = 1
+    purge_every: Count = 1
     memory: Size | None = None
     autotune: bool = False
 
     def policy(self, buckets: int = 1) -> Policy:
-        """What the preset makes of it in one of so many buckets.
+        """Return the policy of the preset in one of so many buckets.
 
         Raises:
             ConfigError: the preset has no use for something that is set.
@@ -246,8 +259,8 @@ class Batch(Model):
     """A batch reads `records` at most, of all topics together; `every` is the least time from the start of
     one to the next."""
 
-    records: Annotated[int, Field(ge=1)] = 500_000
-    every: Duration = timedelta(seconds=1)
+    records: Records = 500_000
+    every: Cadence = timedelta(seconds=1)
 
 
 class Publish(Model):

@@ -1,4 +1,8 @@
-"""A pipeline file as text: its YAML, the lines its fields stand on, and fields that are set from outside."""
+"""A pipeline file as text: its YAML, the lines its fields stand on, and fields that are set from outside.
+
+Of YAML there is what a pipeline needs: mappings, lists and plain values, by the rules of YAML 1.2. Aliases
+and tags are refused, so a small file cannot make a large document, or one that holds itself.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,97 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
 
 from endmark.errors import ConfigError
 
+MOST_BYTES = 256 * 1024
+MOST_LEVELS = 50
+_TAG = "tag:yaml.org,2002:"
+_ITEM = re.compile(r"[0-9]{1,9}")
+_SHOWN = 60  # letters of a name in an error
+
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's idea of a boolean: in YAML 1.1, `on: item_id` has the key True."""
+    """YAML 1.2's plain values: in YAML 1.1, `on: item_id` has the key True, and `010` is 8."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node.
+
+        Raises:
+            yaml.YAMLError: it is an alias, has a tag, is too deep or has half of a character.
+        """
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        here: Any = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise ComposerError(None, None, "aliases are not read; write it out", here)
+        if event.tag is not None:
+            raise ComposerError(None, None, "tags are not read; leave it out", here)
+        if isinstance(event, yaml.ScalarEvent) and re.search("[\ud800-\udfff]", event.value):
+            raise ComposerError(None, None, "half of a character stands alone", here)
+        if self._level == MOST_LEVELS:
+            raise ComposerError(None, None, f"it is more than {MOST_LEVELS} levels deep", here)
+        self._level += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._level -= 1
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping of names.
+
+        Raises:
+            yaml.YAMLError: a name is no text, or stands twice.
+        """
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if key.tag != f"{_TAG}str":
+                raise ConstructorError(None, None, "a name must be a text; quote it", key.start_mark)
+            if key.value in lines:
+                text = f"{key.value[:_SHOWN]!r} stands in line {lines[key.value]}, too; leave one out"
+                raise ConstructorError(None, None, text, key.start_mark)
+            lines[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:bool"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), list("tf"))
+_Loader.yaml_implicit_resolvers = {}
+for _kind, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|false", list("tf")),
+    ("int", r"[-+]?(?:0|[1-9][0-9_]*)", list("-+0123456789")),
+    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("float", r"[-+]?\.inf|\.nan", list("-+.")),
+):
+    _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(rf"^(?:{_pattern})$"), _first)
+
+
+def _read(text: str) -> tuple[yaml.Node | None, Any]:
+    """The nodes of a document, and what it says.
+
+    Raises:
+        yaml.YAMLError, ValueError, OverflowError: it is none.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        return node, None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+_NOT_YAML = yaml.YAMLError, ValueError, OverflowError  # the last two of numbers and of characters
+
+
+def _problem(error: Exception) -> str:
+    """Describe what is wrong, and in which line."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    return f"line {error.problem_mark.line + 1}: {error.problem}"
 
 
 class PipelineText:
@@ -32,13 +114,17 @@ class PipelineText:
 
     def __init__(self, path: Path) -> None:
         try:
-            text = path.read_text(encoding="utf-8")
-            self._root = yaml.compose(text, _Loader)
-            self.document: Any = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+            with path.open("rb") as file:
+                text = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the pipeline file: {error.strerror}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: not a YAML document: {error}") from error
+        if len(text) > MOST_BYTES:
+            raise ConfigError(f"{path}: a pipeline file has {MOST_BYTES:,} bytes at most")
+        self.document: Any
+        try:
+            self._root, self.document = _read(text.decode("utf-8"))
+        except _NOT_YAML as error:
+            raise ConfigError(f"{path}: not a YAML document: {_problem(error)}") from error
         if not isinstance(self.document, dict):
             raise ConfigError(
                 f"{path}: a pipeline file is a mapping with name, streams, relations, lookup, join"
@@ -62,12 +148,12 @@ class PipelineText:
             ConfigError: the text is no such assignment, or what it names is within a value.
         """
         field, equals, written = assignment.partition("=")
-        if not equals or not all(names := field.split(".")):
+        if not equals or not all(names := field.split(".")) or len(names) > MOST_LEVELS:
             raise ConfigError(f"--set {assignment}: write FIELD=VALUE, such as join.window.left=10s")
         try:
-            value = yaml.load(written, _Loader)  # noqa: S506  # a SafeLoader
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {assignment}: the value is no YAML: {error}") from None
+            _, value = _read(written)
+        except _NOT_YAML as error:
+            raise ConfigError(f"--set {assignment}: the value is no YAML: {_problem(error)}") from None
         *parents, last = names
         place = self.document
         for number, name in enumerate(parents):
@@ -83,7 +169,7 @@ class PipelineText:
 
 
 def _is_item(place: Any, name: str) -> bool:
-    return isinstance(place, list) and name.isdecimal() and int(name) < len(place)
+    return isinstance(place, list) and _ITEM.fullmatch(name) is not None and int(name) < len(place)
 
 
 def _member(place: Any, name: str) -> Any:
@@ -94,7 +180,7 @@ def _inner(node: yaml.Node | None, name: str) -> tuple[yaml.Node, yaml.Node] | N
     """Where a member's name or an item stands, and its value."""
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == name), None)
-    if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+    if isinstance(node, yaml.SequenceNode) and _ITEM.fullmatch(name) and int(name) < len(node.value):
         item = node.value[int(name)]
         return item, item
     return None

@@ -36,12 +36,12 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
 
 
 def implies(left: Pattern, right: Pattern, domain: Domain) -> bool:
-    """Whether the right pattern matches whatever the left one matches."""
+    """Return whether the right pattern matches whatever the left one matches."""
     return meet(left, right, domain) == normal(left, domain)
 
 
 def disjoint(left: Pattern, right: Pattern, domain: Domain) -> bool:
-    """Whether no value matches both."""
+    """Return whether no value matches both."""
     return meet(left, right, domain) == Nothing()
 
 

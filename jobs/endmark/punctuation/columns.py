@@ -111,7 +111,7 @@ def _ordered(array: pa.Array, domain: Domain) -> pa.Array:
 
 
 def _ordinals(array: pa.Array, domain: Domain) -> Ints:
-    """What `Domain.below` gives, 0 for null."""
+    """Return `Domain.below` of each value, 0 for null."""
     days = array.cast(pa.int32()) if domain is Domain.DATE else array
     ordinals: Ints = pc.fill_null(days.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     return ordinals

@@ -143,7 +143,7 @@ class Domain(StrEnum):
         return domain
 
     def holds(self, value: object) -> bool:
-        """Whether a value is of this domain's type; whole numbers are doubles and decimals too."""
+        """Return whether a value is of this domain's type; whole numbers are doubles and decimals too."""
         return type(value) in self._types
 
     def coerce(self, value: Value) -> Value:

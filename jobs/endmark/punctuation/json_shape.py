@@ -24,8 +24,17 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-Value = StrictBool | StrictInt | StrictFloat | StrictStr
 MEMBER = "$punctuation"
+
+
+def _scalar(value: Any) -> Any:
+    """Refuse null, objects and lists by one message. The types of the union would give one each."""
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("is a text, a number, true or false")  # which pydantic reports
+    return value
+
+
+Value = Annotated[StrictBool | StrictInt | StrictFloat | StrictStr, BeforeValidator(_scalar)]
 
 
 class _Shape(BaseModel):

@@ -1,4 +1,4 @@
-"""What a promise says of one attribute: the values that will not come again.
+"""Patterns: sets of values of one attribute that will not come again.
 
 A pattern is a set of values: wildcard, constant, list, range or empty (PWJoin CIKM'04 section 3.1). `matches`
 asks for membership; a value of another type is no member.
@@ -125,7 +125,7 @@ def domain_of(*patterns: Pattern) -> Domain:
 
 
 def _same_kind(value: object, other: object) -> bool:
-    """Whether two values are of kinds that compare: True equals 1 in Python, a date is no timestamp."""
+    """Return whether two values compare at all: True equals 1 in Python, and a date is no timestamp."""
     kind, other_kind = type(value), type(other)
     return kind is other_kind or other_kind in _COMPARABLE.get(kind, ())
 

@@ -86,11 +86,11 @@ class Punctuation:
         return self.of(self.stream, patterns).normal(domains)
 
     def implies(self, other: Self, domains: Mapping[str, Domain]) -> bool:
-        """Whether the other one matches every row that this one matches."""
+        """Return whether the other one matches every row that this one matches."""
         return self.meet(other, domains).patterns == self.normal(domains).patterns
 
     def disjoint(self, other: Self, domains: Mapping[str, Domain]) -> bool:
-        """Whether no row matches both."""
+        """Return whether no row matches both."""
         return any(pattern == Nothing() for _, pattern in self.meet(other, domains).patterns)
 
 

@@ -63,12 +63,21 @@ class Ranges:
         return [pattern_of(span, self.domain) for span in fresh]
 
     def contains(self, value: Value | None) -> bool:
-        """Whether a pattern added matches; a value that the domain does not hold is in no range."""
+        """Return whether a pattern added matches; a value that the domain does not hold is in no range."""
         if self.everything:
             return True
         if not self.domain.holds(value) or value != value:  # noqa: PLR0124  # NaN
             return False
         return self._position(self.domain.below(value)) is not None
+
+    def includes(self, pattern: Pattern) -> bool:
+        """Return whether the patterns added match all values of this one, null and NaN aside."""
+        return all(self._covers(span) for span in spans_of(pattern, self.domain))
+
+    def _covers(self, span: Span) -> bool:
+        low, high = span  # no two of ours touch, so only one can cover it
+        at = bisect_right(self._spans, (low, self.domain.top)) - 1
+        return at >= 0 and high <= self._spans[at][1]
 
     def _position(self, cut: Cut) -> int | None:
         at = bisect_right(self._spans, (cut, self.domain.top)) - 1
@@ -91,7 +100,7 @@ class Ranges:
 
 
 def _gaps(covered: Iterable[Span], span: Span) -> list[Span]:
-    """What of a span is not covered by ascending ones that touch it."""
+    """Yield the parts of a span that ascending spans, which touch it, do not cover."""
     start, high = span
     gaps = []
     for covered_from, covered_to in covered:

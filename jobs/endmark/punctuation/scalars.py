@@ -40,9 +40,15 @@ def to_scalar(value: Value, domain: Domain) -> Scalar:
 
 
 def from_scalar(scalar: Scalar, domain: Domain) -> Value:
-    """The value spelled so; `PunctuationError` if it is none of this domain."""
+    """The value spelled so; `PunctuationError` if it is none of this domain.
+
+    A decimal keeps the digits that it is spelled with, zeros at the end among them: the type of a column says
+    how many there may be.
+    """
     if domain in _SPELLED:
-        return domain.coerce(_spelled(scalar, domain))
+        value = _spelled(scalar, domain)
+        plain = domain.coerce(value)
+        return value if domain is Domain.DECIMAL else plain
     if domain is Domain.DOUBLE and type(scalar) is int:
         return domain.coerce(_nearest(scalar))
     return domain.coerce(scalar)

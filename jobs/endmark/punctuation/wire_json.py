@@ -11,7 +11,7 @@ that a producer's slip cannot close the whole stream: that is written `{"item_id
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -41,7 +41,7 @@ def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
 
 
 def encode_patterns(punctuation: Punctuation, domains: Mapping[str, Domain]) -> str:
-    """What stands behind the mark of its record."""
+    """Write the patterns of a punctuation, which stand behind its mark in a record."""
     return json.dumps(_written(punctuation, domains), ensure_ascii=False, allow_nan=False)
 
 
@@ -133,10 +133,21 @@ def _read(record: bytes) -> Any:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise PunctuationError(f"member {twice!r} stands twice")
+        raise PunctuationError(f"member {first_twice(name for name, _ in pairs)!r} stands twice")
     return members
+
+
+def first_twice(names: Iterable[str]) -> str:
+    """Return the first name that has stood before, in one pass; ValueError if all are different.
+
+    A record of 830 kB has room for 90,000 names. Counting each of them among all others took 309 s.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise ValueError("no name stands twice")
 
 
 def _refuse_constant(name: str) -> Any:
@@ -145,5 +156,6 @@ def _refuse_constant(name: str) -> Any:
 
 def _one_line(error: ValidationError) -> PunctuationError:
     first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return PunctuationError(f"{where or 'the record'}: {first['msg']}")
+    # Pydantic names its own validators among the members.
+    where = ".".join(part for part in map(str, first["loc"]) if not part.startswith("function-"))
+    return PunctuationError(f"{where or 'the record'}: {first['msg'].removeprefix('Value error, ')}")

@@ -6,6 +6,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from endmark.databases import database_url
 from endmark.errors import ConfigError
 
 Backend = Literal["sqlite", "mysql", "postgresql"]
@@ -22,10 +23,8 @@ def backend_of(url: str | sa.URL) -> Backend:
     Raises:
         ConfigError: the URL is none, or that of another database.
     """
-    try:
-        name = sa.make_url(url).get_backend_name()
-    except sa.exc.ArgumentError as error:
-        raise ConfigError(f"the relation's URL is no database URL such as sqlite:///r.db: {error}") from None
+    parsed = database_url(url, "the relation's URL") if isinstance(url, str) else url
+    name = parsed.get_backend_name()
     if name not in _BACKENDS:
         raise ConfigError(
             f"a relation lives in MySQL, MariaDB, PostgreSQL or SQLite, but its URL says {name!r}"

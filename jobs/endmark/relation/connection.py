@@ -108,7 +108,7 @@ def fetch(connection: sa.Connection, statement: str, values: Sequence[Any]) -> l
 def fetch_rows(
     connection: sa.Connection, statement: str, values: Sequence[Any]
 ) -> TextRows | list[tuple[Any, ...]]:
-    """As `fetch`, but as text where the driver lets us have it."""
+    """All rows of a statement: as text where the driver offers it, else as `fetch` returns them."""
     driver = connection.connection.driver_connection
     if not isinstance(driver, TextConnection):
         return fetch(connection, statement, values)

@@ -1,4 +1,4 @@
-"""What the lookup join asks of a relation."""
+"""The interface through which the lookup join reads a relation."""
 
 from __future__ import annotations
 

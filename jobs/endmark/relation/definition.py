@@ -1,4 +1,4 @@
-"""What a database says of a table: its columns' types, and the indexes that can find a key."""
+"""A table as the database defines it: its columns' types, and the indexes that can find a key."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Definition:
         return [index for index in self.indexes if index.columns[: len(key)] == key]
 
     def is_unique(self, key: tuple[str, ...]) -> bool:
-        """Whether an index sees to it that no two rows have one key."""
+        """Return whether an index sees to it that no two rows have one key."""
         return any(index.unique and set(index.columns) <= set(key) for index in self.indexes)
 
 

@@ -1,4 +1,4 @@
-"""Whether a table can be read as a pipeline file declares it, each value as it is and equal keys as equal."""
+"""The check that a table can be read as a pipeline file declares it: values unchanged, equal keys equal."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +39,11 @@ _SQLITE = frozenset([5, 6, 7, 9, 10, 13, 14])
 
 class RelationUnreachableError(MissingPartError):
     """The database did not answer within the deadline; the text holds its last words."""
+
+
+def warn(text: str) -> None:
+    """Tell the log of a task, which is its standard error, that it waits."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 class Patience:
@@ -91,7 +97,7 @@ class Patience:
 
 
 def passes(error: sa.exc.DBAPIError | OSError) -> bool:
-    """Whether the same statement may be answered later."""
+    """Return whether the same statement may be answered later."""
     if isinstance(error, OSError) or error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
         return True
     cause = error.orig

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_ahead(reads: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """What the reads give, in their order; one is ahead of what the caller works on, and no more.
+    """Yield the results of reads in their order, always one read ahead of the caller.
 
     An error of a read is raised where its result would be; a caller who stops waits for the read at hand.
     """

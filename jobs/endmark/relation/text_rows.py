@@ -67,7 +67,7 @@ class TextRows:
         return len(self._starts)
 
     def columns(self) -> list[pa.Array]:
-        """Of strings.
+        """Return the columns, as strings.
 
         Raises:
             pa.ArrowInvalid: a text is not UTF-8.

@@ -18,14 +18,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from endmark.embedded.jars import cache_home, spark_jars
+from endmark.embedded.java import find_java, require_java
 from endmark.errors import MissingPartError
-from endmark.parts.jars import cache_home, spark_jars
-from endmark.parts.java import find_java, require_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from endmark.parts.jars import Say
+    from endmark.embedded.jars import Say
 
 _RECORD_SECONDS = 900  # against what hangs; twenty programs on two cores have made it 187
 _KEPT = 3  # archives, of 190 MB each
@@ -99,7 +99,7 @@ def _remove_unused() -> None:
 
 
 def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
-    """What a program said that had Java record what it loads; it holds the lock, too, should this one end."""
+    """Run the program whose classes Java records, and return its output. It holds the lock if we end."""
     require_java()
     recorded = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off,cds+dynamic=off"
     options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {recorded}"
@@ -142,7 +142,7 @@ def _home() -> Path:
 
 
 def _place() -> str:
-    """Of Java and pyspark."""
+    """Return the name of the folder for this Java and pyspark."""
     return _hashed(_java_and_spark())
 
 

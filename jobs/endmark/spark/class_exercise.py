@@ -1,4 +1,4 @@
-"""What a job does until its first batch is written, on a file instead of topics, to have classes loaded.
+"""A job's work until its first batch is written, on a file instead of topics, to load its classes.
 
 Run as a program, with jars.
 """

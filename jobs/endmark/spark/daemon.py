@@ -43,11 +43,12 @@ def serve() -> None:
     import pyspark.sql.streaming.stateful_processor_util
     import pyspark.worker
 
-    import endmark.relation.sql
-    import endmark.spark.packing.ingest
-    import endmark.spark.processor
-    import endmark.spark.stored  # noqa: F401
+    from endmark.engine.segment_cache import cache_directory
+    from endmark.private import keep_private
 
+    # On a cluster, the mask of the driver's process is not that of this one. All workers share the directory.
+    keep_private()
+    cache_directory()
     # A worker collects garbage behind each task, which takes 60 ms of a core while it looks at all of these
     # modules, too. They are none of it.
     gc.freeze()

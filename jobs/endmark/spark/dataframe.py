@@ -19,12 +19,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from endmark.engine import channels
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
 from endmark.errors import ConfigError
-from endmark.joins.presets import Preset, policy
-from endmark.spark.bucket.plan import BucketPlan
+from endmark.operators.stream_join.presets import Preset, policy
 from endmark.spark.frame_inputs import FrameInput, frame_inputs
-from endmark.spark.packing import channels
-from endmark.spark.packing.frames import PackFrame, UnpackFrame
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import BucketProcessor, ResultsProcessor
 from endmark.spark.session import SAFE_FORMAT, STATE_FORMAT
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 
     from endmark.condition import Condition
-    from endmark.formats.renamed import Renaming
-    from endmark.spark.packing.channels import Buckets
+    from endmark.engine.channels import Buckets
+    from endmark.wire.renamed_punctuations import Renaming
 
 _Name = TypeVar("_Name", bound=StrEnum)
 # Types that results pass pyspark's pandas with as they are; it would look into values of any other.
@@ -60,7 +60,6 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     preset: str = "auto",
     purge_every: int = 1,
     memory: int | None = None,
-    cache_name: str,
 ) -> DataFrame:
     """Join of two streaming DataFrames on columns of equal type, within a window of event time.
 
@@ -83,9 +82,8 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
         lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: name of a string column of one frame or both.
         renamings: of each frame whose texts speak of columns that it has renamed or dropped since.
-        preset, purge_every: what frees state, as in `joins/presets.py`.
+        preset, purge_every: what frees state, as in `operators/stream_join/presets.py`.
         memory: bytes of rows that all buckets keep in memory; rows beyond are spilled.
-        cache_name: directory, below the machine's temporary one, for local copies of segments.
 
     Raises:
         ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
@@ -103,7 +101,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     plan = BucketPlan(
         one, other, kind, residual, rules, None, made_with=made, in_band=punctuations is not None
     )
-    return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations, cache_name)
+    return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations)
 
 
 def _joined(
@@ -112,13 +110,12 @@ def _joined(
     fields: StructType,
     buckets: Buckets,
     punctuations: str | None,
-    cache_name: str,
 ) -> DataFrame:
     """The frame of results that have these columns."""
     if punctuations is None and all(isinstance(field.dataType, _COLUMNS) for field in fields):
-        processor = ResultsProcessor(replace(plan, packs_results=False), cache_name)
+        processor = ResultsProcessor(replace(plan, packs_results=False))
         return packed.transformWithStateInPandas(processor, fields, "append", "none")
-    blobs = BucketProcessor(plan, cache_name)
+    blobs = BucketProcessor(plan)
     joined = packed.transformWithState(blobs, channels.UNPACKED_DDL, "append", "none")
     if punctuations is None:
         results = joined.where(F.col("channel") == channels.RESULTS).select("blob")
@@ -172,7 +169,7 @@ def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) 
 def _made_with(
     inputs: tuple[FrameInput, FrameInput], buckets: Buckets, said: dict[str, object]
 ) -> dict[str, str]:
-    """What may not change while there is state, as text."""
+    """Return the arguments that may not change while there is state, as text."""
     left, right = inputs
     made = {"spark.sql.shuffle.partitions": str(len(buckets)), "on": _keys(left, right)}
     made["time"] = _both(left.time, right.time)

@@ -10,18 +10,18 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
+from endmark.engine.streams import StreamPlan, microseconds
 from endmark.errors import ConfigError
-from endmark.formats.json_column import is_spoken_of
-from endmark.joins.side import SideSpec
-from endmark.spark.streams import StreamPlan, microseconds
+from endmark.operators.stream_join.side import SideSpec
 from endmark.state.keys import KeySpec
+from endmark.wire.json_column import is_spoken_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from endmark.formats.renamed import Renaming
+    from endmark.wire.renamed_punctuations import Renaming
 
 _SIDES = ("left", "right")
 _ONE_VALUE_ONE_KEY = (
@@ -55,7 +55,7 @@ class FrameInput:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of `shown`."""
+        """The Arrow schema of `shown`."""
         return self.stream.side.schema
 
 
@@ -149,7 +149,7 @@ def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated:
 
 
 def is_key(kind: pa.DataType) -> bool:
-    """Whether columns of this type can be a key."""
+    """Return whether columns of this type can be a key."""
     return any(fits(kind) for fits in _ONE_VALUE_ONE_KEY)
 
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
-import threading
 import uuid
+from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from endmark.ops.database import OpsDatabase
-from endmark.ops.description import describe
-from endmark.ops.pulse import Pulse
-from endmark.ops.tuning import Tuning
-from endmark.ops.unread import UnreadTurns
+from py4j.protocol import Py4JError
+
+from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
+from endmark.control.heartbeat import Heartbeat
+from endmark.control.knobs import stale, steps_of
+from endmark.control.pulse import Pulse
+from endmark.control.tuning import Tuning
+from endmark.control.unread_turns import UnreadTurns
+from endmark.driver import checkpoint
+from endmark.driver.pace import Pace
+from endmark.driver.quarantine import Quarantine
+from endmark.driver.topics import make_topic, partition_counts
+from endmark.engine import streams
 from endmark.relation.sql import SqlRelation
-from endmark.spark import checkpoint, streams
-from endmark.spark.cache import cache_directory, cache_name, remove_orphaned_caches
-from endmark.spark.kafka import make_topic, partition_counts
 from endmark.spark.listener import BatchListener
-from endmark.spark.pace import Pace
 from endmark.spark.publish import output_topic
-from endmark.spark.queries import Queries
-from endmark.spark.session import SAFE_FORMAT, start_session
+from endmark.spark.queries import Queries, StallNotice
+from endmark.spark.session import start_session
 from endmark.spark.sink import Run, Sink
 from endmark.spark.tables import prepare, targets
 from endmark.spark.warm_up import warm_up
@@ -32,48 +36,62 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from endmark.driver.options import JobOptions
+    from endmark.driver.stop import StopRequest
     from endmark.pipeline import Lookup, Pipeline
     from endmark.relation.contract import PageDirectory
-    from endmark.spark.options import JobOptions
+
+_LEAKS_SOCKETS = "4.2.0"  # two more open sockets after each batch of two buckets, in one job
 
 
-def run_job(pipeline: Pipeline, options: JobOptions, jars: list[Path], say: Callable[[str], None]) -> None:
-    """Run until SIGTERM or SIGINT, or until done with `available_now`.
+def run_job(
+    pipeline: Pipeline,
+    options: JobOptions,
+    jars: list[Path],
+    say: Callable[[str], None],
+    stop: StopRequest,
+) -> None:
+    """Run until the job is to stop, or until done with `available_now`.
 
-    `jars` are those that Spark needs and spark-submit has not brought.
+    Args:
+        pipeline, options: what to run, and how.
+        jars: those that Spark needs and spark-submit has not brought.
+        say: is told each step.
+        stop: is listening.
 
     Raises:
         EndmarkError: something outside is wrong, before or while running.
+        KeyboardInterrupt: the job is to stop, and has not begun.
     """
-    streams.residual(pipeline)
-    for stream in pipeline.sides:
-        streams.closing(pipeline, stream)
+    streams.check_conditions(pipeline)
     directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
+    stop.check()
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
     partition_counts(options.bootstrap, topics)  # which waits for the broker and for whoever makes them
     make_topic(options.bootstrap, pipeline.control_topic)
     partitions = partition_counts(options.bootstrap, [*topics, pipeline.control_topic])
+    stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
         topic = output_topic(pipeline, options.bootstrap, app_id)
         checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
         tables = targets(pipeline, options.warehouse.resolve())
-        prepare(tables, app_id)
-        ops = OpsDatabase(options.ops_url)
-        run_id = str(uuid.uuid4())
-        ops.describe(pipeline.name, describe(pipeline).model_dump())
-        ops.start_run(run_id, pipeline.name)
-        try:
-            say("starting Spark")
-            _run(
-                pipeline, options, jars, directories, Run(app_id, run_id, tables, topic, ops, partitions), say
-            )
-        except Exception as error:
-            ops.set_run_state(run_id, "failed", str(error))
-            raise
-        else:
-            ops.set_run_state(run_id, "stopped")
-        finally:
-            ops.close()
+        prepare({table.channel: table for table in tables}, app_id, options.checkpoint)
+        with closing(OpsDatabase(options.ops_url)) as ops:
+            run = Run(app_id, str(uuid.uuid4()), tables, topic, ops, partitions, say)
+            ops.start_run(run.run_id, pipeline.name, app_id, str(options.checkpoint.resolve()))
+            try:
+                with Heartbeat(ops, run.run_id) as heartbeat:
+                    ops.describe(pipeline.name, describe(pipeline).model_dump())
+                    stop.check()
+                    say("starting Spark")
+                    _run(pipeline, options, jars, directories, run, heartbeat, say, stop)
+            except (Exception, KeyboardInterrupt) as error:
+                if stop.explains(error):
+                    ops.set_run_state(run.run_id, "stopped")
+                else:
+                    ops.set_run_state(run.run_id, "failed", str(error))
+                raise
+            ops.set_run_state(run.run_id, "stopped")
 
 
 def _pages(pipeline: Pipeline, lookup: Lookup, say: Callable[[str], None]) -> PageDirectory:
@@ -91,60 +109,65 @@ def _run(
     jars: list[Path],
     directories: Mapping[str, PageDirectory],
     run: Run,
+    heartbeat: Heartbeat,
     say: Callable[[str], None],
+    stop: StopRequest,
 ) -> None:
     spark = _spark(pipeline.name, options, jars, say)
+    stop.wait_quietly()
     say("Spark is up")
+    heartbeat.ask(lambda: spark.streams.active)
     warm_up(spark, options.buckets)
-    cache = cache_name(run.run_id)
-    remove_orphaned_caches()
+    for turn in run.ops.refuse_turns(pipeline.name, partial(stale, steps_of(pipeline))):
+        say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
     # What ends by itself reads nothing that is sent after its start.
     tuning = None if options.available_now else Tuning(pipeline, run.ops)
     pulse = Pulse(options.bootstrap, pipeline.control_topic, tuning)
     pace = Pace(pipeline, run.ops.turns(pipeline.name), fixed=options.available_now)
-    sink = Sink(pipeline, run, pulse, pace)
+    quarantine = Quarantine(pipeline)
+    sink = Sink(pipeline, run, pulse, pace, quarantine)
     if (latest := run.ops.latest_batch(pipeline.name)) is not None:
         pulse.batch_done(latest.samples, latest.offsets)
     turns = UnreadTurns(options.bootstrap, pipeline.control_topic, pulse.read)
     try:
         spark.streams.addListener(BatchListener(run.ops, pipeline.name))
-        queries = Queries(spark, pipeline, options, directories, cache, run.partitions, sink, pace, turns)
-        stop = _signalled()
+        queries = Queries(
+            spark,
+            pipeline,
+            options,
+            directories,
+            run.run_id,
+            run.partitions,
+            sink,
+            pace,
+            quarantine,
+            turns,
+            StallNotice(say),
+        )
         query = queries.start()
         run.ops.set_run_state(run.run_id, "running")
         say("running")
-        queries.run(query, pulse, stop)
+        queries.run(query, pulse, stop.event)
         if options.available_now:
-            queries.finish(pulse, stop)
+            queries.finish(pulse, stop.event)
         say("stopped")
     finally:
         turns.close()
         pulse.close()
-        spark.stop()
-        shutil.rmtree(cache_directory(cache), ignore_errors=True)
+        heartbeat.ask(None)
+        with suppress(Py4JError, OSError):  # its JVM may be gone
+            spark.stop()
 
 
 def _spark(name: str, options: JobOptions, jars: list[Path], say: Callable[[str], None]) -> SparkSession:
-    state_format = checkpoint.state_format(options.checkpoint)
-    if state_format != SAFE_FORMAT:
-        say(
-            f"checkpoint {options.checkpoint} has state in the format of earlier versions, which crashes can "
-            "spoil; change to a new checkpoint and an empty warehouse"
-        )
-    return start_session(
+    spark = start_session(
         f"endmark {name}",
         jars,
         master=options.master,
         shuffle_partitions=options.buckets,
         driver_memory=options.driver_memory,
-        state_format=state_format,
         delta=False,
     )
-
-
-def _signalled() -> threading.Event:
-    """Set by SIGTERM and SIGINT."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
+    if spark.version == _LEAKS_SOCKETS:
+        say(f"Spark {spark.version} keeps a socket open for each task (SPARK-58932); install pyspark 4.2.1")
+    return spark

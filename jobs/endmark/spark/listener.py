@@ -1,4 +1,4 @@
-"""What Spark knows of a batch once it is committed: durations and lag, added to the ops database."""
+"""Adds to the ops database what Spark knows of a committed batch: durations and offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from endmark.ops.database import OpsDatabase
+    from endmark.control.database import OpsDatabase
 
 # Spark's names for the phases of a batch, and ours.
 _PHASES = {
@@ -32,7 +32,11 @@ _PHASES = {
 
 
 class BatchListener(StreamingQueryListener):
-    """Amends each batch with its phases and with the records it left unread."""
+    """Amends each batch with its phases and with the offsets that it has read to.
+
+    Tasks know the offsets of records alone. Behind the last one there may be some that are no records, such
+    as a transaction's end, and they would count as lag for ever.
+    """
 
     def __init__(self, ops: OpsDatabase, pipeline: str) -> None:
         self._ops = ops
@@ -43,7 +47,7 @@ class BatchListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         progress = event.progress
-        self._ops.amend_batch(self._pipeline, progress.batchId, _samples(progress))
+        self._ops.amend_batch(self._pipeline, progress.batchId, _samples(progress), _read(progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
@@ -60,15 +64,12 @@ def _samples(progress: StreamingQueryProgress) -> Samples:
     }
     committing = sum(operator.commitTimeMs for operator in progress.stateOperators)
     samples[sample("state_commit_seconds")] = committing / 1000
-    for source in progress.sources:
-        read, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-        for topic, ends in latest.items():
-            behind = sum(end - read.get(topic, {}).get(partition, 0) for partition, end in ends.items())
-            samples[sample("lag_records", topic=topic)] = behind
     return samples
 
 
-def _offsets(text: str) -> dict[str, dict[str, int]]:
-    """By topic and partition. A batch that is repeated has no latest ones, which Spark calls `None`."""
-    offsets: dict[str, dict[str, int]] = json.loads(text) if text.startswith("{") else {}
+def _read(progress: StreamingQueryProgress) -> dict[str, dict[str, int]]:
+    """The first offset not read, by topic and partition."""
+    offsets: dict[str, dict[str, int]] = {}
+    for source in progress.sources:
+        offsets |= json.loads(source.endOffset)
     return offsets

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from endmark.engine import channels
+from endmark.engine.bucket.lookup_plan import lookup_plan
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.channels import Buckets
+from endmark.engine.ingest.control_rows import ControlPlan
+from endmark.engine.ingest.ingest import Ingest
+from endmark.engine.streams import stream_plans
+from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
-from endmark.spark.bucket.lookup import lookup_plan
-from endmark.spark.bucket.plan import BucketPlan
-from endmark.spark.packing import channels
-from endmark.spark.packing.channels import Buckets
-from endmark.spark.packing.control import ControlPlan
-from endmark.spark.packing.ingest import Ingest
 from endmark.spark.processor import BucketProcessor
-from endmark.spark.streams import stream_plans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,14 +73,14 @@ def build(
         records: as `kafka_records` gives them; one task has all that a batch reads of a partition, in order.
         partitions: how many partitions each topic has.
         directories: of the relations, by name.
-        cache_name: directory, below the machine's temporary one, for local copies of segments.
+        cache_name: as in `LookupPlan`.
         full_batch: as in `BucketPlan`.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
     lookups = []
     for declared in pipeline.lookups:
-        reader, stream = SqlRelation(pipeline.relations[declared.relation]), streams[declared.stream]
+        reader, stream = SqlRelation(pipeline.relations[declared.relation], warn), streams[declared.stream]
         directory = directories[declared.relation]
         first = declared is pipeline.lookups_of(declared.stream)[0]
         lookups.append(
@@ -90,7 +91,7 @@ def build(
     bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
-    processor = BucketProcessor(bucket, cache_name)
+    processor = BucketProcessor(bucket)
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 

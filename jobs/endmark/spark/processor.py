@@ -10,7 +10,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from endmark.spark.cache import cache_directory
+from endmark.errors import failing_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from endmark.spark.bucket.plan import BucketPlan
-    from endmark.spark.stored import StoredBucket
+    from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.stored_task import StoredBucket
 
 # These bind every checkpoint. Were they text, each task would have the JVM parse them six times.
 MANIFEST = StructType().add("join", BinaryType()).add("grouping", BinaryType())
 SEGMENTS_KEY = StructType().add("segment_id", StringType())
 SEGMENTS_VALUE = StructType().add("segment", BinaryType())
-_AS_SPARK_DOES: Any = CloudPickleSerializer()
+_AS_SPARK_DOES: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 
 class BucketProcessor(StatefulProcessor):
@@ -36,12 +36,10 @@ class BucketProcessor(StatefulProcessor):
 
     Args:
         plan: what runs in each bucket.
-        cache_name: directory, below the machine's temporary one, for local copies of segments.
     """
 
-    def __init__(self, plan: BucketPlan, cache_name: str) -> None:
+    def __init__(self, plan: BucketPlan) -> None:
         self._plan: bytes = _AS_SPARK_DOES.dumps(plan)
-        self._cache_name = cache_name
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._manifest = handle.getValueState("manifest", MANIFEST)
@@ -49,15 +47,17 @@ class BucketProcessor(StatefulProcessor):
 
     @cached_property
     def _stored(self) -> StoredBucket:
-        from endmark.spark.stored import StoredBucket
+        from endmark.engine.segment_cache import cache_directory
+        from endmark.engine.stored_task import StoredBucket
 
         plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredBucket(plan, self._manifest, self._segments, cache_directory(self._cache_name))
+        return StoredBucket(plan, self._manifest, self._segments, cache_directory())
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         packed = ((row.channel, bytes(row.blob)) for row in rows)
-        for channel, blob in self._stored.run(packed):
-            yield Row(channel=channel, blob=blob)
+        with failing_at(lambda: f"bucket {key[0]}"):
+            for channel, blob in self._stored.run(packed):
+                yield Row(channel=channel, blob=blob)
 
     def close(self) -> None:
         pass
@@ -72,9 +72,10 @@ class ResultsProcessor(BucketProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # type: ignore[override]  # noqa: N802, N803
         packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
-        for _, told in self._stored.run(packed):
-            if not isinstance(told, bytes):
-                yield _as_frame(told)
+        with failing_at(lambda: f"bucket {key[0]}"):
+            for _, told in self._stored.run(packed):
+                if not isinstance(told, bytes):
+                    yield _as_frame(told)
 
 
 def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:

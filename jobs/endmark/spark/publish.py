@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from endmark.formats.json_records import MARK
-from endmark.spark.kafka import partition_counts
-from endmark.spark.streams import spark_type
+from endmark.driver.topics import partition_counts
+from endmark.engine.streams import spark_type
 from endmark.types import JoinType, Kind
+from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
+from endmark.driver.failure import failure_of
+from endmark.driver.pace import NewPaceError
+from endmark.driver.quarantine import QuarantineError
 from endmark.errors import EndmarkError
-from endmark.spark import log, plan
-from endmark.spark.pace import NewPaceError
+from endmark.spark import plan, query_log
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from endmark.ops.pulse import Pulse
-    from endmark.ops.unread import UnreadTurns
+    from endmark.control.pulse import Pulse
+    from endmark.control.unread_turns import UnreadTurns
+    from endmark.driver.options import JobOptions
+    from endmark.driver.pace import Pace
+    from endmark.driver.quarantine import Quarantine
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
-    from endmark.spark.options import JobOptions
-    from endmark.spark.pace import Pace
     from endmark.spark.sink import Sink
 
 _POLL_SECONDS = 0.2
+_STALLED_SECONDS = 10.0
 _WAITS = "Waiting for next trigger", "Waiting for data to arrive"  # as Spark says
+
+
+class StallNotice:
+    """Tells when a query does one thing for long, such as asking a broker that is away.
+
+    Args:
+        say: is told after 10 s, and again each time that has doubled.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._doing: tuple[str, int] | None = None
+        self._since = 0.0
+        self._next = _STALLED_SECONDS
+
+    def look(self, message: str, batches: int) -> None:
+        """Take Spark's word for what the query does, and how many batches are done."""
+        now = time.monotonic()
+        if (message, batches) != self._doing:
+            self._doing, self._since, self._next = (message, batches), now, _STALLED_SECONDS
+        elif message not in _WAITS and now - self._since >= self._next:
+            self._say(f"for {now - self._since:.0f} s: {message}")
+            self._next *= 2
 
 
 class JobFailedError(EndmarkError):
@@ -41,26 +69,30 @@ class Queries:
     """Args:
     spark, pipeline, options, sink: of the job.
     directories: as in `plan.build`.
-    cache: likewise, `cache_name`.
+    cache_name: as in `LookupPlan`.
     partitions: how many each topic has.
     pace: of which each query is started with what it is then.
+    quarantine: that ends the last query when it is full.
     turns: that may end the wait for a batch.
+    stalls: is asked while a query runs.
     """
 
     spark: SparkSession
     pipeline: Pipeline
     options: JobOptions
     directories: Mapping[str, PageDirectory]
-    cache: str
+    cache_name: str
     partitions: Mapping[str, int]
     sink: Sink
     pace: Pace
+    quarantine: Quarantine
     turns: UnreadTurns
+    stalls: StallNotice
 
     def start(self) -> StreamingQuery:
         """Start one that goes on where the last one has ended."""
         self.pace.start()
-        log.speak_of_queries(self.spark)
+        query_log.speak_of_queries(self.spark)
         source = plan.Source(self.options.bootstrap, dict(self.partitions), self.pace.records)
         # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
         full = max(2, self.pace.records - sum(self.partitions.values()))
@@ -70,18 +102,18 @@ class Queries:
             plan.kafka_records(self.spark, source),
             dict(self.partitions),
             self.directories,
-            self.cache,
+            self.cache_name,
             full_batch=None if self.options.available_now else full,
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
-        place = str(self.options.checkpoint.resolve() / "spark")
-        return writer.option("checkpointLocation", place).trigger(**self.pace.trigger).start()
+        return writer.option("checkpointLocation", str(self._checkpoint)).trigger(**self.pace.trigger).start()
 
     def run(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> None:
         """See to a query, and those that follow at another pace, until it ends by itself or is to stop.
 
         Raises:
             JobFailedError: one has failed.
+            QuarantineError: too many records were dead letters.
         """
         while self._is_followed(query, pulse, stop):
             query = self.start()
@@ -91,7 +123,7 @@ class Queries:
         pulse that is sent after its start.
 
         Raises:
-            JobFailedError: a query has failed.
+            JobFailedError, QuarantineError: likewise.
         """
         read_until = time.time()
         while pulse.waits_for(read_until) and not stop.wait(max(0.0, (pulse.due or 0.0) - time.time())):
@@ -102,39 +134,41 @@ class Queries:
         """See to one query; returns whether it has ended for another one."""
         try:
             while query.isActive and not stop.wait(_POLL_SECONDS):
+                self.stalls.look(query.status["message"], self.sink.batches)
                 if self._is_woken(query, pulse):
                     self.pace.wake()
-                if self.pace.is_new and not query.status["isTriggerActive"]:
+                if (self.pace.is_new or self.quarantine.is_full) and not query.status["isTriggerActive"]:
                     break
                 pulse.turn()
                 if pulse.due is not None and not query.status["isDataAvailable"]:
                     pulse.beat()
             query.stop()
             if (failure := query.exception()) is not None and not self._is_due(str(failure)):
-                raise JobFailedError(cause_of(str(failure), self.options.bootstrap))
+                raise JobFailedError(self._told(str(failure)))
         except StreamingQueryException as error:
             if not self._is_due(str(error)):
-                raise JobFailedError(cause_of(str(error), self.options.bootstrap)) from error
+                raise JobFailedError(self._told(str(error))) from error
+        except (Py4JNetworkError, ConnectionError) as error:
+            raise JobFailedError(
+                self._told(f"the driver's JVM has ended; its log says why ({error})")
+            ) from error
+        self.quarantine.require_room()
         return self.pace.is_new and not stop.is_set()
 
     def _is_woken(self, query: StreamingQuery, pulse: Pulse) -> bool:
-        """Whether a turn has come that would wait for long; a query that has just started reads it anyhow."""
+        """Return whether a turn has come that would wait for long. A query that has just started reads it."""
         if not self.pace.waits_long or query.status["message"] not in _WAITS:
             return False
         return self.turns.beyond(pulse.read)
 
     def _is_due(self, failure: str) -> bool:
-        """Whether a query has ended because the next one is to begin."""
-        return self.pace.is_new and NewPaceError.__name__ in failure
+        """Return whether we ended the query by refusing a batch: for the next query, or for good."""
+        refusals = {NewPaceError: self.pace.is_new, QuarantineError: self.quarantine.is_full}
+        return any(is_so and error.__name__ in failure for error, is_so in refusals.items())
 
+    @property
+    def _checkpoint(self) -> Path:
+        return self.options.checkpoint.resolve() / "spark"
 
-def cause_of(failure: str, bootstrap: str) -> str:
-    """The line of a Spark failure that says what went wrong: our own error if a task raised one."""
-    ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
-    if ours:
-        return str(ours[-1])
-    causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)+\w*(?:Exception|Error): .*)$", failure, re.MULTILINE)
-    cause = str(causes[-1]) if causes else failure.strip().splitlines()[0]
-    if "org.apache.kafka" in cause:
-        return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"
-    return cause
+    def _told(self, failure: str) -> str:
+        return failure_of(failure, self.pipeline.name, self._checkpoint, self.options.bootstrap)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from endmark.embedded.ports import LOOPBACK
+from endmark.private import UMASK, private_directory
 from endmark.spark.class_archive import archive_of
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ _WORKERS = Path(__file__).with_name("python.sh")
 # tests/stack/test_repeated_batch.py. In the second, the files of each attempt have names of their own, and
 # the commit log says which count.
 STATE_FORMAT = f"{_STATE}.checkpointFormatVersion"
-FIRST_FORMAT, SAFE_FORMAT = "1", "2"
+SAFE_FORMAT = "2"
 # Java's compilers took 12 of the 33 s of CPU from a job's start to its first output, most of them for what
 # planning does once. They wait for ten times as many calls as usual: what runs for each row has them within a
 # batch.
@@ -45,6 +53,7 @@ _SHARED = (
     "-XX:SharedArchiveFile="
 )
 SETTINGS = {
+    STATE_FORMAT: SAFE_FORMAT,
     # transformWithState needs RocksDB; changelogs upload what a batch changed instead of whole snapshots.
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
@@ -61,9 +70,15 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # No bound in bytes: Spark adds up all columns for every row to keep one, 28 % of its tasks' time.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # Hadoop sets the rights of each file itself and does not ask for the mask of the process.
+    "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
     # Sockets that are files carry rows and state to Python and back with a tenth less time a batch.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "endmark.spark.daemon",
+    # Spark would close consumers of ended queries five minutes later, ten of them a minute: 1,045 descriptors
+    # were open seven minutes after a hundred turns of `batch.*`. Here they are closed after one minute.
+    "spark.kafka.consumer.cache.timeout": "1m",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
     # A stop that never returns would hang a deployment; the default is to wait for ever.
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.session.timeZone": "UTC",
@@ -78,6 +93,18 @@ SETTINGS = {
     "spark.master.rest.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# For local masters: other users of the machine can reach loopback, too. Spark makes a secret for each session
+# and keeps it in its JVM. Encryption costs nothing there, since a driver without executors sends nothing
+# through its own sockets. Spark keeps files of shuffles and spills in directories that it makes private.
+_LOCKED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
+}
+_SOCKETS = "endmark-sockets-"
+_LONGEST_PLACE = 60  # characters of a directory of sockets: Linux and Spark limit the whole path of a socket
 # For sessions that write Delta tables by Spark, as a job's does not.
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -88,7 +115,7 @@ _DELTA = {
 
 
 def submitted() -> bool:
-    """Whether spark-submit has started this program, and has said which master, jars and Python to use."""
+    """Return whether spark-submit has started this program, and so has said which master and jars to use."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -105,13 +132,20 @@ def java_launched(jars: list[Path], *, master: str, driver_memory: str) -> Itera
         return
     conf = SparkConf().setAll(list((SETTINGS | _own(jars, master, driver_memory)).items()))
     # Of no daemon, so that a program that ends meanwhile leaves no file of the launch behind.
-    java = threading.Thread(target=SparkContext._ensure_initialized, kwargs={"conf": conf}, name="java")
+    java = threading.Thread(target=_launch, args=[conf], name="java")
     java.start()
     try:
         yield
     except BaseException:
         java.join()
         raise
+
+
+def _launch(conf: SparkConf) -> None:
+    # What goes wrong here goes wrong again in `start_session`, whose caller is told. A signal that stops the
+    # program ends its JVM, too, and then Py4J says that the connection is lost.
+    with suppress(PySparkException, Py4JError, OSError):
+        SparkContext._ensure_initialized(conf=conf)
 
 
 def start_session(
@@ -121,33 +155,33 @@ def start_session(
     master: str,
     shuffle_partitions: int,
     driver_memory: str,
-    state_format: str = SAFE_FORMAT,
     delta: bool = True,
 ) -> SparkSession:
-    """Start Spark on `master` with local `jars`; loopback only when the master is local.
+    """Start Spark on `master` with local `jars`.
 
-    Of a program that spark-submit has started, master, jars and memory are as it was told. `state_format` is
-    that of the checkpoint: Spark cannot go on with one in another. `delta` is whether Spark itself is to read
-    or write Delta tables, whose rules every plan then passes.
+    With a local master, Spark listens on loopback and obeys no other user of the machine.
+
+    Of a program that spark-submit has started, master, jars and memory are as it was told. `delta` is
+    whether Spark itself is to read or write Delta tables, whose rules every plan then passes.
     """
     builder = SparkSession.builder.appName(name)
-    settings = SETTINGS | {
-        "spark.sql.shuffle.partitions": str(shuffle_partitions),
-        STATE_FORMAT: state_format,
-    }
+    settings = SETTINGS | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     if delta:
         settings |= _DELTA
     if not submitted():
         settings |= _own(jars, master, driver_memory)
+    elif _submitted_to().startswith("local"):
+        settings |= _locked()
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    _require_token_of_callbacks(session.sparkContext._gateway)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
-    """What spark-submit would else have been told."""
+    """Return the settings that spark-submit would else have been given."""
     # Workers must run this very interpreter, or they lack the packages of its environment.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.master": master, "spark.driver.memory": driver_memory}
@@ -165,6 +199,42 @@ def _own(jars: list[Path], master: str, driver_memory: str) -> dict[str, str]:
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         # By `spark.jars`, a driver would copy to itself what it can read where it is.
         "spark.driver.extraClassPath": ":".join(map(str, jars)),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        **_locked(),
     }
+
+
+def _submitted_to() -> str:
+    """The master that spark-submit was told."""
+    SparkContext._ensure_initialized()
+    return SparkConf().get("spark.master") or ""
+
+
+def _locked() -> dict[str, str]:
+    """Settings by which no other user of this machine can reach a session with a local master."""
+    return _LOCKED | {"spark.python.unix.domain.socket.dir": str(_sockets())}
+
+
+@cache
+def _sockets() -> Path:
+    """The directory of the sockets between Java and Python; whoever can open one is asked for no secret."""
+    usual = tempfile.gettempdir()
+    fits = len(f"{usual}/{_SOCKETS}12345678") <= _LONGEST_PLACE
+    return private_directory(_SOCKETS, Path(usual if fits else "/tmp"))  # noqa: S108  # under a new name
+
+
+def _require_token_of_callbacks(gateway: Any) -> None:
+    """Let nobody but our own JVM call Python back, as it does for each batch.
+
+    Java asks Python for the gateway's token, but Python asks Java for none, and Java forgets its copy of the
+    token when it is told Python's port. So both are told the token here. Should Java not know it, every
+    callback fails.
+    """
+    expects = gateway.callback_server_parameters
+    if expects.auth_token is not None:
+        return
+    expects.auth_token = gateway.gateway_parameters.auth_token
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    client = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient()
+    token = gateway.jvm.java.lang.Class.forName("py4j.CallbackClient").getDeclaredField("authToken")
+    token.setAccessible(True)
+    token.set(client, expects.auth_token)

@@ -7,7 +7,7 @@ Per batch (called by `foreachBatch`):
 2. commit the files to their tables with (app id, batch id), unless an earlier attempt has; and publish to the
    output topic, if there is one, which gets again what an earlier attempt has sent;
 3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse, what
-   tunes knobs, and the pace.
+   tunes knobs, the pace, and the quarantine.
 Spark commits the batch afterwards. A crash at any point repeats it from step 1; files that were not committed
 are of no version.
 """
@@ -23,24 +23,26 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark program gives it
 
-from endmark.joins.announce import aligned
+from endmark.condition_failures import lines
+from endmark.control.knobs import filed, steps_of
+from endmark.driver.topics import require_counted
+from endmark.engine import channels
+from endmark.engine.delta_files import DeltaFile, DeltaFiles
 from endmark.metrics import Samples, add, sample
-from endmark.ops.knobs import filed, steps_of
-from endmark.spark import log
-from endmark.spark.kafka import require_counted
-from endmark.spark.packing import channels
-from endmark.spark.packing.delta_files import DeltaFile, DeltaFiles
+from endmark.operators.stream_join.announce import aligned
+from endmark.spark import query_log
 from endmark.spark.tables import TableLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from endmark.ops.database import OpsDatabase
-    from endmark.ops.pulse import Pulse
+    from endmark.control.database import OpsDatabase
+    from endmark.control.pulse import Pulse
+    from endmark.driver.pace import Pace
+    from endmark.driver.quarantine import Quarantine
     from endmark.pipeline import Pipeline
-    from endmark.spark.pace import Pace
     from endmark.spark.publish import OutputTopic
     from endmark.spark.tables import Target
 
@@ -55,6 +57,7 @@ class Run:
         tables, topic: where its batches go.
         ops: the ops database.
         partitions: by topic, as they were when it started.
+        say: tells whoever runs the job.
     """
 
     app_id: str
@@ -63,30 +66,40 @@ class Run:
     topic: OutputTopic | None
     ops: OpsDatabase
     partitions: Mapping[str, int]
+    say: Callable[[str], None]
 
 
 class Sink:
     """For `foreachBatch` over rows of (channel, blob).
 
     Args:
-        pipeline, run, pulse, pace: of the job.
+        pipeline, run, pulse, pace, quarantine: of the job.
+
+    Attributes:
+        batches: how many it has written.
     """
 
-    def __init__(self, pipeline: Pipeline, run: Run, pulse: Pulse, pace: Pace) -> None:
+    def __init__(
+        self, pipeline: Pipeline, run: Run, pulse: Pulse, pace: Pace, quarantine: Quarantine
+    ) -> None:
+        self.batches = 0
         self._pipeline = pipeline
         self._partitions = run.partitions
         self._tables = run.tables
         self._topic = run.topic
         self._ops = run.ops
         self._run_id = run.run_id
+        self._say = run.say
         self._pulse = pulse
         self._pace = pace
+        self._quarantine = quarantine
         self._filed = filed(steps_of(pipeline))
         self._logs = {table.channel: TableLog(table.path, run.app_id) for table in run.tables}
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
-        if self._pace.is_new:
-            log.keep_silent_of_queries(packed.sparkSession)
+        if self._pace.is_new or self._quarantine.is_full:
+            query_log.keep_silent_of_queries(packed.sparkSession)
+        self._quarantine.require_room()
         self._pace.require_same()
         if self._topic is not None:
             packed.persist(StorageLevel.MEMORY_AND_DISK)
@@ -107,17 +120,25 @@ class Sink:
                 found = rows.get(channels.RESULTS), rows.get(channels.ANNOUNCED), list(patterns)
                 samples[sample("publish_seconds")] = self._topic.publish(*found, batch_id)
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
+            for line in lines(
+                [failed for report in reports for failed in report.get("failures", [])], batch_id
+            ):
+                self._say(line)
+            for why in {ignored: None for report in reports for ignored in report.get("ignored", [])}:
+                self._say(f"batch {batch_id}: ignores a knob in state, as if it had never been turned: {why}")
             turns = [turn for report in reports for turn in report.get("turns", [])]
             self._ops.record_turns(self._pipeline.name, batch_id, turns, self._filed)
             self._pulse.batch_done(samples, offsets)
             self._pulse.tune(batch_id, samples, turns)
             self._pace.take(turns)
+            self._quarantine.take(samples, reports)
+            self.batches += 1
         finally:
             if self._topic is not None:
                 packed.unpersist()
 
     def _run(self, packed: DataFrame, batch_id: int) -> dict[str, list[Any]]:
-        """What tasks tell, by channel, once they have written files for the tables."""
+        """Let tasks write files for the tables; returns what they tell, by channel."""
         files = DeltaFiles({table.channel: table.files(batch_id) for table in self._tables})
         told: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
         for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():

@@ -1,4 +1,4 @@
-"""The Delta tables a job writes: made before Spark starts, and refused when they are another checkpoint's.
+"""The Delta tables a job writes: made before Spark starts, and refused when they are not the checkpoint's.
 
 Made with delta-rs: it takes 30 ms for a table where Spark takes 5 s for the four, a third of a job's start.
 """
@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
+from endmark.driver import checkpoint as checkpoints
+from endmark.engine import channels
+from endmark.engine.delta_files import FileTable
+from endmark.engine.streams import arrow_schema, ddl
 from endmark.errors import ConfigError
-from endmark.spark.packing import channels
-from endmark.spark.packing.delta_files import FileTable
-from endmark.spark.streams import arrow_schema, ddl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from deltalake.transaction import RemoveAction
     from pyspark.sql import DataFrame
 
+    from endmark.driver.checkpoint import KnownTable
     from endmark.pipeline import Pipeline
 
 # Delta lists and replays this many commits at worst; every tenth, the default, would cost a second each.
 _CHECKPOINT_INTERVAL = "100"
-ADDED = "null in rows written before the column was added"
 
 
 class Table(Protocol):
@@ -61,7 +61,7 @@ class Target:
 
     @property
     def ddl(self) -> str:
-        """Of `brought`."""
+        """The columns of `brought`, as Spark's DDL."""
         return ddl(self.brought)
 
     def files(self, batch_id: int) -> FileTable:
@@ -94,35 +94,76 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
     ]
 
 
-def prepare(tables: Iterable[Table], app_id: str) -> None:
-    """Make missing tables, add columns that later versions have; refuse tables that another checkpoint wrote.
+def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
+    """Make missing tables; refuse tables that are not the checkpoint's or have other columns.
 
-    A column that was added is null in older rows, and its comment says so.
+    Nothing is made if a table is refused. A checkpoint knows its tables by their Delta ids, so
+    they may be moved and restored. A crash may come after tables are made and before the checkpoint knows
+    them: no batch has been written by then, and their descriptions say whose they are.
+
+    Args:
+        tables: by a name that stays as it is; there may be others of the checkpoint.
+        app_id, checkpoint: of the checkpoint, which is claimed.
 
     Raises:
-        ConfigError: a table belongs to another checkpoint, so its rows would be written twice.
+        ConfigError: a table belongs to another checkpoint, so its rows would be written twice; or the
+            checkpoint has written to another table, so the rows that are there would be missing in this one;
+            or a table has other columns than this program writes.
     """
     owner = f"written by {app_id}"
-    for table in tables:
-        if not DeltaTable.is_deltatable(str(table.path)):
-            table.path.mkdir(parents=True, exist_ok=True)
-            configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
-            DeltaTable.create(str(table.path), table.schema, description=owner, configuration=configuration)
-            continue
-        delta = DeltaTable(str(table.path))
-        if delta.metadata().description != owner:
-            raise ConfigError(
-                f"table {table.path} was written from another checkpoint, and a new one would write its rows "
-                "again; use that checkpoint, or an empty warehouse"
-            )
-        _add_columns(delta, table)
+    known = checkpoints.known_tables(checkpoint)
+    found = {name: _found(table) for name, table in tables.items()}
+    for name, table in tables.items():
+        _require_own(table.path, found[name], owner, known.get(name), checkpoint)
+        _require_columns(table, found[name])
+    ids = {}
+    for name, table in tables.items():
+        delta = found[name]
+        if delta is None:
+            delta = _made(table, owner)
+        ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
+    if known | ids != known:
+        checkpoints.know_tables(checkpoint, known | ids)
 
 
-def _add_columns(delta: DeltaTable, table: Table) -> None:
-    known = len(delta.schema().fields)
-    added = [field.with_metadata({"comment": ADDED}) for field in list(table.schema)[known:]]
-    if added:
-        delta.alter.add_columns(Schema.from_arrow(pa.schema(added)).fields)
+def _found(table: Table) -> DeltaTable | None:
+    return DeltaTable(str(table.path)) if DeltaTable.is_deltatable(str(table.path)) else None
+
+
+def _made(table: Table, owner: str) -> DeltaTable:
+    table.path.mkdir(parents=True, exist_ok=True)
+    configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
+    return DeltaTable.create(str(table.path), table.schema, description=owner, configuration=configuration)
+
+
+def _require_own(
+    path: Path, delta: DeltaTable | None, owner: str, known: KnownTable | None, checkpoint: Path
+) -> None:
+    found = None if delta is None else str(delta.metadata().id)
+    if known is not None and found != known.id:
+        wrong = "is missing" if found is None else f"is another one (Delta table {found})"
+        raise ConfigError(
+            f"table {path} {wrong}, but checkpoint {checkpoint} goes on with Delta table {known.id}, which "
+            f"was last at {known.path}; name the directory where that one is now, restore it, or start with "
+            "a new checkpoint and an empty warehouse"
+        )
+    if delta is not None and delta.metadata().description != owner:
+        raise ConfigError(
+            f"table {path} was written from another checkpoint, and a new one would write its rows "
+            "again; use that checkpoint, or an empty warehouse"
+        )
+
+
+def _require_columns(table: Table, delta: DeltaTable | None) -> None:
+    if delta is None:
+        return
+    found, written = [field.name for field in delta.schema().fields], table.schema.names
+    if found != written:
+        raise ConfigError(
+            f"table {table.path} has the columns {', '.join(found)}, but this version writes "
+            f"{', '.join(written)}; run the version that made it, or start with a new checkpoint and an "
+            "empty warehouse"
+        )
 
 
 class TableLog:

@@ -1,4 +1,4 @@
-"""What Spark is slow to do for the first time, done on one core while the other plans the query.
+"""The warm-up does on one core, while the other plans the query, what Spark is slow to do for the first time.
 
 Python workers, RocksDB's library and the code of shuffles were 3 of the 7 s that a job's first tasks took.
 """

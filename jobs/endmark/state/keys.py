@@ -65,8 +65,10 @@ class Keys:
             yield i[same], j[same]
 
     def _of_equal_codes(self, others: Ints) -> Iterator[tuple[Ints, Ints]]:
-        """As `search.pairs`. In a stream join few keys have a partner in a segment, and a search for one
-        without costs as much as any."""
+        """Yield what `search.pairs` yields, but drop keys without a partner first.
+
+        In a stream join few keys have a partner in a segment, and a search costs as much for the others.
+        """
         if len(self) >= SIFTED and len(others) <= _OTHERS * len(self):
             mine, theirs = self._sieve.narrowed(others)
             if 2 * len(theirs) < len(others):

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentList
 
-VERSION = 4
-_READ = (1, 2, 3, VERSION)
+VERSION = 1
 
 _SCHEMA = pa.schema(
     [
@@ -28,8 +27,7 @@ _SCHEMA = pa.schema(
         ("low", pa.int64()),
         ("high", pa.int64()),
         ("dead", pa.binary()),  # one bit a row; null while all are alive
-        ("matched", pa.binary()),  # likewise, null while none has had a partner; not in version 1
-        # The next three are not in versions 1 to 3, which had no spilled segments.
+        ("matched", pa.binary()),  # likewise, null while none has had a partner
         ("memory", pa.int64()),
         ("batch_number", pa.int64()),
         ("joined_to", pa.int64()),  # null while not spilled
@@ -69,9 +67,9 @@ def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
     """
     batch = codec.decode(data)
     version = int(batch.schema.metadata[b"version"])
-    if version not in _READ:
+    if version != VERSION:
         raise ValueError(
-            f"state has format version {version}, this program reads up to {VERSION}; "
+            f"state has format version {version}, this program reads version {VERSION}; "
             "run the version that wrote it, or start from a new checkpoint"
         )
     for entry in batch.to_pylist():
@@ -83,10 +81,10 @@ def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
             low=entry["low"],
             high=entry["high"],
             dead=_unpack(entry["dead"], rows),
-            matched=_unpack(entry.get("matched"), rows),
-            memory=entry.get("memory", entry["size"]),  # at least what it takes compressed
-            batch_number=entry.get("batch_number", 0),
-            joined_to=entry.get("joined_to"),
+            matched=_unpack(entry["matched"], rows),
+            memory=entry["memory"],
+            batch_number=entry["batch_number"],
+            joined_to=entry["joined_to"],
         )
     notes: dict[str, Any] = json.loads(batch.schema.metadata[b"notes"])
     return notes

@@ -124,5 +124,5 @@ class Segment:
         self.matched[positions] = True
 
     def unmatched(self, positions: Ints) -> Ints:
-        """Those of `positions` without a partner."""
+        """Return those of `positions` whose rows never had a partner."""
         return positions if self.matched is None else positions[~self.matched[positions]]

@@ -17,7 +17,7 @@ from endmark.state import codec
 from endmark.state.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
@@ -51,13 +51,13 @@ class Gone:
 
     @property
     def alive(self) -> Gone:
-        """Those that still live."""
+        """The rows of these that still live."""
         dead = self.segment.dead
         return self if dead is None else Gone(self.segment, self.positions[~dead[self.positions]])
 
     @property
     def unmatched(self) -> pa.RecordBatch:
-        """Those that never had a partner."""
+        """The rows of these that never had a partner."""
         return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
 
 
@@ -80,7 +80,6 @@ class SegmentList:
         merge: applied to key-sorted rows when segments merge, for rows that can be combined. It must not
             refer to whoever holds this list: in a cycle, mapped segments stay until the garbage collector
             comes by, on disk too.
-        lacking: int64 columns that segments of earlier versions may lack, with the value that stands for it.
     """
 
     def __init__(
@@ -89,11 +88,9 @@ class SegmentList:
         key: KeySpec,
         time: str | None = None,
         merge: Merge | None = None,
-        lacking: Mapping[str, int] | None = None,
     ) -> None:
         self._store = store
         self._merge_rows = merge
-        self._lacking = lacking or {}
         self.key = key
         self.time = time
         self.segments: list[Segment] = []
@@ -115,7 +112,7 @@ class SegmentList:
 
     def restore(self, segment_id: str, **facts: Any) -> None:
         """Add a segment that is already in the store; `facts` are the other fields of `Segment`."""
-        load = partial(_load, self._store, segment_id, self._lacking)
+        load = partial(self._store.load, segment_id)
         self.segments.append(Segment(segment_id, key=self.key, time=self.time, load=load, **facts))
 
     def append(self, batch: pa.RecordBatch, matched: Bools | None = None, batch_number: int = 0) -> None:
@@ -228,11 +225,3 @@ class SegmentList:
         segment_id, size = self._store.add(batch)
         arrived = Segment.arrived(batch, self.key, self.time, batch_number)
         return replace(arrived, segment_id=segment_id, size=size, matched=matched, joined_to=joined_to)
-
-
-def _load(store: SegmentStore, segment_id: str, lacking: Mapping[str, int]) -> pa.RecordBatch:
-    batch = store.load(segment_id)
-    for name, value in lacking.items():
-        if name not in batch.schema.names:
-            batch = batch.append_column(name, pa.array(np.full(batch.num_rows, value)))
-    return batch

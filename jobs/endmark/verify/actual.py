@@ -1,4 +1,4 @@
-"""What is there: the Delta tables, read without Spark."""
+"""The Delta tables as they are, read without Spark."""
 
 from __future__ import annotations
 
@@ -18,13 +18,9 @@ PROMISE = {"promise": "string", "promise_partition": "integer", "promise_offset"
 VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"} | PROMISE
 PUNCTUATIONS = {"punctuation": "string", "completed_by": "string"}
 
-_FILL = """
-UPDATE actual_violations a
-SET promise = coalesce(a.promise, e.promise),
-    promise_partition = coalesce(a.promise_partition, e.promise_partition),
-    promise_offset = coalesce(a.promise_offset, e.promise_offset)
-FROM expected_violations e
-WHERE a.topic = e.topic AND a."partition" = e."partition" AND a."offset" = e."offset"
+_SPELL = """
+UPDATE actual_violations
+SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record END
 """
 
 
@@ -52,18 +48,9 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     }
 
 
-def fill_promises(session: Session, pipeline: Pipeline, warehouse: Path) -> None:
-    """Where an earlier version has written violations, which could not say what they broke, take what is not
-    said from `expected_violations`."""
-    if _was_extended(warehouse / pipeline.tables.violations):
-        session.run(_FILL)
-
-
-def _was_extended(path: Path) -> bool:
-    """Whether columns came after the first rows, as the job notes beside each of them."""
-    if not DeltaTable.is_deltatable(str(path)):
-        return False
-    return any("comment" in field.metadata for field in DeltaTable(str(path)).schema().fields)
+def spell_records(session: Session) -> None:
+    """Write the records of `actual_violations` as DuckDB writes JSON, as those expected are written."""
+    session.run(_SPELL)
 
 
 def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> str | None:

@@ -19,7 +19,7 @@ WITH found AS ($query) SELECT *, count(*) OVER () AS "#found" FROM found LIMIT ?
 def breach(
     session: Session, rule: str, query: str, values: list[Any] | None = None, **fragments: str
 ) -> Breach | None:
-    """What `query` finds, which breaks the rule that is put in words; `None` if that is nothing."""
+    """Return what `query` finds as a breach of the rule that is put in words; `None` if it finds nothing."""
     rows = session.run(_FIRST, [*(values or []), EXAMPLES], query=fill(query, **fragments))
     if not rows:
         return None

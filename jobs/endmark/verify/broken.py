@@ -44,6 +44,7 @@ _SCHEMA = pa.schema(
     ]
 )
 
+MOST_SHOWN = 2_000  # characters of a promise
 _PARTS = ("among", "low", "high", "low_open", "high_open")
 Row = dict[str, Any]
 
@@ -86,8 +87,9 @@ def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *,
         text = {
             column: written(spans_of(bound, kinds[column]), kinds[column]) for column, bound in values.items()
         }
+    shown = json.dumps(text, sort_keys=True)
     return {
-        "promise": json.dumps(text, sort_keys=True),
+        "promise": shown if len(shown) <= MOST_SHOWN else f"{shown[: MOST_SHOWN - 1]}…",
         "promise_partition": row["partition"],
         "promise_offset": offset,
     }
@@ -129,7 +131,7 @@ def _newest(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> 
 
 
 def bound_of(pattern: Row, column: str) -> Bound | None:
-    """What a pattern says of a column; `None` when it does not speak of it."""
+    """Return the bound that a pattern puts on a column; `None` when it does not speak of it."""
     parts = {part: pattern[f"{key_column(column)}_{part}"] for part in _PARTS}
     if parts["low_open"] is None:
         return None

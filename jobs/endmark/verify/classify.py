@@ -14,7 +14,7 @@ from endmark.verify.closed import load
 from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
-from endmark.verify.sides import key_column
+from endmark.verify.sides import key_column, microseconds
 from endmark.verify.spoken import speak
 
 DATE = r"\d{4}-\d\d-\d\d"
@@ -24,7 +24,9 @@ _WORDS = "('UBIGINT', 'BIGINT')"
 _NUMBERS = "('UBIGINT', 'BIGINT', 'DOUBLE')"
 
 _DEAD_LETTERS = """
-CREATE TABLE expected_dead_letters (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, value BLOB)
+CREATE TABLE expected_dead_letters (
+    topic VARCHAR, "partition" INTEGER, "offset" BIGINT, value BLOB, reason VARCHAR
+)
 """
 
 # `document` is the text of well-formed JSON only: the JSON functions raise on anything else.
@@ -65,6 +67,20 @@ CREATE TABLE $rows AS
 SELECT $columns, part::BIGINT AS $partition, off AS $offset FROM $classified WHERE sound
 """
 
+# Nothing else hears of these rows: they make no other row late and promise nothing.
+_FUTURE = """
+CREATE TABLE $future AS
+SELECT f.* FROM $rows f
+JOIN records r ON r.topic = ? AND r."partition" = f.$partition AND r."offset" = f.$offset
+WHERE epoch_us(f.$time) - ? > r."timestamp"::HUGEINT * 1000
+"""
+
+_WITHOUT_FUTURE = """
+DELETE FROM $rows r WHERE EXISTS (
+    FROM $future f WHERE f.$partition = r.$partition AND f.$offset = r.$offset
+)
+"""
+
 _PROMISES = """
 CREATE TABLE $promises AS
 SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE promised
@@ -84,7 +100,7 @@ WHERE marked AND NOT promised
 """
 
 _REJECTED = """
-INSERT INTO expected_dead_letters
+INSERT INTO expected_dead_letters BY NAME
 SELECT r.topic, r."partition", r."offset", r.value
 FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
 WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
@@ -92,9 +108,10 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 
 
 def classify(session: Session, pipeline: Pipeline) -> None:
-    """From `records`, make `expected_dead_letters` and per stream tables.
+    """From `records`, make `expected_dead_letters`, still without reasons, and per stream tables.
 
     `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones;
+    `future_<stream>` has the same columns of rows that are too far ahead of Kafka's timestamp;
     `promises_<stream>` has partition, offset and, in columns named by `key_column`, a key that a
     punctuation names. `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>` are those of
     `closed.load`.
@@ -132,6 +149,7 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
         offset=offset,
         classified=classified,
     )
+    _set_future_aside(session, stream, declared)
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
@@ -144,12 +162,26 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
     session.run("DROP TABLE $classified", classified=classified)
 
 
+def _set_future_aside(session: Session, stream: str, declared: Stream) -> None:
+    """Move the rows of the future from `rows_<stream>` to `future_<stream>`; `ahead: null` knows none."""
+    ahead = declared.event_time.ahead
+    rows = {
+        "rows": name(f"rows_{stream}"),
+        "future": name(f"future_{stream}"),
+        "partition": name(f"{stream}_{COORDINATES[0]}"),
+        "offset": name(f"{stream}_{COORDINATES[1]}"),
+        "time": name(f"{stream}_{declared.event_time.column}"),
+    }
+    session.run(_FUTURE, [declared.topic, microseconds(ahead)], **rows)
+    session.run(_WITHOUT_FUTURE, **rows)
+
+
 def _array(values: Iterable[str]) -> str:
     return "[" + ", ".join(map(text, values)) + "]"
 
 
 def _pattern(declared: Stream, key: tuple[str, ...]) -> str:
-    """Whether the document's members are those of a punctuation of this stream that names a key."""
+    """Return whether the document's members are those of a punctuation of this stream that names a key."""
     if not set(key) <= set(declared.punctuated_on):
         return "false"
     mark = text(MARK)

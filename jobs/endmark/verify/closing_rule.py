@@ -1,20 +1,20 @@
-"""What rows say that meet their stream's closing rule: they count as punctuations at their own offsets."""
+"""Closing rules: rows that meet one count as punctuations at their own offsets."""
 
 from __future__ import annotations
 
-import duckdb
-
-from endmark.errors import ConfigError
 from endmark.pipeline import COORDINATES, Stream
-from endmark.verify.session import Session, condition, name
+from endmark.verify.conditions import keep_where
+from endmark.verify.session import Session, name
 from endmark.verify.sides import key_column
 
 # The condition names the stream's own columns, so these are by their own names; none has a `#`.
+_ROWS = """
+CREATE TABLE $rows_by_name AS
+SELECT $partition AS "##partition", $offset AS "##offset", $columns FROM $rows
+"""
+
 _LAST = """
-INSERT INTO $promises BY NAME
-SELECT "##partition" AS "partition", "##offset" AS "offset", $said FROM (
-    SELECT $partition AS "##partition", $offset AS "##offset", $columns FROM $rows
-) WHERE ($when)
+INSERT INTO $promises BY NAME SELECT "##partition" AS "partition", "##offset" AS "offset", $said FROM $kept
 """
 
 
@@ -23,7 +23,7 @@ def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[st
     they say otherwise.
 
     Raises:
-        ConfigError: `when` is no condition that can be asked of all rows.
+        ConfigError: `when` is no condition over the stream's columns.
     """
     rule = declared.closes
     if rule is None:
@@ -43,18 +43,20 @@ def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[st
             )
         ]
     partition, offset = (f"{stream}_{coordinate}" for coordinate in COORDINATES)
-    try:
-        session.run(
-            _LAST,
-            promises=name(f"{table}_{stream}"),
-            said=", ".join(said),
-            partition=name(partition),
-            offset=name(offset),
-            columns=", ".join(
-                f"{name(f'{stream}_{column}')} AS {name(column)}" for column in declared.columns
-            ),
-            rows=name(f"rows_{stream}"),
-            when=condition(rule.when),
-        )
-    except duckdb.Error as error:
-        raise ConfigError(f"streams.{stream}.closes.when: {error}") from error
+    table_of_rows = f"by_rule_{stream}"
+    session.run(
+        _ROWS,
+        rows_by_name=name(table_of_rows),
+        partition=name(partition),
+        offset=name(offset),
+        columns=", ".join(f"{name(f'{stream}_{column}')} AS {name(column)}" for column in declared.columns),
+        rows=name(f"rows_{stream}"),
+    )
+    field = f"streams.{stream}.closes.when"
+    keep_where(session, table_of_rows, list(declared.columns), rule.when, field)
+    session.run(
+        _LAST,
+        promises=name(f"{table}_{stream}"),
+        said=", ".join(said),
+        kept=name(f"{table_of_rows}_kept"),
+    )

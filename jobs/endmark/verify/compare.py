@@ -13,6 +13,8 @@ from endmark.verify.running import check_running
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.sides import Side, both_sides, coordinates
 
+LONGEST_ERROR = 2_000
+
 # One aggregation finds what EXCEPT ALL finds both ways. Doubles are equal by value, so -0.0 equals 0.0.
 # No column is named with a `#`. An uncertain row makes up for one that there is too many, and is not missed.
 _DIFFERENCE = """
@@ -65,6 +67,16 @@ SELECT topic, "partition", "offset", "table"
 FROM $rejected ANTI JOIN records USING (topic, "partition", "offset")
 """
 
+_WORDLESS = """
+SELECT topic, "partition", "offset", error FROM actual_dead_letters
+WHERE coalesce(length(error) NOT BETWEEN 1 AND $longest OR regexp_matches(error, '[[:cntrl:]]'), true)
+"""
+
+_COMPLETED = """
+SELECT punctuation, completed_by FROM actual_punctuations
+WHERE completed_by IS NULL OR completed_by NOT IN ('closed', 'expired')
+"""
+
 _UNBALANCED = """
 SELECT records, processed, rejected FROM (
     SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
@@ -100,7 +112,7 @@ GROUP BY $own HAVING bool_or($other IS NULL) AND bool_or($other IS NOT NULL)
 
 
 def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
-    """What became of the records of each topic, as recomputed."""
+    """Count what became of the records of each topic, as recomputed."""
     control = count_control(session, pipeline)
     streams = [_count_topic(session, pipeline, stream) for stream in pipeline.sides]
     return [*streams, *([control] if control.records else [])]
@@ -139,8 +151,8 @@ def compare_tables(
         "results": list(pipeline.result_columns()),
         "groups": list(pipeline.group_columns()),
         "running": [column for column in pipeline.running_columns() if column != "batch"],
-        "dead_letters": ["topic", "partition", "offset", "value"],
-        "violations": ["topic", "partition", "offset", "reason", "event_time", *PROMISE],
+        "dead_letters": ["topic", "partition", "offset", "reason", "value"],
+        "violations": ["topic", "partition", "offset", "reason", "event_time", "record", *PROMISE],
         "punctuations": ["punctuation"],
     }
     return [_compare(session, table, compared[table], problem) for table, problem in problems.items()]
@@ -192,6 +204,13 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     found = [
         breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
         breach(session, "a dead letter or violation that was never read", _NOT_READ, rejected=_REJECTED),
+        breach(
+            session,
+            f"a dead letter whose error is no text of 1 to {LONGEST_ERROR} letters that can be printed",
+            _WORDLESS,
+            longest=str(LONGEST_ERROR),
+        ),
+        breach(session, "a punctuation completed by neither `closed` nor `expired`", _COMPLETED),
         _check_pairs(session, shown, pair),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
         _check_control(session, pipeline),

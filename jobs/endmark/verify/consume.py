@@ -1,4 +1,4 @@
-"""What Kafka holds: every record of the topics, up to a fixed end, as Arrow batches."""
+"""The records that Kafka holds: of each topic up to a fixed end, as Arrow batches."""
 
 from __future__ import annotations
 

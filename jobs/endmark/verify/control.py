@@ -41,7 +41,7 @@ WHERE topic = ?
 """
 
 _REJECTED = """
-INSERT INTO expected_dead_letters
+INSERT INTO expected_dead_letters BY NAME
 SELECT topic, "partition", "offset", value FROM records ANTI JOIN heeded USING ("partition", "offset")
 WHERE topic = ?
 """
@@ -140,7 +140,7 @@ def _changed(declared: Part, field: str, value: Any) -> Part:
 
 
 def count_control(session: Session, pipeline: Pipeline) -> TopicCounts:
-    """What became of the control topic's records."""
+    """Count what became of the control topic's records."""
     topic = pipeline.control_topic
     (found,) = session.run(_COUNTS, [topic, topic])
     return TopicCounts(

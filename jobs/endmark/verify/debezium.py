@@ -24,7 +24,9 @@ class _Pairs(list[tuple[str, Any]]):
 def flat(value: bytes, declared: Stream) -> bytes | None:
     """The row of an envelope, or the punctuation that a deletion is; `None` for any other record."""
     try:
-        document = json.loads(value.decode("utf-8"), object_pairs_hook=_Pairs, parse_constant=_refuse)
+        document = json.loads(
+            value.decode("utf-8"), object_pairs_hook=_Pairs, parse_constant=_refuse, parse_int=integer
+        )
         json.dumps(document, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
         return _said(document, declared)
     except (ValueError, RecursionError):
@@ -58,6 +60,11 @@ def _object(value: Any) -> _Pairs:
     if not isinstance(value, _Pairs):
         raise ValueError("no object")  # of whoever wrote the record
     return value
+
+
+def integer(digits: str) -> int:
+    """An integer; one of more digits than Python reads is out of every column's range, as this one is."""
+    return int(digits) if len(digits) < 1000 else 10**1000
 
 
 def _refuse(constant: str) -> Any:

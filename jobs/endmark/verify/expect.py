@@ -1,4 +1,4 @@
-"""What should be there, by the definitions of docs/semantics.md, from classified records and R."""
+"""The expected tables, by the definitions of docs/semantics.md, from classified records and R."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
 from endmark.verify.running import expect_running
 from endmark.verify.session import Session, name, names, text
-from endmark.verify.sides import Side, both_sides, key_column, microseconds, stream_names
+from endmark.verify.sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 
 # A row's fate hangs on what its partition held before it, so the frame ends at the row before. The first
 # row of a unique key that nothing else rules out is the one that came; of a clustered one, what came is
@@ -63,9 +63,12 @@ LEFT JOIN (
 )))
 """
 
+_FUTURE = "INSERT INTO $judged BY NAME SELECT *, 'future' AS violation FROM $future"
+
 _VIOLATIONS = """
 INSERT INTO expected_violations
-SELECT ?, $partition, $offset, violation, $time, b.promise, b.promise_partition, b.promise_offset
+SELECT ?, $partition, $offset, violation, $time, b.promise, b.promise_partition, b.promise_offset,
+    json_object($record)::VARCHAR
 FROM $judged LEFT JOIN $broken b ON b."partition" = $partition AND b."offset" = $offset
 WHERE violation IS NOT NULL
 """
@@ -81,8 +84,9 @@ WHERE violation IS NULL AND ($misses)
 """
 
 _NO_MATCH = """
-INSERT INTO expected_dead_letters
-SELECT topic, "partition", "offset", value FROM records JOIN $missed ON "partition" = part AND "offset" = off
+INSERT INTO expected_dead_letters BY NAME
+SELECT topic, "partition", "offset", value, 'no_match' AS reason
+FROM records JOIN $missed ON "partition" = part AND "offset" = off
 WHERE topic = ? AND refused
 """
 
@@ -124,7 +128,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
         "reason VARCHAR, event_time TIMESTAMPTZ, promise VARCHAR, promise_partition INTEGER, "
-        "promise_offset BIGINT)"
+        "promise_offset BIGINT, record VARCHAR)"
     )
     session.run("CREATE TABLE progress (stream VARCHAR, lowest BIGINT, highest BIGINT)")
     keys = pipeline.streams[pipeline.join.left].columns
@@ -165,8 +169,14 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         **ordering(pipeline, stream),
         **known,
     )
+    session.run(_FUTURE, future=name(f"future_{stream}"), **known)
     name_promises(session, pipeline, stream)
-    session.run(_VIOLATIONS, [declared.topic], broken=name(f"broken_{stream}"), **known)
+    record = ", ".join(
+        f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"
+        for column, kind in declared.columns.items()
+    )
+    broken = name(f"broken_{stream}")
+    session.run(_VIOLATIONS, [declared.topic], broken=broken, record=record, **known)
 
 
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:

@@ -95,7 +95,7 @@ def possibly_idle(pipeline: Pipeline, stream: str) -> str:
 
 
 def is_uncertain(pipeline: Pipeline) -> bool:
-    """Whether a stream's progress may be more than the least."""
+    """Return whether a stream's progress may be more than the least."""
     return any(stream.event_time.idle is not None for stream in pipeline.streams.values())
 
 

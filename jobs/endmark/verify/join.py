@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import duckdb
-
-from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from endmark.verify.conditions import keep_where
 from endmark.verify.idle import is_uncertain
-from endmark.verify.session import Session, condition, name, names
+from endmark.verify.session import Session, name, names
 from endmark.verify.sides import Side, both_sides, microseconds, stream_names
 
 # A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
 _MATCHED = """
-CREATE TABLE expected_results AS
+CREATE TABLE candidates AS
 SELECT $columns, $rows FROM $left l $join $right r ON $same_key
     AND coalesce(epoch_us(r.$right_time) - epoch_us(l.$left_time) <= ?, true)
     AND coalesce(epoch_us(l.$left_time) - epoch_us(r.$right_time) <= ?, true)
-    AND ($where)
 """
+
+# A left row of a semi join is a result once, by whichever of its candidates meets the condition.
+_MET = "CREATE TABLE expected_results AS SELECT $distinct $columns, $rows FROM candidates_kept"
 
 # The same bound as of a group: a row at exactly progress may still be a partner.
 _ALONE = """
@@ -36,7 +36,7 @@ def join(session: Session, pipeline: Pipeline) -> None:
     Beside the columns of the results table they have, of each side that is there, the `rowid` of its row.
 
     Raises:
-        ConfigError: `join.where` is no condition that can be asked of these pairs.
+        ConfigError: `join.where` is no condition over the columns of a pair.
     """
     _match(session, pipeline)
     session.run("CREATE TABLE uncertain_results AS FROM expected_results LIMIT 0")
@@ -54,26 +54,33 @@ def _match(session: Session, pipeline: Pipeline) -> None:
         f"l.{name(f'{pipeline.join.left}_{column}')} = r.{name(f'{pipeline.join.right}_{column}')}"
         for column in pipeline.join.on
     ]
-    semi = pipeline.join.type is JoinType.SEMI
-    rows = f"l.rowid AS {left['row']}" + ("" if semi else f", r.rowid AS {right['row']}")
-    try:
-        session.run(
-            _MATCHED,
-            [microseconds(window.left), microseconds(window.right)],
-            columns=names(list(pipeline.result_columns())),
-            left=left["side"],
-            right=right["side"],
-            rows=rows,
-            join="SEMI JOIN" if semi else "JOIN",
-            same_key=" AND ".join(same_key),
-            left_time=left["time"],
-            right_time=right["time"],
-            where="true" if pipeline.join.where is None else condition(pipeline.join.where),
-        )
-    except duckdb.Error as error:
-        if pipeline.join.where is None:
-            raise
-        raise ConfigError(f"join.where: {error}") from error
+    semi, where = pipeline.join.type is JoinType.SEMI, pipeline.join.where
+    rows = [left["row"]] if semi else [left["row"], right["row"]]
+    numbers = {left["row"]: "l.rowid", right["row"]: "r.rowid"}
+    semi_join = semi and where is None  # the condition may name columns of both sides
+    columns = list(pipeline.result_columns() if where is None else pipeline.pair_columns())
+    session.run(
+        _MATCHED,
+        [microseconds(window.left), microseconds(window.right)],
+        columns=names(columns),
+        left=left["side"],
+        right=right["side"],
+        rows=", ".join(f"{numbers[row]} AS {row}" for row in rows),
+        join="SEMI JOIN" if semi_join else "JOIN",
+        same_key=" AND ".join(same_key),
+        left_time=left["time"],
+        right_time=right["time"],
+    )
+    if where is None:
+        session.run("ALTER TABLE candidates RENAME TO expected_results")
+        return
+    keep_where(session, "candidates", columns, where, "join.where")
+    session.run(
+        _MET,
+        distinct="DISTINCT" if semi else "",
+        columns=names(list(pipeline.result_columns())),
+        rows=", ".join(rows),
+    )
 
 
 def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side, results: str, reached: str) -> None:

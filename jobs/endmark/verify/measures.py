@@ -1,4 +1,4 @@
-"""What a measure is of all results of a group, in SQL.
+"""Measures in SQL, over all results of a group.
 
 A sum of doubles is exact and rounded once, which DuckDB's own is not: `Session` has a function for it.
 """

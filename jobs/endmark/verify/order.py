@@ -1,4 +1,4 @@
-"""What a declared order rules out: in each partition, the keys before the farthest that came."""
+"""A declared order rules out, in each partition, the keys before the farthest that came."""
 
 from __future__ import annotations
 

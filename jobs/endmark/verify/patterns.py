@@ -126,6 +126,7 @@ def _spelled(cell: str, kind: ColumnType) -> date | datetime | Decimal:
     if kind.kind is Kind.TIMESTAMP:
         return datetime.fromisoformat(cell.removesuffix("Z")).replace(tzinfo=UTC)
     scaled = Fraction(cell) * 10**kind.scale
-    if scaled.denominator != 1 or abs(scaled) >= 10**kind.precision:
+    # As in rows, a digit too many is one even if it is a zero.
+    if len(cell.partition(".")[2]) > kind.scale or abs(scaled) >= 10**kind.precision:
         raise _UnsoundError(f"{cell} is no {kind}")
     return Decimal(f"{scaled.numerator}E-{kind.scale}")

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from endmark.databases import place
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
 from endmark.relation.backend import backend_of
@@ -90,10 +91,11 @@ def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
 
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
     wanted = [sa.column(quoted(column), _sql_type(kind)) for column, kind in relation.columns.items()]
+    backend = backend_of(relation.url)
     engine = sa.create_engine(relation.url)
     try:
         with engine.connect() as connection:
-            if utc := _IN_UTC.get(backend_of(relation.url)):
+            if utc := _IN_UTC.get(backend):
                 connection.execute(sa.text(utc))
             query = sa.select(*wanted).select_from(sa.table(quoted(relation.table)))
             result = connection.execute(query, execution_options={"stream_results": True})
@@ -103,8 +105,7 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
         # `orig` alone, since the full text may hold what the URL holds.
         cause = getattr(error, "orig", None) or error
         raise MissingPartError(
-            f"relations.{prefix}: cannot read table {relation.table!r} at "
-            f"{engine.url.render_as_string(hide_password=True)}: {cause}"
+            f"relations.{prefix}: cannot read table {relation.table!r} at {place(engine.url)}: {cause}"
         ) from error
     except (ValueError, TypeError) as error:
         # SQLite's dates are text, which SQLAlchemy reads as they are fetched.

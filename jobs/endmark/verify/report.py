@@ -1,4 +1,4 @@
-"""What a verification found, for programs as JSON and for people as a table."""
+"""The report of a verification, for programs as JSON and for people as a table."""
 
 from __future__ import annotations
 

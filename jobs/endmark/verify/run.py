@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
-from endmark.verify.actual import fill_promises, load_tables
+from endmark.verify.actual import load_tables, spell_records
 from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
@@ -17,6 +17,7 @@ from endmark.verify.consume import Log, Range
 from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
 from endmark.verify.idle import note_idle_violations
+from endmark.verify.reasons import name_reasons
 from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
 from endmark.verify.running import keep_latest
@@ -36,7 +37,7 @@ def verify(
         ConfigError: a topic does not exist, `until` is not in Kafka, or R is not as declared.
     """
     topics = [pipeline.streams[stream].topic for stream in pipeline.sides]
-    # A job of an earlier version has made no control topic.
+    # A job that was never started has made no control topic.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse)
 
@@ -50,12 +51,13 @@ def verify_records(
         load_records(session, ranges, batches)
         classify(session, pipeline)
         classify_control(session, pipeline)
+        name_reasons(session, pipeline)
         load_relations(session, pipeline)
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
         expect(session, pipeline)
         keep_latest(session, pipeline)
-        fill_promises(session, pipeline, warehouse)
+        spell_records(session)
         expect_punctuations(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,

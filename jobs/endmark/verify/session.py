@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+import pyarrow as pa
 from duckdb.func import FunctionNullHandling
 from sqlalchemy.engine.default import DefaultDialect
 
@@ -36,12 +37,6 @@ def names(identifiers: Sequence[str]) -> str:
 def text(value: str) -> str:
     """An SQL string literal."""
     return "'" + value.replace("'", "''") + "'"
-
-
-def condition(written: str) -> str:
-    """A condition of a pipeline file, to stand between parentheses."""
-    duckdb.SQLExpression(written)  # refuses what would not stay there
-    return f"{written}\n"  # the line may end in a comment
 
 
 def fill(template: str, **fragments: str) -> str:
@@ -99,6 +94,10 @@ class Session:
         # Through Arrow, since DuckDB's own conversion of timestamps with a zone needs pytz.
         rows: list[dict[str, Any]] = self._duckdb.to_arrow_table().to_pylist()
         return rows
+
+    def batches(self, template: str, rows: int, **fragments: str) -> pa.RecordBatchReader:
+        """The rows of one statement, so many at a time; to be read before another statement is run."""
+        return self._duckdb.execute(fill(template, **fragments)).to_arrow_reader(rows)
 
     def count(self, table: str) -> int:
         """The number of rows of a table."""

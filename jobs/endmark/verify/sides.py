@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from endmark.pipeline import COORDINATES, Pipeline
+from endmark.types import ColumnType, Kind
 from endmark.verify.session import name
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -36,8 +37,20 @@ def microseconds(duration: timedelta | None) -> int | None:
 
 
 def key_column(column: str) -> str:
-    """What a column of the join key is called in tables of keys; no other column is named with a `#`."""
+    """Return the name of a key column in tables of keys; no other column is named with a `#`."""
     return f"#{column}"
+
+
+def spelled(value: str, kind: ColumnType) -> str:
+    """The SQL of a value as data records spell it in JSON: text, for all that JSON has no values for."""
+    match kind.kind:
+        case Kind.TIMESTAMP:
+            return f"strftime(make_timestamp(epoch_us({value})), '%Y-%m-%dT%H:%M:%S.%fZ')"
+        case Kind.DATE:
+            return f"strftime({value}, '%Y-%m-%d')"
+        case Kind.DECIMAL:
+            return f"{value}::VARCHAR"
+    return value
 
 
 def coordinates(stream: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the records of a stream say, as flat JSON, whatever their format is."""
+"""The records of a stream as flat JSON, whatever their format is."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from endmark.pipeline import Stream
 from endmark.types import ColumnType, Kind
 from endmark.verify.patterns import MARK
 
-MOST_BYTES = 1_000_000
 _BARE = (Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN)
 _ITEM = r'"(?:[^"\\]|\\.)*"|[^\s"*∅{}\[\](),][^"*∅{}\[\](),]*'
 _LIST = re.compile(rf"\{{\s*(?:(?:{_ITEM})\s*(?:,\s*(?:{_ITEM})\s*)*)?\}}", re.DOTALL)
@@ -63,29 +62,38 @@ class _Flat(ContentHandler):
     endDTD = startEntity = endEntity = startCDATA = endCDATA = comment  # noqa: N815
 
 
-def flat(value: bytes, declared: Stream) -> bytes | None:
-    """The row or the punctuation of a record as JSON; `None` for any other record."""
-    if len(value) > MOST_BYTES or b"\0" in value:
+def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
+    """The name of the outermost element, and the texts of its children by name; `None` for other bytes."""
+    if b"\0" in value:
         return None
     try:
         value.decode("utf-8")
         handler = _read(value)
-        texts = dict(handler.found)
-        if len(texts) < len(handler.found):
-            return None
-        if ":" not in handler.root:
+    except (ValueError, xml.sax.SAXException):
+        return None
+    texts = dict(handler.found)
+    return None if len(texts) < len(handler.found) else (handler.root, texts)
+
+
+def flat(value: bytes, declared: Stream) -> bytes | None:
+    """The row or the punctuation of a record as JSON; `None` for any other record."""
+    if len(value) > declared.max_record or (found := elements(value)) is None:
+        return None
+    root, texts = found
+    try:
+        if ":" not in root:
             members = {
                 column: _value(text.strip(" \t\r\n"), declared.columns[column])
                 for column, text in texts.items()
             }
             return json.dumps(members, ensure_ascii=False).encode()
-        if handler.root == "punct:record" and texts:
+        if root == "punct:record" and texts:
             patterns = {
                 column: _pattern(text.strip(), declared.columns[column]) for column, text in texts.items()
             }
             restricted = {column: each for column, each in patterns.items() if each != {"anything": True}}
             return json.dumps({MARK: restricted or patterns}, ensure_ascii=False).encode()
-    except (ValueError, KeyError, xml.sax.SAXException):
+    except (ValueError, KeyError):
         pass
     return None
 
@@ -104,7 +112,7 @@ def _read(value: bytes) -> _Flat:
 
 
 def _value(text: str, kind: ColumnType) -> Any:
-    """What is written there, as JSON has it; no number or boolean stays a text, which is neither."""
+    """Return a text of XML as a JSON value; what is no number or boolean stays a text."""
     if kind.kind in _BARE:
         try:
             found = json.loads(text)

@@ -1,4 +1,4 @@
-"""What every stream of the papers is made of."""
+"""Events: what every stream of the papers consists of."""
 
 from __future__ import annotations
 

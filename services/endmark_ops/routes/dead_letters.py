@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
+from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.control.replays import Replay, ReplayedError
 from endmark.errors import ConfigError
-from endmark.ops.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
-from endmark.ops.replays import Replay, ReplayedError
 from endmark_ops.models import DeadLetterInfo, DeadLetters, Replayed, ReplayLetter
 from endmark_ops.routes.dependencies import (
     REFUSED,

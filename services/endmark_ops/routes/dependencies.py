@@ -1,4 +1,4 @@
-"""What routes ask of the application, and how they refuse."""
+"""Common dependencies of routes, and how they refuse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 
-from endmark.ops.description import Description
+from endmark.control.description import Description
 from endmark_ops.access import CALLER
 from endmark_ops.feed import Feed, FullError
 from endmark_ops.models import Problem
@@ -28,7 +28,7 @@ REFUSED: dict[int | str, dict[str, Any]] = {
 
 
 class Refusal(Exception):  # noqa: N818  # not a failure
-    """What was asked cannot be done: an HTTP status, and why."""
+    """A request that cannot be done: an HTTP status, and why."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)

@@ -1,4 +1,4 @@
-"""What the job tells, as it tells it."""
+"""The job's news as server-sent events."""
 
 from collections.abc import AsyncIterator
 

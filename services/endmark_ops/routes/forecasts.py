@@ -1,4 +1,4 @@
-"""What lookups would yield with more memory or less, as `endmark plan` has predicted."""
+"""The route of `endmark plan`'s forecasts."""
 
 from fastapi import APIRouter
 
@@ -10,5 +10,5 @@ router = APIRouter(prefix="/api", tags=["api"])
 
 @router.get("/forecasts", responses=UNREADABLE)
 def forecasts(source: Source) -> Forecasts:
-    """Of those relations that `endmark plan` was told of the ops database for."""
+    """The forecasts that `endmark plan --ops-url` has stored, by relation."""
     return Forecasts(forecasts=list(source.forecasts()))

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 
+from endmark.control import knobs as known
+from endmark.control.changes import CHANGES, REMARKS
+from endmark.control.knobs import Steps
+from endmark.control.pulse import send
 from endmark.errors import ConfigError
-from endmark.formats.control import Turn
-from endmark.ops import knobs as known
-from endmark.ops.changes import CHANGES, REMARKS
-from endmark.ops.knobs import Steps
-from endmark.ops.pulse import send
+from endmark.wire.control import Turn
 from endmark_ops.models import FileField, Knob, Knobs, Revert, Sent, SetKnob, TurnInfo
 from endmark_ops.routes.dependencies import (
     REFUSED,
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/knobs", tags=["knobs"])
 
 @dataclass(frozen=True)
 class _Dial:
-    """What turns knobs, for one caller."""
+    """The turning of knobs for one caller."""
 
     described: Described
     caller: Caller

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from endmark_ops.exporter import OpsCollector
+from endmark_ops.exporter import LoginCollector, OpsCollector
 from endmark_ops.routes.dependencies import UNREADABLE, Source
 
 router = APIRouter(tags=["metrics"])
@@ -17,4 +17,5 @@ def metrics(source: Source, request: Request) -> Response:
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     registry = CollectorRegistry()
     registry.register(OpsCollector(source))
+    registry.register(LoginCollector(source.pipeline, request.app.state.failed_logins))
     return Response(encode(registry), headers={"Content-Type": content_type})

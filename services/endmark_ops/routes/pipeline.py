@@ -1,4 +1,4 @@
-"""What the pipeline is made of."""
+"""The route of the pipeline's parts."""
 
 from fastapi import APIRouter
 

@@ -15,7 +15,7 @@ def readyz(source: Source, stale_seconds: StaleSeconds, response: Response) -> R
     try:
         reasons = reasons_not_ready(source.snapshot(), stale_seconds)
     except UnreadableError as error:
-        reasons = [str(error)]
+        reasons = [error.for_clients()]
     if reasons:
         response.status_code = 503
     return Readiness(ready=not reasons, reasons=reasons)

@@ -1,4 +1,4 @@
-"""What lookups would yield with other memory, by what the running job measures."""
+"""The route of predictions for lookups with other memory, by what the running job measures."""
 
 from typing import Annotated
 
@@ -12,9 +12,11 @@ router = APIRouter(prefix="/api", tags=["api"])
 
 @router.get("/what-ifs", responses=UNREADABLE)
 def found(source: Source, exponent: Annotated[float | None, Query(ge=0, le=3)] = None) -> WhatIfs:
-    """Of the last batches. Keys are asked for by Zipf's law with this exponent; else as `endmark plan` was
-    told, or evenly."""
-    # It brings NumPy and Arrow, which a sidecar has no need of before somebody asks.
+    """Predict what lookups would yield with other memory, by the costs of the last batches.
+
+    Keys are asked for by Zipf's law with `exponent`; without one, as `endmark plan` was told, or evenly.
+    """
+    # It brings NumPy, which a sidecar has no need of before somebody asks.
     from endmark_ops.predicted import what_ifs
 
     described = source.description()

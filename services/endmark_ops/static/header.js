@@ -8,6 +8,7 @@ const EMPTY = {
   starting: "Spark is starting, which takes some seconds. Charts appear with the first batch.",
   running: "The job runs and reads its first records. Charts appear with the first batch.",
   stale: "The job runs but has committed nothing yet. Its log says what it waits for.",
+  lost: "The job gave no sign of life before its first batch. It was killed, or its machine is gone.",
   stopped: "The last run stopped before its first batch.",
   failed: "The last run failed before its first batch.",
 };
@@ -42,11 +43,17 @@ export function showState(state) {
 export function showPipelineProblem({ state, run, stale_seconds: limit }) {
   if (state === "failed") {
     showProblem("The run failed", run.error ?? "It left no error text; the job's log has the cause.");
+  } else if (state === "lost") {
+    showProblem(
+      "The job is gone",
+      "It has not told of an end, but gives no sign of life. It was killed, its machine is gone, or it does not " +
+        "reach the ops database. Start it again from its checkpoint.",
+    );
   } else if (state === "stale") {
     // A fixed text: a running clock in an alert would be read out every second.
     showProblem(
       `No batch for more than ${duration(limit)}`,
-      "The run says it is running. Either the job is gone, a batch hangs, or its topics are silent.",
+      "The job is there. Either a batch hangs, or its topics are silent.",
     );
   } else {
     byId("problem").hidden = true;

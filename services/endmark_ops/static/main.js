@@ -113,6 +113,11 @@ function tell(error) {
 
 function lose(error) {
   upToDate = false;
+  // What waits is not known any more, and old figures would say that all is well.
+  if (latest !== null) {
+    latest = { ...latest, lag_records: null };
+    updateTiles(history, latest);
+  }
   tell(error);
 }
 

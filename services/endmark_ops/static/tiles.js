@@ -34,8 +34,8 @@ const TILES = [
   {
     name: "Lag",
     unit: "records",
-    value: ({ total }) => total("lag_records"),
-    detail: ({ total, rate }) => behind(total("lag_records"), rate("records_total")),
+    value: ({ lag }) => lag,
+    detail: ({ lag, rate }) => behind(lag, rate("records_total")),
   },
   {
     name: "Dead letters",
@@ -60,6 +60,7 @@ const TILES = [
 ];
 
 function behind(lag, rate) {
+  if (lag === null) return "unknown";
   if (lag === 0) return "caught up";
   return lag && rate ? `\u2248\u00a0${written(lag / rate, "seconds")} of input` : NONE;
 }
@@ -96,13 +97,14 @@ export function createTiles(parent) {
   };
 }
 
-function figuresOf(history, { state, now }) {
+function figuresOf(history, { state, now, lag_records: lag }) {
   // After its end a run reads nothing, however young its last batch is.
-  const until = state === "stopped" || state === "failed" ? Infinity : now;
+  const until = ["stopped", "failed", "lost"].includes(state) ? Infinity : now;
   const times = history.batches
     .slice(-TIMED_BATCHES)
     .map(({ samples }) => samples["batch_seconds{phase=total}"]);
   return {
+    lag,
     rate: (metric) => history.rate(metric, until),
     total: (metric) => sumOf(history.last.totals, metric),
     batchTime: (share) => quantile(times, share),

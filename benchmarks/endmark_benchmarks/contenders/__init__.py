@@ -1,0 +1,1 @@
+"""Ways to do the same: endmark, Spark, Flink and DuckDB, each in a process of its own."""

@@ -1,0 +1,1 @@
+"""One module for each measurement; it writes a file of `benchmarks/results`."""

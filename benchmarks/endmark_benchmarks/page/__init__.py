@@ -1,0 +1,1 @@
+"""Tables and pictures of docs/bench.md, from the files of `benchmarks/results`."""

@@ -1,0 +1,52 @@
+"""Tables of what is measured of state: batches by the rows that are live, and the join alone at extremes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from endmark_papers.experiments.report import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Report = dict[str, Any]
+
+
+def growth(report: Report) -> float:
+    """How many times as long a batch takes with the most live rows as with the fewest."""
+    medians = [each["batch_seconds"]["median"] for each in report["windows"]]
+    return float(medians[-1] / medians[0])
+
+
+def _live_tables(report: Report) -> list[Table]:
+    rows = [
+        [
+            f"{each['live_rows']:,}",
+            f"{each['window_seconds']:g} s",
+            *(f"{each['batch_seconds'][figure]:.2f}" for figure in ("median", "least", "most")),
+        ]
+        for each in report["windows"]
+    ]
+    headings = ("live rows", "window", "seconds a batch", "least", "most")
+    return [Table("Batches of one size, by the rows that are live", headings, rows)]
+
+
+def _extremes_tables(report: Report) -> list[Table]:
+    return [
+        Table(
+            found["says"],
+            tuple(found["figures"][0]),
+            [[_short(value) for value in figures.values()] for figures in found["figures"]],
+        )
+        for found in report["scenarios"].values()
+    ]
+
+
+def _short(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{2 if abs(value) < 100 else 0}f}"
+
+
+TABLES: dict[str, Callable[[Report], list[Table]]] = {
+    "live-state": _live_tables,
+    "extremes": _extremes_tables,
+}

@@ -1,0 +1,120 @@
+"""From a report to tables for people, and to docs/bench.md with its pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from endmark_benchmarks.measurements.lookup_join import CONTENDERS
+from endmark_benchmarks.page import state, whole_job
+from endmark_benchmarks.page.costs import costs_tables
+from endmark_benchmarks.page.lookup_map import map_picture, map_tables
+from endmark_benchmarks.page.rates import rate_bars, rate_table
+from endmark_benchmarks.page.relation import relation_tables
+from endmark_benchmarks.page.targets import targets_table
+from endmark_papers.experiments.report import Table
+
+_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+_NOTHING = "No result is kept."
+_TABLES = whole_job.TABLES | state.TABLES | {"costs": costs_tables, "relation": relation_tables}
+Report = dict[str, Any]
+
+
+def tables(report: Report) -> list[Table]:
+    """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, who wins
+    where, and rates by skew."""
+    if named := _TABLES.get(report["bench"]):
+        return named(report)
+    if "cells" in report:
+        return [rate_table(cell, "rows/s") for cell in report["cells"]]
+    return map_tables(report["runs"])
+
+
+def pictures(report: Report, section: str) -> dict[str, str]:
+    """SVG by file name, for the first of the tables; of some benches there is none."""
+    if report["bench"] in _TABLES:
+        ways = whole_job.PICTURES
+        drawn = ways[report["bench"]](report) if report["bench"] in ways else []
+    elif "cells" in report:
+        drawn = [rate_bars(cell, "rows") for cell in report["cells"]]
+    else:
+        drawn = [map_picture(report["runs"])]
+    return {f"{section}-{number}.svg": picture for number, picture in enumerate(drawn, 1)}
+
+
+def render(page: str, reports: dict[str, Report], operators: Report | None = None) -> str:
+    """The page with everything between its marks written anew, from reports by their section and
+    from what `make papers` has found."""
+    parts = (
+        {"contenders": _contenders()}
+        | _targets(reports if operators is None else reports | {"operators": operators})
+        | {section: _section(report, section) for section, report in reports.items()}
+    )
+    return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
+
+
+def _contenders() -> str:
+    return "\n".join(f"- `{name}`: {contender.does}" for name, contender in CONTENDERS.items())
+
+
+def _targets(reports: dict[str, Report]) -> dict[str, str]:
+    table = targets_table(reports)
+    return {"targets": table.markdown()} if table.rows else {}
+
+
+def _section(report: Report, section: str) -> str:
+    machine = report["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
+    hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB"
+    options = ", ".join(
+        f"{name.replace('_', ' ')} {_spelt(value)}" for name, value in report["options"].items()
+    )
+    said = [
+        f"Commit {report['commit']}, {report['date']}{options and '; '}{options}.",
+        f"{hardware}, load {machine['load']} before; {versions}.",
+    ]
+    for table, picture in zip_longest(tables(report), pictures(report, section)):
+        said += [f"**{table.title}**", *([f"![{table.title}](bench/{picture})"] if picture else [])]
+        said.append(table.markdown())
+    return "\n\n".join(said)
+
+
+def _spelt(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " and ".join(map(_spelt, value))
+    if isinstance(value, str):
+        return value
+    return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+
+
+def main(results: Path, page: Path) -> None:
+    """Write the page, and its pictures into a directory of its name."""
+    reports = read(results)
+    page.write_text(render(page.read_text(), reports, of_operators(page)))
+    directory = page.with_suffix("")
+    directory.mkdir(exist_ok=True)
+    for section, report in reports.items():
+        for name, picture in pictures(report, section).items():
+            (directory / name).write_text(picture)
+
+
+def of_operators(page: Path) -> Report:
+    """What `make papers` has found, which lies beside the page."""
+    found: Report = json.loads((page.parent / "operators" / "results.json").read_text())
+    return found
+
+
+def read(results: Path) -> dict[str, Report]:
+    """The benches' reports of a directory, by their section on the page, which is named as the file."""
+    found = {
+        file.stem.replace("_", "-"): json.loads(file.read_text()) for file in sorted(results.glob("*.json"))
+    }
+    return {section: report for section, report in found.items() if "bench" in report}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

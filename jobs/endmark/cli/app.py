@@ -1,0 +1,248 @@
+"""The command line. Exit codes: 0 done, 1 failed while running or unequal, 2 something to mend first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import typer
+from rich.console import Console
+
+from endmark.cli import classes, dead_letters, feed, knobs, maintain, ops
+from endmark.cli.options import (
+    AsJson,
+    Assignments,
+    Bootstrap,
+    OpsUrl,
+    Output,
+    PipelineOrExample,
+    Warehouse,
+)
+from endmark.control import forecasts
+from endmark.control.database import OpsDatabase
+from endmark.errors import EXIT_FAILED, EXIT_USAGE, ConfigError, EndmarkError, MissingPartError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import states
+from endmark.pipeline.fields import size
+from endmark.pipeline.file import load
+from endmark.pipeline.picture import drawn
+from endmark.pipelines import AUCTION
+from endmark.private import keep_private
+
+app = typer.Typer(
+    help="Near-real-time ETL whose state is bounded by what the data says is finished.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+app.add_typer(knobs.app, name="knobs")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.command()(feed.feed)
+app.command()(feed.feed_example)
+app.command()(feed.feed_workload)
+app.command()(ops.ops)
+app.command()(maintain.maintain)
+app.command()(ops.status)
+app.command()(classes.record_classes)
+
+
+def _bytes(text: str) -> int:
+    try:
+        return int(size(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def validate(
+    pipeline: PipelineOrExample = AUCTION,
+    assignments: Assignments = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it, as text for Mermaid.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a pipeline file without running it, and say by what its state is bounded."""
+    spec = load(pipeline, assignments=assignments or ())
+    _check_conditions(spec)
+    kept = states(spec)
+    if mermaid:
+        typer.echo(drawn(spec))
+    elif as_json:
+        Output(as_json).emit({"valid": True, "pipeline": spec.name, "state": [s.facts for s in kept]})
+    else:
+        typer.echo(f"{pipeline}: pipeline {spec.name} is valid")
+        for state in kept:
+            typer.echo(str(state))
+
+
+def _check_conditions(spec: Pipeline) -> None:
+    """Check the conditions of a file, if it has any, or say that the packages for it are missing."""
+    if spec.join.where is None and all(stream.closes is None for stream in spec.streams.values()):
+        return
+    try:
+        from endmark.engine.streams import check_conditions
+
+        check_conditions(spec)
+    except ImportError as error:
+        typer.echo(
+            f"endmark: conditions are not checked, since the package {error.name} is missing; "
+            "install endmark[spark]",
+            err=True,
+        )
+
+
+@app.command()
+def plan(
+    pipeline: PipelineOrExample = AUCTION,
+    relation: Annotated[str | None, typer.Option(help="Whose lookup, where the file has several.")] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(parser=_bytes, help="For waiting rows, such as 50MB; else what the file says."),
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of a batch.")] = 100_000,
+    exponent: Annotated[float, typer.Option(min=0, help="Of the keys' Zipf distribution; 0: uniform.")] = 0.0,
+    assignments: Assignments = None,
+    ops_url: Annotated[
+        str | None, typer.Option(help="Ops database, for the dashboard to show it.", envvar="ENDMARK_OPS_URL")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what reads of the relation cost, and predict what each way to look up yields on one core."""
+    from endmark.planning.forecast import forecast
+
+    spec = load(pipeline, assignments=assignments or ())
+    found = forecast(spec, relation, memory, batch_rows, exponent)
+    if ops_url:
+        with closing(OpsDatabase(ops_url)) as database:
+            forecasts.tell(database, spec.name, found.told())
+    if as_json:
+        Output(as_json).emit(found.facts)
+    else:
+        typer.echo("\n".join(found.lines()))
+
+
+@app.command()
+def run(
+    bootstrap: Bootstrap,
+    warehouse: Warehouse,
+    checkpoint: Annotated[Path, typer.Option(help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT")],
+    ops_url: OpsUrl,
+    pipeline: PipelineOrExample = AUCTION,
+    master: Annotated[str, typer.Option(help="Spark master; spark-submit's is its own matter.")] = "local[2]",
+    buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
+    available_now: Annotated[bool, typer.Option(help="Stop after what Kafka holds now.")] = False,
+    driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
+    assignments: Assignments = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a pipeline until SIGTERM, or with --available-now until it is done.
+
+    Exits with 0 once it was told to stop or all is done and written; with 1 if it stopped half way, where it
+    goes on when it is run again; with 2 if something must be mended before it can start.
+    """
+    from endmark.driver.stop import StopRequest
+    from endmark.embedded.jars import spark_jars
+    from endmark.spark.class_archive import local_jars
+    from endmark.spark.session import java_launched, submitted
+
+    spec, say, stop = load(pipeline, assignments=assignments or ()), Output(as_json).say, StopRequest()
+    found = local_jars if master.startswith("local") else spark_jars
+    with stop.listening():
+        try:
+            jars = [] if submitted() else found(say)
+            keep_private()  # once the jars are there, which other users of this installation may share
+            with java_launched(jars, master=master, driver_memory=driver_memory):
+                from endmark.driver.options import JobOptions
+                from endmark.spark.job import run_job  # which takes a second, beside Java's two
+
+                options = JobOptions(
+                    bootstrap=bootstrap,
+                    warehouse=warehouse,
+                    checkpoint=checkpoint,
+                    ops_url=ops_url,
+                    master=master,
+                    buckets=buckets,
+                    available_now=available_now,
+                    driver_memory=driver_memory,
+                )
+                run_job(spec, options, jars, say, stop)
+        except (Exception, KeyboardInterrupt) as error:
+            if not stop.explains(error):
+                raise
+            say("stopped; a batch that was under way is repeated by the next start")
+
+
+@app.command()
+def verify(
+    bootstrap: Bootstrap,
+    warehouse: Warehouse,
+    pipeline: PipelineOrExample = AUCTION,
+    until_read: Annotated[
+        bool, typer.Option(help="What the stopped job has not read, by its ops database, does not count.")
+    ] = False,
+    ops_url: Annotated[
+        str, typer.Option(help="For --until-read: SQLAlchemy URL of it.", envvar="ENDMARK_OPS_URL")
+    ] = "",
+    assignments: Assignments = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute everything from Kafka and the relation and compare it with the Delta tables.
+
+    The job must be stopped or idle.
+    """
+    from endmark.control.database import offsets_read
+    from endmark.verify.report import render
+    from endmark.verify.run import verify as recompute
+
+    spec = load(pipeline, assignments=assignments or ())
+    until = offsets_read(ops_url, spec.name) if until_read else None
+    report = recompute(spec, bootstrap, warehouse, until)
+    if as_json:
+        typer.echo(report.to_json())
+    else:
+        Console().print(render(report))
+    if not report.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def demo(
+    minutes: Annotated[float, typer.Option(help="How long the feed runs.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
+    rate: Annotated[float, typer.Option(help="Mean records a second.")] = 4_000.0,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    lookup: Annotated[Literal["sqlite", "mysql"], typer.Option(help="Where the master table is.")] = "sqlite",
+    directory: Annotated[Path, typer.Option(help="Where runs are kept, one folder each.")] = Path("var/demo"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Dashboard port; 0 takes a free one.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run the whole warehouse on this machine: broker, feed, job, dashboard; then verify it."""
+    from endmark.demo.run import DemoOptions, run_demo
+
+    options = DemoOptions(AUCTION, minutes, seed, rate, sellers, lookup, directory, port)
+    if not run_demo(options, as_json=as_json):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def main(commands: typer.Typer = app) -> None:
+    """Run a command line; errors that a user can mend are one line and no traceback."""
+    try:
+        commands()
+    except EndmarkError as error:
+        _refuse(str(error), usage=isinstance(error, ConfigError | MissingPartError))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # A directory that cannot be made or written may be any command's option.
+        _refuse(f"{error.filename}: {error.strerror}; name a place that this user can write", usage=True)
+
+
+def _refuse(text: str, *, usage: bool) -> NoReturn:
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": text}))
+    else:
+        typer.echo(f"endmark: {text}", err=True)
+    raise SystemExit(EXIT_USAGE if usage else EXIT_FAILED) from None

@@ -1,0 +1,95 @@
+"""`endmark dead-letters`: what could not be read or had no match, and sending it once more."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+from contextlib import closing
+from typing import Annotated, Any
+
+import typer
+
+from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile, Warehouse
+from endmark.control.dead_letters import Coordinates, DeadLetter, Search, dead_letter, dead_letters
+from endmark.errors import ConfigError
+from endmark.pipeline.file import load
+
+app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
+
+At = Annotated[str, typer.Argument(help="topic/partition/offset, as `list` writes it.")]
+_SHOWN_LETTERS = 100
+
+
+@app.command("list")
+def list_letters(
+    pipeline: PipelineFile,
+    warehouse: Warehouse,
+    topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Only of this reason.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only with this in value or error.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 20,
+    after: Annotated[str | None, typer.Option(help="Go on behind this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show dead letters, greater offsets first."""
+    table = warehouse / load(pipeline).tables.dead_letters
+    place = None if after is None else Coordinates.parse(after)
+    for letter in dead_letters(table, Search(topic, reason, text), limit, place):
+        if as_json:
+            typer.echo(json.dumps(_facts(letter)))
+        else:
+            typer.echo(f"{letter.at}  {letter.reason}  {_written(letter)[:_SHOWN_LETTERS]}")
+
+
+@app.command()
+def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson = False) -> None:
+    """Show one dead letter whole."""
+    letter = dead_letter(warehouse / load(pipeline).tables.dead_letters, Coordinates.parse(at))
+    if as_json:
+        typer.echo(json.dumps(_facts(letter)))
+    else:
+        typer.echo(f"{letter.at}\n{letter.reason}: {letter.error}\n{_written(letter)}")
+
+
+@app.command()
+def replay(
+    pipeline: PipelineFile,
+    at: At,
+    bootstrap: Bootstrap,
+    warehouse: Warehouse,
+    ops_url: OpsUrl,
+    value: Annotated[str | None, typer.Option(help="Instead of its own, as text.")] = None,
+    by: Annotated[str, typer.Option(help="Who does it.", show_default="you")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Send a dead letter to its partition once more, as it is or mended: a record like any other."""
+    from endmark.control.database import OpsDatabase
+    from endmark.control.replays import replay as send_again
+
+    spec = load(pipeline)
+    letter = dead_letter(warehouse / spec.tables.dead_letters, Coordinates.parse(at))
+    if letter.at.topic == spec.control_topic:
+        raise ConfigError(f"{at} is a control record; turn the knob: endmark knobs set")
+    sent = letter.value if value is None else value.encode()
+    with closing(OpsDatabase(ops_url)) as ops:
+        done = send_again(ops, bootstrap, spec.name, letter, sent, by or getpass.getuser())
+    to = Coordinates(letter.at.topic, letter.at.partition, done.to_offset or 0)
+    if as_json:
+        typer.echo(json.dumps({"replayed": str(letter.at), "to": str(to), "by": done.by}))
+    else:
+        typer.echo(f"{letter.at} is {to} now")
+
+
+def _facts(letter: DeadLetter) -> dict[str, Any]:
+    value = None if letter.value is None else base64.b64encode(letter.value).decode()
+    said = {"at": str(letter.at), "reason": letter.reason, "error": letter.error}
+    return {**said, "text": letter.text, "base64": value}
+
+
+def _written(letter: DeadLetter) -> str:
+    """On one line, whatever it holds."""
+    if letter.value is None:
+        return "no value"
+    text = letter.text
+    return repr(letter.value) if text is None or not text.isprintable() else text

@@ -1,0 +1,110 @@
+"""`endmark feed`, `feed-example` and `feed-workload`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from endmark.cli.options import AsJson, Bootstrap, Output
+
+if TYPE_CHECKING:
+    from endmark_feed.publish import Published
+
+
+def feed(
+    bootstrap: Bootstrap,
+    relation_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Fill the sellers table here first.", envvar="ENDMARK_RELATION_URL", show_envvar=True
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
+    minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
+    rate: Annotated[float, typer.Option(help="Mean records a second.")] = 2_000.0,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    open_items: Annotated[int, typer.Option(help="Auctions open at a time.")] = 2_000,
+    zipf_exponent: Annotated[float, typer.Option(help="Skew of sellers; 0 is uniform.")] = 1.0,
+    bad_rate: Annotated[float, typer.Option(help="Share of bad records.")] = 0.0005,
+    as_json: AsJson = False,
+) -> None:
+    """Publish the auction workload in real time."""
+    from endmark_feed.run import FeedOptions, FeedProgress, run_feed, seed_relation
+
+    output = Output(as_json)
+    options = FeedOptions(
+        seed=seed,
+        minutes=minutes,
+        rate=rate,
+        sellers=sellers,
+        open_items=open_items,
+        zipf_exponent=zipf_exponent,
+        bad_rate=bad_rate,
+    )
+
+    def report(progress: FeedProgress) -> None:
+        if as_json:
+            output.emit({**asdict(progress), "records": progress.records})
+        else:
+            output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
+
+    if relation_url is not None:
+        output.say(f"sellers: {seed_relation(relation_url, sellers, seed):,} rows")
+    report(run_feed(options, bootstrap, report))
+
+
+def feed_example(
+    bootstrap: Bootstrap,
+    name: Annotated[Literal["news", "orders"], typer.Argument(help="The example pipeline to feed.")],
+    relation_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Fill its master tables here first.", envvar="ENDMARK_RELATION_URL", show_envvar=True
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
+    minutes: Annotated[float, typer.Option(help="Length of the run, in event time.")] = 5.0,
+    rate: Annotated[float, typer.Option(help="Mean records a second.")] = 1_000.0,
+    pace: Annotated[
+        Literal["real", "fast"], typer.Option(help="The stream's own, or the broker's.")
+    ] = "real",
+    as_json: AsJson = False,
+) -> None:
+    """Publish the workload of an example pipeline: news access in XML, or orders captured by Debezium."""
+    from endmark_feed.examples import EXAMPLES, run_example
+
+    output = Output(as_json)
+    if relation_url is not None:
+        output.say(f"master tables: {EXAMPLES[name].fill(relation_url, seed):,} rows")
+    _done(output, run_example(name, bootstrap, seed, minutes, rate, pace), as_json=as_json)
+
+
+def feed_workload(
+    bootstrap: Bootstrap,
+    name: Annotated[str, typer.Argument(help="Such as punct-asc-100-40; a wrong name lists the forms.")],
+    topic: Annotated[str, typer.Option(help="Topic to write to; it must be empty.")],
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
+    values: Annotated[int, typer.Option(help="Keys that are closed, or rows of uniform.")] = 200,
+    horizon: Annotated[int, typer.Option(help="Keys that come before their turn to close.")] = 10,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 1,
+    pace: Annotated[
+        Literal["real", "fast"], typer.Option(help="The stream's own, or the broker's.")
+    ] = "real",
+    as_json: AsJson = False,
+) -> None:
+    """Publish one stream of the papers' experiments."""
+    from endmark_feed.papers.names import parse_workload
+    from endmark_feed.papers.run import run_workload
+
+    workload = parse_workload(name, values, horizon)
+    _done(Output(as_json), run_workload(workload, bootstrap, topic, seed, partitions, pace), as_json=as_json)
+
+
+def _done(output: Output, published: Published, *, as_json: bool) -> None:
+    if as_json:
+        output.emit(asdict(published))
+    else:
+        rows, punctuations = published.rows, published.punctuations
+        typer.echo(f"{rows:,} rows and {punctuations:,} punctuations in {published.seconds:.0f} s")

@@ -1,0 +1,110 @@
+"""`endmark knobs`: what is turned, by whom, and turning it."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile
+from endmark.control.changes import change_of
+from endmark.control.knobs import about_knob, filed, steps_of, turned
+from endmark.pipeline.file import load
+from endmark.wire.control import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+app = typer.Typer(help="Settings of a running job.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_knobs(
+    pipeline: PipelineFile,
+    ops_url: OpsUrl,
+    as_json: AsJson = False,
+) -> None:
+    """Show every knob with its value, and who turned what when; durations are in seconds."""
+    from endmark.control.database import OpsDatabase
+
+    spec = load(pipeline)
+    with closing(OpsDatabase(ops_url)) as ops:
+        turns = ops.turns(spec.name)
+    steps = steps_of(spec)
+    values = filed(steps)
+    values |= {
+        turn["name"]: turn["value"] for turn in turns if turn["refused"] is None and turn["name"] in values
+    }
+    if as_json:
+        about = {name: about_knob(steps, name) for name in values}
+        typer.echo(json.dumps({"knobs": values, "about": about, "turns": turns}))
+        return
+    for name, value in values.items():
+        about = about_knob(steps, name)
+        typer.echo(f"{name}: {json.dumps(value)}")
+        typer.echo(f"    {about['effect']}")
+        usual = json.dumps(about["default"])
+        typer.echo(f"    {about['kind']}: {about['values']}; usually {usual}; {about['applies']}")
+    for turn in turns:
+        typer.echo(_said(turn))
+
+
+@app.command("fields")
+def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
+    """Show what another value of each field of the file takes: nothing, a restart, or a new checkpoint."""
+    takes = {".".join(path): str(change_of(path)) for path in _fields(load(pipeline).model_dump(mode="json"))}
+    typer.echo(
+        json.dumps(takes) if as_json else "\n".join(f"{name}: {change}" for name, change in takes.items())
+    )
+
+
+def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Once each, if there are several lookups."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        found = dict.fromkeys(name for each in value for name in _fields(each, path))
+        yield from found
+    elif isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _fields(inner, (*path, name))
+    else:
+        yield path
+
+
+def _said(turn: dict[str, Any]) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(turn["set_at"]))
+    before, value = json.dumps(turn["before"]), json.dumps(turn["value"])
+    said = f"{when} {turn['by']} turned {turn['name']} from {before} to {value} in batch {turn['batch_id']}"
+    said += "" if turn["why"] is None else f", since {turn['why']}"
+    return said if turn["refused"] is None else f"{said}, refused: {turn['refused']}"
+
+
+@app.command("set")
+def set_knob(
+    pipeline: PipelineFile,
+    name: Annotated[str, typer.Argument(help="Such as lookup.strategy; a wrong name lists them.")],
+    value: Annotated[str, typer.Argument(help="As in the pipeline file.")],
+    bootstrap: Bootstrap,
+    by: Annotated[str, typer.Option(help="Who turns it.", show_default="you")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Turn a knob: it holds from the batch after the one that reads this, also after a restart."""
+    from endmark.control.pulse import send
+
+    spec = load(pipeline)
+    turn = Turn(name, _read(value), by or getpass.getuser())
+    turned(steps_of(spec), turn.name, turn.value)
+    offset = send(bootstrap, spec.control_topic, turn.written())
+    said = {"topic": spec.control_topic, "offset": offset, "name": name, "value": turn.value, "by": turn.by}
+    typer.echo(json.dumps(said) if as_json else f"{name} is {value} once the job has read it")
+
+
+def _read(value: str) -> Any:
+    """Numbers, booleans and null as YAML has them, anything else is text."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,60 @@
+"""Failures of the conditions of a pipeline file, as a batch tells of them: how many, and the first one."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from endmark.stored_text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+WHY_LENGTH = 300  # characters of DuckDB's error, which may quote data
+
+
+@dataclass
+class Failures:
+    """Rows, or pairs of rows, of one batch on which one condition failed.
+
+    Args:
+        field: where the condition stands in the pipeline file.
+        count: how many there are.
+        why: how it failed on the first of them.
+        at: the rows of that first one: `stream` and, where it has them, `partition` and `offset`.
+    """
+
+    field: str
+    count: int = 0
+    why: str = ""
+    at: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    def add(self, count: int, why: str, at: list[dict[str, Any]]) -> None:
+        """Count more of them."""
+        if not self.count:
+            self.why, self.at = storable(why, WHY_LENGTH), at
+        self.count += count
+
+    def told(self) -> list[dict[str, Any]]:
+        """A report for the sink, if there are any."""
+        return [vars(self)] if self.count else []
+
+
+def lines(told: Iterable[Mapping[str, Any]], batch_id: int) -> list[str]:
+    """One line of the log for each condition that failed, from what the tasks of a batch have told."""
+    by_field: dict[str, list[Mapping[str, Any]]] = {}
+    for failures in told:
+        by_field.setdefault(failures["field"], []).append(failures)
+    return [_line(name, several, batch_id) for name, several in by_field.items()]
+
+
+def _line(name: str, told: list[Mapping[str, Any]], batch_id: int) -> str:
+    count = sum(failures["count"] for failures in told)
+    first = min(told, key=lambda failures: str(failures["at"]))
+    places = " with ".join(
+        f"{at['stream']} {at.get('partition', '?')}@{at.get('offset', '?')}" for at in first["at"]
+    )
+    times = "once" if count == 1 else f"{count:,} times"
+    text = f"{name} failed {times} and does not hold there, such as on {places}: {first['why']}"
+    return f"batch {batch_id}: {text}"

@@ -1,0 +1,1 @@
+"""Control of a job: the ops database that job and sidecar share, knobs, autotune, pulse and replays."""

@@ -1,0 +1,359 @@
+"""The ops database: what the job tells the sidecar. Written by the driver, read by everyone else.
+
+All times in it are by its own clock, so that ages are right whatever the clocks of job and sidecar say.
+`batches` is keyed by (pipeline, batch_id), so a replayed batch replaces its row and totals stay exact.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_random
+
+from endmark.control import tables
+from endmark.control.clock import clock
+from endmark.control.tables import batches, pipelines, runs, turns
+from endmark.databases import database_url, place
+from endmark.errors import ConfigError, MissingPartError
+from endmark.metrics import Samples, accumulate
+
+# After so long without a beat a driver counts as gone. Beats come every 5 s. While 30 programs wanted two
+# cores and a job read a full feed, 59 beats were 5.0 s apart in the middle, and 8.0 s at most.
+LOST_SECONDS = 30.0
+KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One finished batch as the sidecar sees it."""
+
+    pipeline: str
+    batch_id: int
+    run_id: str
+    committed_at: float
+    samples: Samples
+    totals: Samples
+    offsets: dict[str, dict[str, int]]
+
+
+class OpsDatabase:
+    """Reads and writes the ops database at an SQLAlchemy URL; creates its tables when they are missing.
+
+    Raises:
+        ConfigError: the URL is none.
+        MissingPartError: the database does not answer, or refuses to make its tables.
+    """
+
+    def __init__(self, url: str) -> None:
+        checked = database_url(url, "the ops URL")
+        self.engine = sa.create_engine(checked, pool_pre_ping=True)
+        if self.engine.dialect.name == "sqlite":
+            event.listen(self.engine, "connect", _use_write_ahead_log)
+        try:
+            tables.make(self.engine)
+        except sa.exc.DBAPIError as error:
+            self.close()
+            raise MissingPartError(
+                f"cannot use the ops database {place(checked)}: {error.orig}; start it, or correct --ops-url"
+            ) from error
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def describe(self, pipeline: str, description: Mapping[str, Any]) -> None:
+        """Store what a job says of its pipeline, instead of what an earlier one said."""
+        with self.engine.begin() as connection:
+            _put(connection, pipeline, {"description": dict(description)})
+
+    def description(self, pipeline: str) -> dict[str, Any] | None:
+        """The description that `describe` has stored; `None` before."""
+        query = sa.select(pipelines.c.description).where(pipelines.c.pipeline == pipeline)
+        with self.engine.connect() as connection:
+            found: dict[str, Any] | None = connection.execute(query).scalar()
+        return found
+
+    def start_run(self, run_id: str, pipeline: str, app_id: str, checkpoint: str) -> None:
+        """Enter a run, unless a job of another checkpoint has the pipeline's name and lives.
+
+        A run lives until it has told of its end, or has not beaten for `LOST_SECONDS`. One of the same
+        checkpoint is no obstacle, since the checkpoint's lock lets one job in at a time: so a job that was
+        killed starts again at once.
+
+        Args:
+            app_id: of the checkpoint, by which it is known wherever it is.
+            checkpoint: where it is, for people.
+
+        Raises:
+            MissingPartError: the name is taken.
+        """
+        for attempt in _attempts():
+            with attempt, self.engine.begin() as connection:
+                _wait_for_others(connection, pipeline)
+                if (other := connection.execute(_living(pipeline, app_id)).first()) is not None:
+                    raise MissingPartError(_taken(pipeline, other))
+                connection.execute(
+                    runs.insert().values(
+                        run_id=run_id,
+                        pipeline=pipeline,
+                        state="starting",
+                        started_at=clock(),
+                        beat_at=clock(),
+                        app_id=app_id,
+                        checkpoint=checkpoint,
+                        host=socket.gethostname(),
+                        process=os.getpid(),
+                    )
+                )
+
+    def beat(self, run_id: str) -> None:
+        """Say that the driver of a run is there."""
+        with self.engine.begin() as connection:
+            connection.execute(runs.update().where(runs.c.run_id == run_id).values(beat_at=clock()))
+
+    def set_run_state(self, run_id: str, state: str, error: str | None = None) -> None:
+        ended = state in ("stopped", "failed")
+        with self.engine.begin() as connection:
+            connection.execute(
+                runs.update()
+                .where(runs.c.run_id == run_id)
+                .values(state=state, error=error, stopped_at=clock() if ended else None)
+            )
+
+    def record_batch(
+        self,
+        pipeline: str,
+        batch_id: int,
+        run_id: str,
+        samples: Mapping[str, float],
+        offsets: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        """Store a batch and its running totals, replacing what an earlier attempt stored."""
+        with self.engine.begin() as connection:
+            before = connection.execute(_before(batches.c.totals, pipeline, batch_id)).scalar()
+            connection.execute(
+                batches.delete().where(
+                    batches.c.pipeline == pipeline,
+                    # Higher ids are of an earlier checkpoint, whose batches this one begins again.
+                    (batches.c.batch_id >= batch_id) | (batches.c.batch_id <= batch_id - KEPT_BATCHES),
+                )
+            )
+            connection.execute(
+                batches.insert().values(
+                    pipeline=pipeline,
+                    batch_id=batch_id,
+                    run_id=run_id,
+                    committed_at=clock(),
+                    samples=dict(samples),
+                    totals=accumulate(before or {}, samples),
+                    offsets={topic: dict(ends) for topic, ends in offsets.items()},
+                )
+            )
+
+    def amend_batch(
+        self,
+        pipeline: str,
+        batch_id: int,
+        gauges: Mapping[str, float],
+        offsets: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        """Add what is known only after a batch's commit: gauges, such as its duration, and all of the offsets
+        of some topics."""
+        this = (batches.c.pipeline == pipeline) & (batches.c.batch_id == batch_id)
+        with self.engine.begin() as connection:
+            row = connection.execute(
+                sa.select(batches.c.samples, batches.c.totals, batches.c.offsets).where(this)
+            ).first()
+            if row is not None:
+                amended = {"samples": {**row.samples, **gauges}, "totals": {**row.totals, **gauges}}
+                read = {**row.offsets, **{topic: dict(ends) for topic, ends in offsets.items()}}
+                connection.execute(batches.update().where(this).values(**amended, offsets=read))
+
+    def record_turns(
+        self, pipeline: str, batch_id: int, told: Sequence[Mapping[str, Any]], filed: Mapping[str, Any]
+    ) -> None:
+        """Store the knobs that a batch has heard of, replacing what an earlier attempt stored.
+
+        Args:
+            told: rows of `turns` without what this adds.
+            filed: the values in the pipeline file, which were in force before the first turn.
+        """
+        mine = turns.c.pipeline == pipeline
+        with self.engine.begin() as connection:
+            for turn in sorted(told, key=lambda turn: (turn["partition"], turn["offset"])):
+                here = mine & (turns.c.partition == turn["partition"])
+                connection.execute(turns.delete().where(here, turns.c.offset == turn["offset"]))
+                earlier = (
+                    sa.select(turns.c.value)
+                    .where(here, turns.c.offset < turn["offset"], turns.c.name == turn["name"])
+                    .where(turns.c.refused.is_(None))
+                    .order_by(turns.c.offset.desc())
+                    .limit(1)
+                )
+                found = connection.execute(earlier).first()
+                before = filed.get(turn["name"]) if found is None else found.value
+                added = {"pipeline": pipeline, "batch_id": batch_id, "before": before}
+                connection.execute(turns.insert().values(**turn, **added))
+
+    def turns(self, pipeline: str) -> Sequence[dict[str, Any]]:
+        """Every knob that was set or refused, in the order of records, as mappings of columns."""
+        query = sa.select(turns).where(turns.c.pipeline == pipeline)
+        with self.engine.connect() as connection:
+            found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))
+            return [dict(row._mapping) for row in found]
+
+    def now(self) -> float:
+        """The time by the database's clock, in Unix seconds."""
+        with self.engine.connect() as connection:
+            return float(connection.execute(sa.select(clock())).scalar_one())
+
+    def refuse_turns(
+        self, pipeline: str, why_not: Callable[[str, Any], str | None]
+    ) -> Sequence[dict[str, Any]]:
+        """Refuse stored turns that no longer hold, and return them as `turns` does.
+
+        Args:
+            why_not: says why the knob of a name may not have a value; `None` if it may.
+        """
+        found = [turn for turn in self.turns(pipeline) if turn["refused"] is None]
+        refused = [
+            {**turn, "refused": why}
+            for turn in found
+            if (why := why_not(turn["name"], turn["value"])) is not None
+        ]
+        with self.engine.begin() as connection:
+            for turn in refused:
+                this = (turns.c.partition == turn["partition"]) & (turns.c.offset == turn["offset"])
+                here = turns.update().where(turns.c.pipeline == pipeline, this)
+                connection.execute(here.values(refused=turn["refused"]))
+        return refused
+
+    def latest_run(self, pipeline: str) -> dict[str, Any] | None:
+        """The pipeline's run that started last, as a mapping of its columns."""
+        query = sa.select(runs).where(runs.c.pipeline == pipeline).order_by(runs.c.started_at.desc()).limit(1)
+        with self.engine.connect() as connection:
+            row = connection.execute(query).first()
+        return dict(row._mapping) if row else None
+
+    def latest_batch(self, pipeline: str) -> Batch | None:
+        found = self.batches_after(pipeline, -1, limit=1)
+        return found[0] if found else None
+
+    def offsets_before(self, pipeline: str, batch_id: int) -> dict[str, dict[str, int]]:
+        """The first offsets not read when a batch began, by topic and partition.
+
+        Batches of that id or a higher one do not count: this one repeats them, or they are of an earlier
+        checkpoint, whose topics may have been others.
+        """
+        with self.engine.connect() as connection:
+            found = connection.execute(_before(batches.c.offsets, pipeline, batch_id)).scalar()
+        return found or {}
+
+    def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[Batch]:
+        """The newest `limit` batches with an id above `batch_id`, oldest first."""
+        query = (
+            sa.select(batches)
+            .where(batches.c.pipeline == pipeline, batches.c.batch_id > batch_id)
+            .order_by(batches.c.batch_id.desc())
+            .limit(limit)
+        )
+        with self.engine.connect() as connection:
+            return [Batch(**row._mapping) for row in reversed(connection.execute(query).all())]
+
+
+def _put(connection: sa.Connection, pipeline: str, values: Mapping[str, Any]) -> None:
+    """Change the pipeline's row, or make it."""
+    changed = pipelines.update().where(pipelines.c.pipeline == pipeline).values(**values)
+    if not connection.execute(changed).rowcount:
+        connection.execute(pipelines.insert().values(**{"pipeline": pipeline, "description": None, **values}))
+
+
+def _wait_for_others(connection: sa.Connection, pipeline: str) -> None:
+    """Hold the pipeline's row until the transaction ends, so that each job sees those before it."""
+    _put(connection, pipeline, {"pipeline": pipeline})
+
+
+def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
+    """A run of the pipeline that lives and is not of this checkpoint; and seconds since its last beat.
+
+    Only the last run of a checkpoint can live, since it got the checkpoint's lock after those before it.
+    """
+    later = runs.alias()
+    followed = sa.exists().where(
+        later.c.pipeline == pipeline,
+        later.c.app_id == runs.c.app_id,
+        later.c.started_at > runs.c.started_at,
+    )
+    return sa.select(runs, (clock() - runs.c.beat_at).label("silent")).where(
+        runs.c.pipeline == pipeline,
+        runs.c.state.in_(("starting", "running")),
+        runs.c.app_id != app_id,
+        ~followed,
+        # Its beat may be of the future, if the clock was put back.
+        sa.func.abs(clock() - runs.c.beat_at) < LOST_SECONDS,
+    )
+
+
+def _taken(pipeline: str, other: sa.Row[Any]) -> str:
+    return (
+        f"another job named {pipeline} runs already: process {other.process} on {other.host}, checkpoint "
+        f"{other.checkpoint}; stop it, give this one another name or another --ops-url, or, if that one was "
+        f"killed, start this one again in {LOST_SECONDS:.0f} s (its last sign of life is "
+        f"{max(0.0, other.silent):.0f} s old)"
+    )
+
+
+def _before(column: sa.Column[Any], pipeline: str, batch_id: int) -> sa.Select[Any]:
+    """Return a column of the batch before one."""
+    earlier = sa.select(column).where(batches.c.pipeline == pipeline, batches.c.batch_id < batch_id)
+    return earlier.order_by(batches.c.batch_id.desc()).limit(1)
+
+
+def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
+    """The first offset that the pipeline's job has not read, by topic and partition.
+
+    Raises:
+        ConfigError: it has read nothing, as far as the ops database at `url` knows.
+    """
+    if not url:
+        raise ConfigError("nobody says where the ops database is; give --ops-url or set ENDMARK_OPS_URL")
+    with closing(OpsDatabase(url)) as ops:
+        batch = ops.latest_batch(pipeline)
+    if batch is None:
+        raise ConfigError(
+            f"the ops database has no batch of {pipeline}; name the one that its job was given by --ops-url"
+        )
+    return {topic: {int(at): end for at, end in ends.items()} for topic, ends in batch.offsets.items()}
+
+
+def _use_write_ahead_log(connection: Any, _record: Any) -> None:
+    # WAL lets the sidecar read while the job writes; NORMAL may lose the last batches on power loss only,
+    # and a replayed batch writes them again.
+    connection.execute("PRAGMA busy_timeout=5000")
+    # SQLite does not wait where two of those who open a new database would wait for each other.
+    for attempt in _again():
+        with attempt:
+            connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _attempts() -> Retrying:
+    """Try again when another job makes the same missing row: one of them makes it, the others fail once."""
+    return Retrying(retry=retry_if_exception_type(DBAPIError), stop=stop_after_attempt(5), reraise=True)
+
+
+def _again() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(sqlite3.OperationalError),
+        stop=stop_after_delay(5.0),
+        wait=wait_random(0.0, 0.05),
+        reraise=True,
+    )

@@ -1,0 +1,52 @@
+"""Forecasts of lookups: `endmark plan` makes them for the sidecar, which cannot measure a relation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from pydantic import BaseModel, Field
+
+from endmark.control.tables import forecasts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.control.database import OpsDatabase
+
+
+class ForMemory(BaseModel):
+    """Stream rows a second on one core, by strategy, with so many bytes for rows that wait."""
+
+    memory: int
+    rates: dict[str, float]
+
+
+class LookupForecast(BaseModel):
+    """One lookup's, by rising memory."""
+
+    relation: str
+    made_at: float = Field(description="Unix seconds")
+    relation_rows: int
+    page_rows: int
+    batch_rows: int = Field(description="stream rows of a batch")
+    exponent: float = Field(description="of the Zipf distribution of the stream's keys; 0 is uniform")
+    memory: int = Field(description="of which the others are parts and multiples")
+    by_memory: list[ForMemory]
+
+
+def tell(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None:
+    """Store it, instead of the one before of that relation."""
+    mine = (forecasts.c.pipeline == pipeline) & (forecasts.c.relation == forecast.relation)
+    row = {"pipeline": pipeline, "relation": forecast.relation, "forecast": forecast.model_dump()}
+    with database.engine.begin() as connection:
+        connection.execute(forecasts.delete().where(mine))
+        connection.execute(forecasts.insert().values(**row))
+
+
+def told(database: OpsDatabase, pipeline: str) -> Sequence[LookupForecast]:
+    """The newest of each relation, by its name."""
+    query = sa.select(forecasts.c.forecast).where(forecasts.c.pipeline == pipeline)
+    with database.engine.connect() as connection:
+        found = connection.execute(query.order_by(forecasts.c.relation)).scalars().all()
+    return [LookupForecast.model_validate(each) for each in found]

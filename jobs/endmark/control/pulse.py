@@ -1,0 +1,146 @@
+"""The pulse: a control record by which the driver brings on a batch that rows wait for when no record comes.
+
+Spark runs a batch for records alone; its timers would have it run empty ones back to back. A record in Kafka
+runs one batch, is replayed with it and is accounted for like any other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from endmark.errors import MissingPartError
+from endmark.metrics import sample
+from endmark.wire.control import PULSE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endmark.control.tuning import Tuning
+    from endmark.metrics import Samples
+
+_PATIENCE_MS = 5_000
+
+
+class Pulse:
+    """Sends pulses to the control topic, one at a time, and what autotune turns; `close` it in the end.
+
+    Args:
+        bootstrap: the broker's host:port.
+        topic: the control topic.
+        tuning: of knobs, if the job tunes any.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, tuning: Tuning | None = None) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._tuning = tuning
+        self._producer: KafkaProducer | None = None
+        self._sent = -1  # offset
+        self._read = 0
+        self._due: float | None = None
+        self._oldest: float | None = None
+        self._turns: deque[bytes] = deque()
+
+    def batch_done(self, samples: Samples, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        """Take what a batch has told, and the first offset not read by topic and partition."""
+        self._due = samples.get(sample("batch_due_time_seconds"))
+        self._oldest = samples.get(sample("lookup_waiting_time_seconds"))
+        self._read = offsets.get(self._topic, {}).get("0", 0)
+
+    @property
+    def due(self) -> float | None:
+        """When a batch is due, in Unix seconds; `None` if nothing waits for one."""
+        return self._due
+
+    @property
+    def read(self) -> int:
+        """The first offset of the control topic that no batch has read."""
+        return self._read
+
+    def waits_for(self, before: float) -> bool:
+        """Return whether something waits that has come until then, in Unix seconds."""
+        return self._due is not None and (self._oldest is None or self._oldest <= before)
+
+    def beat(self) -> None:
+        """Send a pulse if a batch is due and none is on its way. That the broker is away, the query says."""
+        if self._due is None or self._due > time.time() or self._sent >= self._read:
+            return
+        self._sent = self._send(PULSE, self._sent)
+
+    def tune(self, batch_id: int, samples: Samples, turns: Sequence[Mapping[str, Any]]) -> None:
+        """Take what a batch has told of knobs; `turn` sends what comes of it."""
+        move = None if self._tuning is None else self._tuning.batch_done(batch_id, samples, turns)
+        if move is not None:
+            self._turns.append(move)
+
+    def turn(self) -> None:
+        """Turn the knobs that are to be turned; once, whether or not the broker is there."""
+        while self._turns:
+            self._send(self._turns.popleft(), -1)
+
+    def _send(self, record: bytes, otherwise: int) -> int:
+        """The offset of a record, or another if the broker is away."""
+        try:
+            if self._producer is None:
+                self._producer = _producer(self._bootstrap)
+            return _sent(self._producer, self._topic, record)
+        except KafkaError:
+            return otherwise
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._producer.close(timeout=_PATIENCE_MS / 1000)
+
+
+def send(
+    bootstrap: str,
+    topic: str,
+    record: bytes | None,
+    partition: int = 0,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> int:
+    """Send one record, such as of the control topic; returns its offset.
+
+    Raises:
+        MissingPartError: the broker does not answer, or the topic is missing.
+    """
+    try:
+        producer = _producer(bootstrap)
+        try:
+            return _sent(producer, topic, record, partition, headers)
+        finally:
+            producer.close(timeout=_PATIENCE_MS / 1000)
+    except KafkaError as error:
+        raise MissingPartError(
+            f"no Kafka broker at {bootstrap} takes a record for topic {topic} ({type(error).__name__}); "
+            "start it, correct --bootstrap, or start the job, which makes the topic"
+        ) from error
+
+
+def _sent(
+    producer: KafkaProducer,
+    topic: str,
+    record: bytes | None,
+    partition: int = 0,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> int:
+    sent = producer.send(topic, record, partition=partition, headers=list(headers))
+    return int(sent.get(timeout=_PATIENCE_MS / 1000).offset)
+
+
+def _producer(bootstrap: str) -> KafkaProducer:
+    return KafkaProducer(
+        bootstrap_servers=bootstrap,
+        acks="all",
+        allow_auto_create_topics=False,
+        metrics_enabled=False,
+        bootstrap_timeout_ms=_PATIENCE_MS,
+        max_block_ms=_PATIENCE_MS,
+        request_timeout_ms=_PATIENCE_MS // 2,
+        delivery_timeout_ms=_PATIENCE_MS,
+    )

@@ -1,0 +1,114 @@
+"""Replaying dead letters: the record goes to its partition once more, as it was or mended.
+
+It is a record like any other then. Who replayed what is kept in the ops database, and nothing is replayed
+twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from endmark.control.pulse import send
+from endmark.control.tables import replays
+from endmark.errors import EndmarkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from endmark.control.database import OpsDatabase
+    from endmark.control.dead_letters import Coordinates, DeadLetter
+
+_CUT_OFF_SECONDS = 60.0  # the broker is given a tenth of it
+
+
+class ReplayedError(EndmarkError):
+    """The dead letter has been replayed before."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Who replayed a dead letter, when (Unix seconds), and to what offset of its partition.
+
+    `to_offset` is `None` while it is sent, and for ever if that was cut off.
+    """
+
+    at: float
+    by: str
+    changed: bool
+    to_offset: int | None
+
+
+def replay(
+    ops: OpsDatabase, bootstrap: str, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
+) -> Replay:
+    """Send a value in place of a dead letter's, with headers that say where that is and who sends it.
+
+    Raises:
+        ReplayedError: somebody has done so before.
+        MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
+    """
+    claimed = Replay(time.time(), by, value != letter.value, None)
+    _claim(ops, pipeline, letter.at, claimed)
+    headers = [("endmark-replay-of", str(letter.at).encode()), ("endmark-replay-by", by.encode())]
+    here = _here(pipeline, letter.at)
+    try:
+        offset = send(bootstrap, letter.at.topic, value, letter.at.partition, headers)
+    except EndmarkError:
+        with ops.engine.begin() as connection:
+            connection.execute(replays.delete().where(here))
+        raise
+    with ops.engine.begin() as connection:
+        connection.execute(replays.update().where(here).values(to_offset=offset))
+    return Replay(claimed.at, by, claimed.changed, offset)
+
+
+def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> Mapping[Coordinates, Replay]:
+    """The replays of these dead letters, as far as there are any."""
+    found = {}
+    with ops.engine.connect() as connection:
+        for letter in letters:
+            query = sa.select(replays.c.at, replays.c.by, replays.c.changed, replays.c.to_offset)
+            if (row := connection.execute(query.where(_here(pipeline, letter.at))).first()) is not None:
+                found[letter.at] = Replay(**row._mapping)
+    return found
+
+
+def _claim(ops: OpsDatabase, pipeline: str, at: Coordinates, claimed: Replay) -> None:
+    here = _here(pipeline, at)
+    cut_off = replays.c.to_offset.is_(None) & (replays.c.at < claimed.at - _CUT_OFF_SECONDS)
+    try:
+        with ops.engine.begin() as connection:
+            connection.execute(replays.delete().where(here & cut_off))
+            connection.execute(
+                replays.insert().values(
+                    pipeline=pipeline,
+                    topic=at.topic,
+                    partition=at.partition,
+                    offset=at.offset,
+                    at=claimed.at,
+                    by=claimed.by,
+                    changed=claimed.changed,
+                )
+            )
+    except IntegrityError as error:
+        with ops.engine.connect() as connection:
+            row = connection.execute(sa.select(replays).where(here)).one()
+        to = "is being replayed" if row.to_offset is None else f"was replayed to offset {row.to_offset}"
+        raise ReplayedError(
+            f"{at} {to} by {row.by}; what becomes of it has coordinates of its own"
+        ) from error
+
+
+def _here(pipeline: str, at: Coordinates) -> Any:
+    return sa.and_(
+        replays.c.pipeline == pipeline,
+        replays.c.topic == at.topic,
+        replays.c.partition == at.partition,
+        replays.c.offset == at.offset,
+    )

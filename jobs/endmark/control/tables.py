@@ -1,0 +1,117 @@
+"""The tables of the ops database, which job and sidecar make, whoever comes first.
+
+What a record or a person wrote is stored in columns of `Text` and `Value`, which make it storable. A server
+that refused such a text would fail the job's batch, and again after each restart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable
+
+from endmark.stored_text import MOST, storable, storable_value
+
+META = sa.MetaData()
+
+
+class Text(sa.TypeDecorator[str]):
+    """A text of at most `length` characters: `storable` as it is written."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        return None if value is None else storable(value, self.length)
+
+
+class Value(sa.TypeDecorator[Any]):
+    """A single value as JSON: `storable_value` as it is written."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+        return storable_value(value)
+
+
+def _table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    """A table that takes all of Unicode, whatever the database's own character set is, and compares bytes."""
+    unicode = {"charset": "utf8mb4", "collate": "utf8mb4_bin"}
+    options: Any = {f"{kind}_{key}": to for kind in ("mysql", "mariadb") for key, to in unicode.items()}
+    return sa.Table(name, META, *columns, **options)
+
+
+pipelines = _table(
+    "pipelines",
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("description", sa.JSON, nullable=False),  # as the job started last has it
+)
+
+runs = _table(
+    "runs",
+    sa.Column("run_id", sa.String(36), primary_key=True),
+    sa.Column("pipeline", sa.String(63), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),  # starting, running, stopped, failed
+    sa.Column("started_at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("stopped_at", sa.Double),
+    sa.Column("error", Text(MOST)),
+    sa.Column("beat_at", sa.Double),  # Unix seconds: when its driver was there last
+    sa.Column("app_id", sa.String(64)),  # of its checkpoint
+    sa.Column("checkpoint", sa.Text),  # where that is
+    sa.Column("host", sa.String(255)),
+    sa.Column("process", sa.Integer),  # its number on the host
+)
+
+batches = _table(
+    "batches",
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("batch_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("run_id", sa.String(36), nullable=False),
+    sa.Column("committed_at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("samples", sa.JSON, nullable=False),  # this batch alone
+    sa.Column("totals", sa.JSON, nullable=False),  # counters since the first batch, gauges of this one
+    sa.Column("offsets", sa.JSON, nullable=False),  # topic -> partition -> first offset not read
+)
+
+turns = _table(
+    "turns",
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # of the control record
+    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("batch_id", sa.BigInteger, nullable=False),  # that read it; the next begins with it
+    sa.Column("set_at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("by", Text(200), nullable=False),
+    sa.Column("name", Text(200), nullable=False),
+    sa.Column("before", Value),
+    sa.Column("value", Value),
+    sa.Column("refused", Text(MOST)),  # why
+    sa.Column("why", Text(MOST)),  # it was turned, if whoever did so has said
+)
+
+replays = _table(
+    "replays",
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("topic", Text(200), primary_key=True),  # of the dead letter, as what follows
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double, nullable=False),  # Unix seconds
+    sa.Column("by", Text(200), nullable=False),
+    sa.Column("changed", sa.Boolean, nullable=False),
+    sa.Column("to_offset", sa.BigInteger),  # of the record that was sent, in the same partition
+)
+
+forecasts = _table(
+    "forecasts",
+    sa.Column("pipeline", sa.String(63), primary_key=True),
+    sa.Column("relation", sa.String(200), primary_key=True),
+    sa.Column("forecast", sa.JSON, nullable=False),
+)
+
+
+def make(engine: sa.Engine) -> None:
+    """Make tables that are missing; another process may be doing so just now."""
+    with engine.begin() as connection:
+        for table in META.sorted_tables:
+            connection.execute(CreateTable(table, if_not_exists=True))

@@ -1,0 +1,148 @@
+"""A checkpoint belongs to one driver at a time and to one set of tables."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import uuid
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from endmark.control.changes import PINNED, change_of
+from endmark.errors import ConfigError, MissingPartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from endmark.pipeline import Pipeline
+
+
+_CONTROL_TOPIC = "pipeline.control.topic"
+_PARTS = ("streams", "lookup", "join", "aggregate", "tables")
+
+
+@contextmanager
+def claimed(checkpoint: Path) -> Iterator[str]:
+    """Hold the checkpoint for this process; yields its app id, minted with it.
+
+    Delta skips a batch whose (app id, batch id) it has seen. Batch ids restart at 0 with a new checkpoint, so
+    an app id must never outlive its checkpoint: it lives in it.
+
+    Raises:
+        MissingPartError: another process holds it.
+    """
+    directory = checkpoint / "endmark"
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise MissingPartError(
+                f"checkpoint {checkpoint} is in use by another job; stop that one, or use another checkpoint"
+            ) from error
+        app_id = directory / "app_id"
+        if not app_id.exists():
+            _keep(app_id, f"endmark-{uuid.uuid4()}")
+        yield app_id.read_text()
+
+
+def _keep(file: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    partial = file.with_name(f"{file.name}.part")
+    partial.write_text(text)
+    partial.rename(file)
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """A Delta table that a checkpoint writes.
+
+    Args:
+        id: in the table's metadata, which moves with it.
+        path: where it was seen last.
+    """
+
+    id: str
+    path: str
+
+
+def known_tables(checkpoint: Path) -> dict[str, KnownTable]:
+    """The tables that batches of a claimed checkpoint may have written, by name."""
+    file = checkpoint / "endmark" / "tables.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
+    return {name: KnownTable(**table) for name, table in found.items()}
+
+
+def know_tables(checkpoint: Path, tables: Mapping[str, KnownTable]) -> None:
+    """Keep which tables a claimed checkpoint writes, before a batch does."""
+    text = json.dumps({name: asdict(table) for name, table in tables.items()}, indent=2, sort_keys=True)
+    _keep(checkpoint / "endmark" / "tables.json", text)
+
+
+def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
+    """All that takes a new checkpoint, by its name in the file: rows in state and tables depend on it."""
+    spec = pipeline.model_dump(mode="json")
+    match spec["lookup"]:
+        case [only]:  # which a file may say with or without a list around it
+            spec["lookup"] = only
+    parts: dict[tuple[str, ...], Any] = {(part,): spec[part] for part in _PARTS}
+    parts |= {("relations", name): relation for name, relation in spec["relations"].items()}
+    settings: dict[str, Any] = {"buckets": buckets, _CONTROL_TOPIC: pipeline.control_topic}
+    return settings | {".".join(("pipeline", *path)): _pinned(path, part) for path, part in parts.items()}
+
+
+def _pinned(path: tuple[str, ...], value: Any) -> Any:
+    """The fields of a part of the file that take a new checkpoint."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):  # lookups
+        return [_pinned(path, each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {
+        name: _pinned((*path, name), inner)
+        for name, inner in value.items()
+        if _is_pinned((*path, name), inner)
+    }
+    return {name: inner for name, inner in kept.items() if inner != {} or value[name] == {}}
+
+
+def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
+    return bool(value and isinstance(value, dict)) or change_of(path) in PINNED
+
+
+def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
+    """Keep what state was built with; refuse to go on with anything else.
+
+    Raises:
+        ConfigError: naming what differs, and both values of it.
+    """
+    file = checkpoint / "endmark" / "settings.json"
+    if not file.exists():
+        _keep(file, json.dumps(settings, indent=2, sort_keys=True))
+    pinned = json.loads(file.read_text())
+    changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
+    if changes:
+        raise ConfigError(
+            f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
+            "go back to them, or start with a new checkpoint and an empty warehouse"
+        )
+
+
+def _changes(name: str, was: Any, now: Any) -> list[str]:
+    """Describe what differs, by the names of the pipeline file."""
+    if was == now:
+        return []
+    if isinstance(was, dict) and isinstance(now, dict):
+        fields = sorted(was.keys() | now.keys())
+        return [
+            change
+            for field in fields
+            for change in _changes(f"{name}.{field}", was.get(field), now.get(field))
+        ]
+    return [f"{name.removeprefix('pipeline.')} was {_shown(was)}, is {_shown(now)}"]
+
+
+def _shown(value: Any) -> str:
+    return "left out" if value is None else json.dumps(value)

@@ -1,0 +1,74 @@
+"""The text that a failed query leaves behind: which batch of which pipeline, and why."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PARTITIONS_NAMED = 8
+
+
+def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: str) -> str:
+    """One line for the console and the run's error: pipeline, batch, offsets and cause.
+
+    Args:
+        failure: the text of Spark's exception.
+        pipeline: its name.
+        spark_checkpoint: the directory of the query's checkpoint.
+        bootstrap: the broker, which an error of Kafka's client does not name.
+    """
+    batch = batch_at_hand(spark_checkpoint)
+    place = f"pipeline {pipeline}" if batch is None else f"pipeline {pipeline}, {batch}"
+    return f"{place}: {cause_of(failure, bootstrap)}"
+
+
+def cause_of(failure: str, bootstrap: str) -> str:
+    """The line of a Spark failure that says what went wrong: our own error if a task raised one."""
+    ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Exception|Error): .*)$", failure, re.MULTILINE)
+    cause = str(causes[-1]) if causes else failure.strip().splitlines()[0]
+    if "org.apache.kafka" in cause:
+        return f"Kafka at {bootstrap}: {cause}; when it is back, run the job again from its checkpoint"
+    return cause
+
+
+def batch_at_hand(spark_checkpoint: Path) -> str | None:
+    """The batch that is planned but not committed, with the offsets it reads; `None` if there is none.
+
+    Spark writes a file of end offsets before it runs a batch, and one of the same name once it is committed.
+    """
+    planned = _newest(spark_checkpoint / "offsets")
+    if planned is None or planned == _newest(spark_checkpoint / "commits"):
+        return None
+    ends = _offsets(spark_checkpoint / "offsets" / str(planned))
+    starts = _offsets(spark_checkpoint / "offsets" / str(planned - 1)) if planned else {}
+    read = [
+        f"{topic}/{partition} offsets {start} to {end - 1}"
+        for topic, partitions in sorted(ends.items())
+        for partition, end in sorted(partitions.items(), key=lambda each: int(each[0]))
+        if end > (start := starts.get(topic, {}).get(partition, 0))
+    ]
+    if len(read) > _PARTITIONS_NAMED:
+        read[_PARTITIONS_NAMED:] = [f"{len(read) - _PARTITIONS_NAMED} more partitions"]
+    return f"batch {planned}" + (f" ({', '.join(read)})" if read else "")
+
+
+def _newest(log: Path) -> int | None:
+    """The greatest number among the files of one of Spark's logs."""
+    numbers = [int(file.name) for file in log.glob("*") if file.name.isdecimal()]
+    return max(numbers, default=None)
+
+
+def _offsets(file: Path) -> dict[str, dict[str, int]]:
+    """End offsets by topic and partition. A line for each source stands behind a version and metadata."""
+    found: dict[str, dict[str, int]] = {}
+    if file.exists():
+        for line in file.read_text().splitlines()[2:]:
+            found |= json.loads(line)
+    return found

@@ -1,0 +1,1 @@
+"""Embedded parts: JVM jars, and a Kafka broker and a MariaDB server as child processes."""

@@ -1,0 +1,132 @@
+"""A single-node Kafka broker as a child process."""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from endmark.embedded.claim import claimed
+from endmark.embedded.jars import broker_jars
+from endmark.embedded.java import require_java
+from endmark.embedded.ports import LOOPBACK, free_port, listens, require_free_port
+from endmark.embedded.process import ManagedProcess
+from endmark.embedded.server import Part
+
+_LOGGING = Path(__file__).with_name("log4j2-broker.xml")
+_FORMAT_SECONDS = 60.0
+_START_SECONDS = 60.0
+
+# One node with room for 512 MiB: a single replica, small internal topics, a small cleaner buffer.
+# Nothing expires, since verifying a run reads its topics again from their beginning. A restart after a
+# crash waits for the end of the crashed broker's session, so sessions are short.
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={logs}
+log.retention.ms=-1
+log.cleaner.dedupe.buffer.size=8388608
+auto.create.topics.enable=false
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+def _silent(line: str) -> None: ...
+
+
+class Broker(Part):
+    """A Kafka broker on 127.0.0.1 whose topics live in `data_dir` and outlast restarts.
+
+    Without `port`, each `Broker` takes a free one and keeps it over its own restarts. `say` hears about
+    jars being fetched. The broker ends with this process; acknowledged records survive that, but are not
+    forced to disk and so may not survive a power cut.
+    """
+
+    def __init__(self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = _silent) -> None:
+        super().__init__(data_dir, port)
+        self._say = say
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self._port}"
+
+    def start(self) -> None:
+        """Return once the broker answers, in a few seconds.
+
+        Raises `MissingPartError` without Java or jars, when port or directory are in use, or when the
+        broker fails.
+        """
+        require_free_port(self._port, "Kafka broker")
+        classpath = os.pathsep.join(str(jar) for jar in broker_jars(self._say))
+        java = [str(require_java()), "-Xmx512m", f"-Dlog4j2.configurationFile={_LOGGING}", "-cp", classpath]
+        with claimed(self._data_dir, "Kafka broker") as claim:
+            settings = self._write_settings()
+            self._format_once(java, settings)
+            command = [*java, "kafka.Kafka", str(settings)]
+            self._process = ManagedProcess("Kafka broker", command, self._log, inherits=[claim])
+        self._process.wait_ready(self._answers, _START_SECONDS)
+
+    @property
+    def _log(self) -> Path:
+        return self._data_dir / "broker.log"
+
+    @property
+    def _logs(self) -> Path:
+        return self._data_dir / "topics"
+
+    def _write_settings(self) -> Path:
+        path = self._data_dir / "server.properties"
+        # Properties files take a backslash as an escape.
+        logs = str(self._logs).replace("\\", "\\\\")
+        controller_port = free_port()
+        path.write_text(
+            _SETTINGS.format(host=LOOPBACK, port=self._port, controller_port=controller_port, logs=logs)
+        )
+        return path
+
+    def _format_once(self, java: list[str], settings: Path) -> None:
+        if (self._logs / "meta.properties").exists():
+            return
+        command = [*java, "kafka.tools.StorageTool", "format", "--config", str(settings)]
+        command += [f"--cluster-id={_new_cluster_id()}"]
+        ManagedProcess("formatting the broker's storage", command, self._log).wait_done(_FORMAT_SECONDS)
+
+    def _answers(self) -> bool:
+        # The client logs each refused connection as an error, so it only gets to try an open port.
+        if not listens(self._port):
+            return False
+        try:
+            admin = KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=2000)
+        except KafkaError:
+            return False
+        try:
+            return bool(admin.describe_cluster()["brokers"])
+        except KafkaError:
+            return False
+        finally:
+            admin.close()
+
+
+def _new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

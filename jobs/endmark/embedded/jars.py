@@ -1,0 +1,200 @@
+"""The pinned jars of `ivy.xml`, fetched once into a cache by the Ivy that ships inside pyspark.
+
+Each use compares them with the checksums in `jars.sha256`, which
+
+    python -m endmark.embedded.jars > jars.sha256
+
+writes anew after a change of `ivy.xml`. A difference then tells which jars are others than before.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from endmark.embedded.java import require_java
+from endmark.errors import MissingPartError
+
+Say = Callable[[str], None]
+
+_PINS = Path(__file__).with_name("ivy.xml")
+_SUMS = Path(__file__).with_name("jars.sha256")
+_SAY_EVERY_SECONDS = 3.0
+_MISSING = re.compile(r":: (\S+#\S+;\S+: not found)|(\[FAILED\s+\]\s+\S+)|(download failed: \S+)")
+
+
+def spark_jars(say: Say) -> list[Path]:
+    """Paths of the jars that the job needs beyond Spark's own, sorted by name.
+
+    `say` receives lines of progress when they have to be fetched.
+    Raises `MissingPartError` without Java or pyspark, when a jar cannot be fetched, or is not the pinned one.
+    """
+    return _jars("spark", "Spark's Kafka and Delta jars", say)
+
+
+def broker_jars(say: Say) -> list[Path]:
+    """Paths of the class path of a Kafka broker, sorted by name. Else as `spark_jars`."""
+    return _jars("broker", "the Kafka broker's jars", say)
+
+
+def bench_jars(say: Say) -> list[Path]:
+    """Paths of the jars that the benchmarks' contenders need, sorted by name. Else as `spark_jars`."""
+    return _jars("bench", "MariaDB's JDBC driver", say)
+
+
+def flink_jars(say: Say) -> list[Path]:
+    """Paths of the class path of Apache Flink's SQL client, sorted by name. Else as `spark_jars`."""
+    return _jars("flink", "Apache Flink's jars", say)
+
+
+def mysql_jars(say: Say) -> list[Path]:
+    """A jar that has a MySQL server for Linux in it. Else as `spark_jars`."""
+    return _jars("mysql", "a MySQL server", say)
+
+
+def postgresql_jars(say: Say) -> list[Path]:
+    """A jar that has a PostgreSQL server for Linux in it. Else as `spark_jars`."""
+    return _jars("postgresql", "a PostgreSQL server", say)
+
+
+def cache_home() -> Path:
+    """The directory for what endmark fetches: `ENDMARK_HOME`, or `endmark` in the user's cache."""
+    if home := os.environ.get("ENDMARK_HOME"):
+        return Path(home).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "endmark").absolute()
+
+
+def _jars(configuration: str, title: str, say: Say) -> list[Path]:
+    target = cache_home() / "jars" / pins_digest() / configuration
+    if not target.is_dir():
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _only_one_process(title, say):
+                if not target.is_dir():
+                    _fetch(configuration, title, target, say)
+        except OSError as error:
+            where = f"{title} in {cache_home()}"
+            raise MissingPartError(
+                f"cannot keep {where}: {error.strerror}; set ENDMARK_HOME to a directory of yours"
+            ) from error
+    found = sorted(target.glob("*.jar"))
+    _check(configuration, found, target)
+    return found
+
+
+def pins_digest() -> str:
+    """The name of the cache's directory for what is pinned now."""
+    return hashlib.sha256(_PINS.read_bytes()).hexdigest()[:12]
+
+
+def _check(configuration: str, jars: list[Path], where: Path) -> None:
+    """
+    Raises:
+        MissingPartError: the jars are not those of `jars.sha256`.
+    """
+    pairs = (line.split("  ", 1)[::-1] for line in _SUMS.read_text().splitlines())
+    pinned = {name: digest for name, digest in pairs if name.startswith(f"{configuration}/")}
+    found = {f"{configuration}/{jar.name}": _digest(jar) for jar in jars}
+    for name in sorted(pinned.keys() | found.keys()):
+        if pinned.get(name) != found.get(name):
+            jar = name.partition("/")[2]
+            raise MissingPartError(
+                f"{jar} is not the jar that endmark was made with: its SHA-256 is "
+                f"{found.get(name, 'that of nothing')} instead of {pinned.get(name, 'unknown')}; "
+                f"remove {where} and try again, and trust no repository that gives it again"
+            )
+
+
+def _digest(jar: Path) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _only_one_process(title: str, say: Say) -> Iterator[None]:
+    # One lock for all configurations, because they share Ivy's own cache, which knows no locks.
+    with (cache_home() / "fetching.lock").open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that fetches jars, then for {title}")
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(configuration: str, title: str, target: Path, say: Say) -> None:
+    """Fill `target` at once: whoever sees it sees it complete and checked, also after a crash here."""
+    with tempfile.TemporaryDirectory(prefix=f"{configuration}-", dir=target.parent) as scratch:
+        jars = Path(scratch, "jars")
+        started = time.monotonic()
+        _retrieve(configuration, title, jars, say)
+        _check(configuration, sorted(jars.glob("*.jar")), target)
+        jars.rename(target)
+    count, seconds = len(list(target.iterdir())), time.monotonic() - started
+    say(f"fetched {title}: {count} in {seconds:.0f} s")
+
+
+def _retrieve(configuration: str, title: str, jars: Path, say: Say) -> None:
+    ivy_home = cache_home() / "ivy"
+    command = [require_java(), f"-Divy.default.ivy.user.dir={ivy_home}", "-jar", _ivy()]
+    command += ["-ivy", _PINS, "-confs", configuration, "-types", "jar", "bundle"]
+    command += ["-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"]
+    _run_ivy([str(word) for word in command], title, say)
+    # Of use only to resume a fetch that was cut off.
+    shutil.rmtree(ivy_home, ignore_errors=True)
+
+
+def _run_ivy(command: list[str], title: str, say: Say) -> None:
+    say(f"fetching {title} (once, into {cache_home()})")
+    found = fetched = 0
+    said = time.monotonic()
+    problems: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        for line in ivy.stdout or ():
+            found += line.startswith("\tfound ")
+            fetched += line.startswith("\t[SUCCESSFUL ]")
+            if problem := _MISSING.search(line):
+                problems.append(problem[0].removeprefix(":: "))
+            if time.monotonic() - said > _SAY_EVERY_SECONDS:
+                said = time.monotonic()
+                say(f"fetching {title}: {found} found, {fetched} fetched")
+    if ivy.returncode != 0:
+        named = "; ".join(dict.fromkeys(problems)) or f"Ivy ended with code {ivy.returncode}"
+        raise MissingPartError(f"cannot fetch {title}: {named}; check the network connection and try again")
+
+
+def _ivy() -> Path:
+    # Asking for the place alone keeps Spark unimported in commands that run no job.
+    spark = importlib.util.find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise MissingPartError("pyspark is not installed; install endmark with its extra: endmark[spark]")
+    return next(Path(spark.origin).parent.glob("jars/ivy-*.jar"))
+
+
+def main() -> None:
+    """Print the checksums of all jars, fetched anew."""
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    names = re.findall(r'<conf name="(\w+)"', _PINS.read_text())
+    with tempfile.TemporaryDirectory() as scratch:
+        for configuration in sorted(names):
+            _retrieve(configuration, configuration, Path(scratch, configuration), say)
+        for jar in sorted(Path(scratch).glob("*/*.jar")):
+            print(f"{_digest(jar)}  {jar.relative_to(scratch)}")
+
+
+if __name__ == "__main__":
+    main()

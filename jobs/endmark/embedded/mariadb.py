@@ -1,0 +1,150 @@
+"""A MariaDB server as a child process, apart from any that the system runs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from sqlalchemy import URL, create_engine, text
+from sqlalchemy.exc import OperationalError
+
+from endmark.embedded.claim import claimed
+from endmark.embedded.ports import LOOPBACK, listens, require_free_port
+from endmark.embedded.process import ManagedProcess
+from endmark.embedded.server import Part
+from endmark.errors import MissingPartError
+
+_DATABASE = "warehouse"
+_USER = "endmark"
+# Debian keeps servers in sbin, which is not on everybody's PATH.
+_SBIN = "/usr/sbin:/usr/local/sbin"
+_INSTALL_SECONDS = 120.0
+_START_SECONDS = 60.0
+
+
+class MariaDb(Part):
+    """A MariaDB server on 127.0.0.1 whose tables live in `data_dir` and outlast restarts.
+
+    It has the database `warehouse` and the user `endmark`, who owns it; the password is this object's own
+    and never written down. Without `port`, a free one is taken and kept over restarts of this object.
+    `memory` is for pages of its tables, as the server writes sizes.
+    """
+
+    name = "MariaDB"
+
+    def __init__(self, data_dir: Path, port: int | None = None, memory: str = "256M") -> None:
+        super().__init__(data_dir, port)
+        self._memory = memory
+        self._password = secrets.token_urlsafe(24)
+
+    @property
+    def url(self) -> str:
+        """SQLAlchemy URL of the database, password included."""
+        return self._url.render_as_string(hide_password=False)
+
+    def start(self) -> None:
+        """Return once the server answers `url`.
+
+        Raises `MissingPartError` when MariaDB is not installed, when port or directory are in use, or
+        when the server fails.
+        """
+        server, install = self._server(), self._installer(self._installing)
+        require_free_port(self._port, self.name)
+        with claimed(self._data_dir, self.name) as claim:
+            self._install_once(install)
+            welcome = self._write_welcome()
+            try:
+                command = [*server, *self._options(welcome)]
+                self._process = ManagedProcess(self.name, command, self._log, inherits=[claim])
+                self._process.wait_ready(self._answers, _START_SECONDS)
+            finally:
+                welcome.unlink()
+
+    def _server(self) -> list[str]:
+        """Its command, without options that other servers of its kind have, too."""
+        return [_require("mariadbd"), "--no-defaults"]
+
+    def _installer(self, tables: Path) -> list[str]:
+        """The command that makes system tables."""
+        command = [_require("mariadb-install-db"), "--no-defaults", f"--datadir={tables}", *_as_us()]
+        return [*command, "--auth-root-authentication-method=socket", "--skip-test-db", "--skip-name-resolve"]
+
+    @property
+    def _url(self) -> URL:
+        return URL.create("mysql+pymysql", _USER, self._password, LOOPBACK, self._port, _DATABASE)
+
+    @property
+    def _log(self) -> Path:
+        return self._data_dir / f"{self.name.lower()}.log"
+
+    @property
+    def _tables(self) -> Path:
+        return self._data_dir / "tables"
+
+    @property
+    def _installing(self) -> Path:
+        return self._data_dir / "installing"
+
+    def _install_once(self, install: list[str]) -> None:
+        """System tables come first into a scratch directory, so half of them never look like all."""
+        if self._tables.is_dir():
+            return
+        shutil.rmtree(self._installing, ignore_errors=True)
+        process = ManagedProcess(f"creating {self.name}'s system tables", install, self._log)
+        process.wait_done(_INSTALL_SECONDS)
+        self._installing.rename(self._tables)
+
+    def _write_welcome(self) -> Path:
+        """SQL that the server runs before it listens. The password is of a URL-safe alphabet."""
+        path = self._data_dir / "welcome.sql"
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        user = f"'{_USER}'@'{LOOPBACK}'"
+        path.write_text(
+            f"CREATE DATABASE IF NOT EXISTS {_DATABASE} CHARACTER SET utf8mb4;\n"
+            f"CREATE USER IF NOT EXISTS {user};\n"
+            f"ALTER USER {user} IDENTIFIED BY '{self._password}';\n"
+            f"GRANT ALL ON {_DATABASE}.* TO {user};\n"
+        )
+        return path
+
+    def _options(self, welcome: Path) -> list[str]:
+        return [
+            *_as_us(),
+            f"--datadir={self._tables}",
+            f"--bind-address={LOOPBACK}",
+            f"--port={self._port}",
+            # Relative to the data directory: a socket's whole path may have 107 bytes only.
+            "--socket=server.sock",
+            f"--pid-file={self._data_dir / 'mariadb.pid'}",
+            f"--init-file={welcome}",
+            f"--innodb-buffer-pool-size={self._memory}",
+            "--skip-name-resolve",
+        ]
+
+    def _answers(self) -> bool:
+        if not listens(self._port):
+            return False
+        engine = create_engine(self._url)
+        try:
+            with engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
+        except OperationalError:
+            return False
+        finally:
+            engine.dispose()
+        return True
+
+
+def _as_us() -> list[str]:
+    # MariaDB will not run as root unless told to, and need not own the directories above its tables then.
+    return [] if os.geteuid() else ["--user=root"]
+
+
+def _require(program: str) -> str:
+    path = shutil.which(program) or shutil.which(program, path=_SBIN)
+    if path is None:
+        raise MissingPartError(f"`{program}` was not found; install mariadb-server or give --relation-url")
+    return path

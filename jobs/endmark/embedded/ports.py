@@ -1,0 +1,53 @@
+"""Loopback ports for managed parts."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+
+from endmark.errors import MissingPartError
+
+LOOPBACK = "127.0.0.1"
+
+_GRACE_SECONDS = 3.0
+_POLL_SECONDS = 0.05
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def require_free_port(port: int, part: str) -> None:
+    """Raise `MissingPartError` when `part` cannot listen on 127.0.0.1:`port`, nor within 3 s from now."""
+    # A predecessor that was killed a moment ago holds its port until the kernel has taken it apart.
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while error := _refusal(port):
+        if time.monotonic() > deadline:
+            where = f"{part}: port {port} of {LOOPBACK}"
+            if error.errno == errno.EADDRINUSE:
+                raise MissingPartError(f"{where} is in use; stop what listens there or give another port")
+            raise MissingPartError(f"{where} cannot be used: {error.strerror}; give another port")
+        time.sleep(_POLL_SECONDS)
+
+
+def _refusal(port: int) -> OSError | None:
+    with socket.socket() as probe:
+        # As servers do: connections that linger after a restart do not make a port taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            return error
+    return None
+
+
+def listens(port: int) -> bool:
+    """Return whether something accepts connections on 127.0.0.1:`port`."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0

@@ -1,0 +1,50 @@
+"""A server on this machine that is started, stopped and killed as one object."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from endmark.embedded.ports import free_port
+from endmark.embedded.process import ManagedProcess
+
+
+class Part(ABC):
+    """A server on 127.0.0.1 with a directory and a port of its own. It ends with this process."""
+
+    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+        self._data_dir = data_dir.absolute()
+        self._port = port or free_port()
+        self._process: ManagedProcess | None = None
+
+    @abstractmethod
+    def start(self) -> None:
+        """Return once the server answers."""
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while started."""
+        return self._process.pid if self._process else None
+
+    def stop(self) -> None:
+        """Shut down in order. Idempotent."""
+        if self._process:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End the server as a crash would. Idempotent."""
+        if self._process:
+            self._process.kill()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,156 @@
+"""The lookups of a pipeline, as the tasks of its buckets need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from endmark.engine.bucket.over_keys import OverKeys
+from endmark.engine.channels import VALUE
+from endmark.engine.streams import microseconds
+from endmark.operators.lookup.cache import CacheSpec
+from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.gate import IntakeSpec
+from endmark.operators.lookup.held_batches import BATCH
+from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.reader import Budget
+from endmark.operators.lookup.versions import Versions
+from endmark.state.keys import KeySpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from endmark.engine.streams import StreamPlan
+    from endmark.operators.lookup.join import Fate
+    from endmark.pipeline import Lookup as Declared
+    from endmark.relation.contract import PageDirectory, PagedRelation
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """The lookup of one stream.
+
+    Args:
+        stream, relation: their names.
+        intake: what is looked up, and how rows go on.
+        source: the relation.
+        reading: entered around the reads of a batch.
+        cache: how much of the relation a Python process keeps at hand; `None` is nothing.
+        cache_name: names the job, whose buckets share a cache in each process.
+        buckets: that share its memory.
+        page_rows, paged: of the source's directory, and what makes one of other pages.
+        over: tells what the cache need not keep; `None` if punctuations say nothing of it.
+    """
+
+    stream: str
+    relation: str
+    intake: IntakeSpec
+    source: Source
+    reading: Callable[[], AbstractContextManager[None]]
+    cache: CacheSpec | None
+    cache_name: str
+    buckets: int
+    page_rows: int
+    paged: Callable[[int], PageDirectory]
+    over: OverKeys | None = None
+
+    @property
+    def fate(self) -> Fate:
+        """What becomes of rows that have no match in the end."""
+        return self.intake.lookup.misses.fate
+
+
+def lookup_plan(
+    declared: Declared,
+    stream: StreamPlan,
+    buckets: int,
+    reader: PagedRelation,
+    directory: PageDirectory,
+    reading: Callable[[], AbstractContextManager[None]],
+    cache_name: str,
+    *,
+    first: bool,
+) -> LookupPlan:
+    """Plan of one lookup; measures what reads of the relation cost.
+
+    Args:
+        declared: in the pipeline file.
+        stream: that is looked up.
+        buckets: which share `lookup.memory`.
+        reader, directory, reading, cache_name: as `LookupPlan` has them.
+        first: of those of its stream, which brings on the rows.
+    """
+    costs = measure(reader, directory)
+    unique = declared.unique and declared.as_of is None
+    source = Source(reader, directory, declared.strategy, costs, unique=unique)
+    lookup = LookupSpec(
+        schema=_schema(stream),
+        key=KeySpec.of(
+            [f"{stream.name}_{name}" for name in declared.key],
+            [stream.columns[name].arrow for name in declared.key],
+        ),
+        renamed={
+            name: f"{declared.relation}_{name}" for name in reader.schema.names if name not in reader.key
+        },
+        misses=_misses(declared),
+        budget=Budget(
+            seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
+        ),
+        capacity=share(declared.memory, buckets),
+        versions=_versions(stream, declared),
+    )
+    cache = None
+    if declared.cache is not None:
+        lifetime = microseconds(declared.cache.lifetime) or 0
+        absent_lifetime = microseconds(declared.cache.absent_lifetime) or 0
+        cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
+    over = OverKeys.of(stream, declared.key)
+    intake = _intake(stream, lookup, carries=declared.time_per_batch is not None, first=first)
+    return LookupPlan(
+        stream=stream.name,
+        relation=declared.relation,
+        intake=intake,
+        source=source,
+        reading=reading,
+        cache=cache,
+        cache_name=cache_name,
+        buckets=buckets,
+        page_rows=declared.page_rows,
+        paged=reader.directory,
+        over=over,
+    )
+
+
+def share(memory: int, buckets: int) -> int:
+    """The bytes that rows of one bucket may take."""
+    return max(1, memory // buckets)
+
+
+def _intake(stream: StreamPlan, lookup: LookupSpec, *, carries: bool, first: bool) -> IntakeSpec:
+    if first:
+        return IntakeSpec(lookup, stream.side.key, (VALUE,) if stream.keeps_value else (), carries)
+    record = [str(stream.side.partition), str(stream.side.offset)]
+    dropped = tuple(name for name in lookup.schema.names if name not in (*record, BATCH))
+    return IntakeSpec(lookup, KeySpec.of(record, [pa.int64(), pa.int64()]), dropped, carries)
+
+
+def _versions(stream: StreamPlan, declared: Declared) -> Versions | None:
+    as_of = declared.as_of
+    return None if as_of is None else Versions(f"{stream.name}_{as_of.stream}", as_of.relation)
+
+
+def _misses(declared: Declared) -> Misses:
+    if declared.park is None:
+        return Misses(declared.fate)
+    return Misses(declared.fate, declared.park.attempts, microseconds(declared.park.delay) or 0)
+
+
+def _schema(stream: StreamPlan) -> pa.Schema:
+    """Return the schema of the rows that ingest packs."""
+    fields = [(f"{stream.name}_{name}", kind.arrow) for name, kind in stream.columns.items()]
+    fields += [(str(stream.side.partition), pa.int64()), (str(stream.side.offset), pa.int64())]
+    fields += [(VALUE, pa.binary())] if stream.keeps_value else []
+    return pa.schema([*fields, (BATCH, pa.int64())])

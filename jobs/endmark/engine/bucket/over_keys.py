@@ -1,0 +1,64 @@
+"""Which keys of the relation a stream will not ask for again, by what its punctuations name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from endmark.engine.ingest.punctuation_rows import named_keys
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.punctuation import Punctuation
+from endmark.punctuation.wire_json import pattern_from_json
+from endmark.state import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.engine.streams import StreamPlan
+    from endmark.operators.lookup.arrivals import Arrivals
+
+
+@dataclass(frozen=True)
+class OverKeys:
+    """Finds the keys that punctuations of a stream name by a value for each column that is looked up.
+
+    A punctuation speaks for its own partition. Where others go on with a key, it is read again.
+
+    Args:
+        columns: the stream's columns that are looked up, in the order of the relation's key.
+        joined: the same where they are the key of the join, by the names that both sides share; else none.
+    """
+
+    columns: pa.Schema
+    joined: tuple[str, ...]
+
+    @classmethod
+    def of(cls, stream: StreamPlan, key: Sequence[str]) -> Self | None:
+        """None if its punctuations cannot name a key that is looked up by `key`."""
+        if not {f"{stream.name}_{name}" for name in key} <= set(stream.side.punctuated_on):
+            return None
+        shared = dict(zip(stream.on, stream.side.key.shared.columns, strict=True))
+        joined = tuple(shared[name] for name in key) if set(key) == shared.keys() else ()
+        return cls(pa.schema([stream.side.schema.field(f"{stream.name}_{name}") for name in key]), joined)
+
+    def named(self, came: Arrivals) -> pa.RecordBatch | None:
+        """The keys that a batch names, under the stream's names of their columns."""
+        found = []
+        if self.joined and came.punctuations is not None:
+            found.append(came.punctuations.select(list(self.joined)).rename_columns(self.columns.names))
+        for written in came.promises:
+            if written["patterns"].keys() == set(self.columns.names):
+                keys = named_keys(self._promise(written["patterns"]), tuple(self.columns.names))
+                found.append(pa.RecordBatch.from_pylist(keys, self.columns))
+        return codec.concat(found) if found else None
+
+    def _promise(self, written: dict[str, Any]) -> Punctuation:
+        return Punctuation.of(
+            "",
+            {
+                name: pattern_from_json(pattern, domain_of_type(self.columns.field(name).type))
+                for name, pattern in written.items()
+            },
+        )

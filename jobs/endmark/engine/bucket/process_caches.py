@@ -1,0 +1,51 @@
+"""Caches and page directories of relations, which the tasks of one Python process share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from endmark.operators.lookup.cache import FrontCache
+from endmark.state.keys import KeySpec
+
+if TYPE_CHECKING:
+    from endmark.engine.bucket.lookup_plan import LookupPlan
+    from endmark.operators.lookup.cache import CacheSpec
+    from endmark.relation.contract import PageDirectory
+
+
+@dataclass
+class _AtHand:
+    """The caches of one job by relation, and its page directories with the rows of their pages."""
+
+    caches: dict[str, FrontCache] = field(default_factory=dict)
+    directories: dict[str, tuple[int, PageDirectory]] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=2)
+def _at_hand(name: str) -> _AtHand:
+    return _AtHand()
+
+
+def shared_cache(plan: LookupPlan, spec: CacheSpec) -> FrontCache:
+    """Return the cache of the plan's relation, made as `spec` says or changed to it."""
+    caches, reader = _at_hand(plan.cache_name).caches, plan.source.reader
+    if plan.relation not in caches:
+        kinds = tuple(reader.schema.field(name).type for name in reader.key)
+        caches[plan.relation] = FrontCache(spec, KeySpec.of(reader.key, kinds), reader.schema)
+    caches[plan.relation].become(spec)
+    return caches[plan.relation]
+
+
+def directory_of(plan: LookupPlan, page_rows: int) -> PageDirectory:
+    """The plan's relation in pages of so many rows; made at the first call, and anew for other pages."""
+    if page_rows == plan.page_rows:
+        return plan.source.directory
+    directories = _at_hand(plan.cache_name).directories
+    rows, directory = directories.get(plan.relation, (0, plan.source.directory))
+    if rows != page_rows:
+        with plan.reading():
+            directory = plan.paged(page_rows)
+        directories[plan.relation] = page_rows, directory
+    return directory

@@ -1,0 +1,295 @@
+"""One bucket's work in one batch: lookup, stream join and group-by on its key, without a shuffle."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from endmark.engine import channels, frame_rejects
+from endmark.engine.bucket import lookups
+from endmark.engine.bucket.announced_keys import announced
+from endmark.engine.bucket.frame_settings import require_same
+from endmark.engine.bucket.knob_turns import Knobs
+from endmark.engine.bucket.progress_samples import progress_samples
+from endmark.engine.bucket.state_samples import state_samples
+from endmark.engine.violation_rows import violation_rows
+from endmark.metrics import Samples, sample
+from endmark.operators.group_by.group_by import ClosingAggregate
+from endmark.operators.group_by.running_groups import RunningGroups
+from endmark.operators.lookup.arrivals import Arrivals
+from endmark.operators.stream_join.announce import Report
+from endmark.operators.stream_join.clustering import RunNews
+from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.side import SideInput
+from endmark.punctuation.punctuation import Origin
+from endmark.state import codec
+from endmark.state.segment import merge_sorted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.streams import StreamPlan
+    from endmark.operators.stream_join.side import SideState
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.store import SegmentStore
+
+
+@dataclass(frozen=True)
+class BucketSnapshot:
+    """The state of a bucket beside its segments."""
+
+    join: bytes
+    group: bytes | None
+    lookups: Mapping[str, bytes] = field(default_factory=dict)  # by relation
+    knobs: bytes | None = None
+
+
+class BucketTask:
+    """Runs a bucket's batches; sees packed blobs only."""
+
+    def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
+        self._knobs = Knobs(restored.knobs if restored is not None else None, plan.steps)
+        self._plan = plan = self._knobs.turned(plan)
+        self._profile = store.profile
+        self._join = StreamJoin(
+            plan.left.side,
+            plan.right.side,
+            store,
+            kind=plan.kind,
+            residual=plan.residual,
+            policy=plan.policy,
+            restored=restored.join if restored is not None else None,
+        )
+        if restored is not None:
+            require_same(self._join.notes["made_with"], plan.made_with)
+        self._join.notes["made_with"] = dict(plan.made_with)
+        self._groups: ClosingAggregate | None = None
+        self._running: RunningGroups | None = None
+        if plan.group is not None:
+            self._groups = ClosingAggregate(
+                plan.group.keys,
+                plan.group.measures,
+                store,
+                restored.group if restored is not None else None,
+            )
+            self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
+        snapshots = restored.lookups if restored is not None else {}
+        self._lookups = {
+            stream.name: lookups.StreamLookups(plans, store, snapshots)
+            for stream in (plan.left, plan.right)
+            if (plans := plan.lookups_of(stream.name))
+        }
+
+    def snapshot(self) -> BucketSnapshot:
+        return BucketSnapshot(
+            self._join.snapshot(),
+            self._groups.snapshot() if self._groups else None,
+            {relation: data for each in self._lookups.values() for relation, data in each.snapshot().items()},
+            self._knobs.snapshot(),
+        )
+
+    def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
+        """One batch: blobs by channel in, blobs for the sink out, and results as the plan has them."""
+        arrived: dict[str, list[bytes]] = {}
+        for channel, blob in packed:
+            if channel in channels.TO_SINK:
+                yield channel, blob
+            else:
+                arrived.setdefault(channel, []).append(blob)
+        records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
+        full = self._join.notes.get("full_batch")
+        pause = full is None or records < full
+        with self._profile.phase("unpack"):
+            sides = self._plan.left, self._plan.right
+            came = {stream.name: self._arrivals(stream, arrived) for stream in sides}
+        samples: Counter[str] = Counter()
+        patterns = Report()
+        entering = self._looked_up(came, samples, pause=pause)
+        for number, (left, right) in enumerate(entering, 1):
+            inputs = _input(self._join.left, left), _input(self._join.right, right)
+            yield from self._step(inputs, samples, catch_up=pause and number == len(entering))
+            if number == len(entering):
+                self._expect_promises()
+            patterns = patterns.then(self._join.output.patterns)
+        if self._running is not None:
+            with self._profile.phase("aggregate"):
+                # What a frame puts out has no sink that could number it.
+                told = self._running.told(self._join.deferral.batch_number if self._plan.in_band else None)
+            samples[sample("running_groups_total")] += told.num_rows
+            if told.num_rows:
+                yield channels.RUNNING, codec.encode(told)
+        if patterns:
+            yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
+        self._join.notes["full_batch"] = self._plan.full_batch
+        self._knobs.turn(arrived.get(channels.KNOBS, []))
+        failures = self._join.failures
+        samples[sample("join_failed_pairs_total")] += failures.count
+        if self._plan.in_band and failures.count:
+            yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
+        samples.update(state_samples(self._join, self._groups))
+        report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
+        report["failures"] = failures.told()
+        report["ignored"] = self._knobs.ignored
+        report["greatest"] = lookups.ages(self._lookups.values())
+        report["least"] = lookups.times(self._lookups.values(), owed=self._join.deferral.owes)
+        yield channels.METRICS, json.dumps(report).encode()
+
+    def _looked_up(
+        self, came: dict[str, Arrivals], samples: Counter[str], *, pause: bool
+    ) -> list[tuple[Arrivals, Arrivals]]:
+        """Return the batches that enter the join one after the other; the streams are not in step."""
+        entering = {name: [arrivals] for name, arrivals in came.items()}
+        with self._profile.phase("lookup"):
+            entering |= lookups.process(self._lookups, came, pause=pause)
+        for name, each in self._lookups.items():
+            rows = came[name].rows
+            samples.update(each.samples(0 if rows is None else rows.num_rows))
+        left, right = entering.values()
+        return list(zip_longest(left, right, fillvalue=Arrivals()))
+
+    def _expect_promises(self) -> None:
+        for side in (self._join.left, self._join.right):
+            if (mine := self._lookups.get(side.spec.name)) is not None:
+                self._join.expect(side, _promises(side, mine.held_promises))
+
+    def _step(
+        self, inputs: tuple[SideInput, SideInput], samples: Counter[str], *, catch_up: bool
+    ) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
+        """One batch of the join, and the groups it makes final."""
+        measured = []
+        for result in channels.gathered(self._results(inputs, catch_up=catch_up)):
+            if self._plan.shows_results:
+                with self._profile.phase("emit"):
+                    shown = codec.encode(result) if self._plan.packs_results else result
+                yield channels.RESULTS, shown
+            if self._groups is not None:
+                with self._profile.phase("aggregate"):
+                    measured.append(self._groups.inputs(result))
+        yield from self._violations()
+        yield from announced(self._join, self._plan.kind)
+        yield from self._missed(samples)
+        self._count_output(samples)
+        if self._groups is not None and self._plan.group is not None:
+            with self._profile.phase("aggregate"):
+                self._groups.add(measured)
+                closed = self._closed_groups(self._groups)
+                if self._running is not None:
+                    self._running.note(measured, closed)
+            samples[sample("groups_closed_total")] += closed.num_rows
+            if closed.num_rows:
+                yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
+
+    def _results(self, inputs: tuple[SideInput, SideInput], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
+        yield from self._join.process(*inputs)
+        if catch_up:
+            yield from self._join.drain()
+
+    def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
+        for stream in (self._plan.left, self._plan.right):
+            rows = self._join.output.bystanders.get(stream.name)
+            if rows is None:
+                continue
+            for letters in lookups.missed_letters(stream, self._plan.lookups_of(stream.name), rows):
+                name = sample("dead_letters_total", stream=stream.name, reason=lookups.NO_MATCH)
+                samples[name] += letters.num_rows
+                yield channels.DEAD_LETTERS, codec.encode(letters)
+
+    def _violations(self) -> Iterator[tuple[str, bytes]]:
+        for violation in self._join.output.violations:
+            stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
+            if self._plan.in_band:
+                yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
+            elif stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
+                rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
+                yield channels.VIOLATIONS, codec.encode(rows)
+
+    def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
+        announced = self._join.output.announced
+        if self._join.output.widened:
+            return groups.close_where(self._join.final)
+        if announced is None:
+            return pa.RecordBatch.from_pylist([], groups.schema)
+        return groups.close(self._join.left.key.keys(announced))
+
+    def _arrivals(self, stream: StreamPlan, arrived: dict[str, list[bytes]]) -> Arrivals:
+        """Return what came of a stream; rows that are joined next are sorted by key."""
+
+        def blobs(channel: str) -> list[bytes]:
+            return arrived.get(channels.stream_channel(channel, stream.name), [])
+
+        def batch(channel: str) -> pa.RecordBatch | None:
+            found = [codec.decode(blob) for blob in blobs(channel)]
+            return codec.concat(found) if found else None
+
+        rows = [codec.decode(blob) for blob in blobs(channels.ROWS)]
+        waits = stream.name in self._lookups
+        joined = codec.concat if waits else partial(merge_sorted, key=stream.side.key)
+        newest: dict[int, int] = {}
+        for blob in blobs(channels.PROGRESS):
+            for partition, time in json.loads(blob).items():
+                newest[int(partition)] = max(time, newest.get(int(partition), time))
+        heard: dict[int, tuple[int, int]] = {}
+        for blob in blobs(channels.HEARD):
+            heard |= {int(partition): tuple(times) for partition, times in json.loads(blob).items()}
+        return Arrivals(
+            rows=joined(rows) if rows else None,
+            punctuations=batch(channels.PUNCTUATIONS),
+            promises=[json.loads(blob) for blob in blobs(channels.PROMISES)],
+            newest=newest,
+            marks=batch(channels.MARKS),
+            heard=heard,
+            runs=RunNews(batch(channels.ENDED), batch(channels.FIRST), batch(channels.LAST)),
+        )
+
+    def _progress(self) -> Samples:
+        return progress_samples(self._join.left) | progress_samples(self._join.right)
+
+    def _count_output(self, samples: Counter[str]) -> None:
+        output = self._join.output
+        for (name, label), count in output.counts.items():
+            if name == "propagated_punctuations_total":
+                samples[sample(name, by=label)] += count
+            else:
+                samples[sample(name, **({"stream": label} if label else {}))] += count
+        for violation in output.violations:
+            key = sample("violations_total", stream=violation.side, reason=violation.reason)
+            samples[key] += violation.rows.num_rows
+            side = self._plan.left.side if violation.side == self._plan.left.name else self._plan.right.side
+            if side.partition is not None:  # rows of a frame have none
+                for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
+                    name = "partition_violations_total"
+                    samples[sample(name, stream=violation.side, partition=str(partition))] += rows
+
+
+def _input(side: SideState, came: Arrivals) -> SideInput:
+    patterns = _promises(side, came.promises)
+    return SideInput(
+        rows=came.rows,
+        bystanders=came.bystanders,
+        punctuations=came.punctuations,
+        promises=side.on_key(patterns),
+        patterns=patterns,
+        newest=came.newest,
+        marks=came.marks,
+        heard=came.heard,
+        runs=came.runs,
+    )
+
+
+def _promises(side: SideState, packed: list[dict[str, Any]]) -> list[Punctuation]:
+    # Those of a frame have one place. A batch that is repeated may bring them in another order.
+    return [
+        side.promised.read(written["patterns"], Origin(written["partition"], written["offset"]))
+        for written in sorted(packed, key=_place_and_text)
+    ]
+
+
+def _place_and_text(promise: dict[str, Any]) -> tuple[int, int, str]:
+    return promise["partition"], promise["offset"], json.dumps(promise["patterns"])

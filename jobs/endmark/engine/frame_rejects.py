@@ -1,0 +1,100 @@
+"""Dead letters and violations of a frame as text, which leaves among its punctuations for want of tables.
+
+    {"$dead_letter": {"frame": "left", "reason": "bad_punctuation", "error": "not JSON: ...", "value": "{"}}
+    {"$violation": {"frame": "left", "reason": "late", "record": {"item_id": 42, "bid": "12.50"}}}
+
+Rare, so a row at a time will do.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from endmark.engine.violation_rows import named_promise
+from endmark.stored_text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from endmark.condition_failures import Failures
+    from endmark.engine.streams import StreamPlan
+    from endmark.operators.stream_join.admit import Violation
+
+DEAD_LETTER = "$dead_letter"
+VIOLATION = "$violation"
+NULL = "null"
+# How such a text begins.
+MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
+
+
+def dead_letters(frame: str, rejected: Iterable[tuple[str, str]]) -> pa.RecordBatch:
+    """Make dead letters of texts that are no punctuation, each with what is wrong."""
+    return _batch(
+        {DEAD_LETTER: {"frame": frame, "reason": "bad_punctuation", "error": storable(error), "value": text}}
+        for text, error in rejected
+    )
+
+
+def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | None) -> str:
+    """Make the dead letter of a record with the coordinates `at`; bytes that are no text become `base64`."""
+    try:
+        kept = {"value": None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        kept = {"base64": b64encode(value or b"").decode()}
+    letter = {**at, "reason": reason, "error": storable(error), **kept}
+    return json.dumps({DEAD_LETTER: letter}, ensure_ascii=False)
+
+
+def failures(failed: Failures) -> pa.RecordBatch:
+    """One text for the pairs of a batch on which the condition of the join failed, for want of a record."""
+    error = f"{failed.count:,} pairs, which are no partners: {failed.why}"
+    letter = {"frame": failed.at[0]["stream"], "reason": "failed_condition", "error": error, "value": None}
+    return _batch([{DEAD_LETTER: letter}])
+
+
+def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
+    """Make violations of rows that were not joined.
+
+    They are `late`, have a `null` in a key or a time, or are `closed`. The last name the promise that they
+    break if it is on the key.
+    """
+    promises = violation.promises or [None] * violation.rows.num_rows
+    shown = [name for name in frame.side.schema.names if not name.startswith(f"{frame.name}_$")]
+    rows = violation.rows.select(shown).to_pylist()  # less what an operator has added for itself
+    return _batch(
+        {
+            VIOLATION: {
+                "frame": frame.name,
+                "reason": violation.reason,
+                "record": {name.removeprefix(f"{frame.name}_"): value for name, value in row.items()},
+                **({} if promise is None else {"promise": named_promise(frame, promise)}),
+            }
+        }
+        for row, promise in zip(rows, promises, strict=True)
+    )
+
+
+def _batch(reports: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+    texts = [json.dumps(_plain(report), ensure_ascii=False) for report in reports]
+    return pa.record_batch({"text": pa.array(texts, pa.string())})
+
+
+def _plain(value: Any) -> Any:
+    """Turn a value into one that JSON has; a frame may have columns of any type."""
+    match value:
+        case dict():
+            return {str(name): _plain(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+        case None | bool() | int() | str():
+            return value
+        case float() if isfinite(value):
+            return value
+        case bytes():
+            return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,90 @@
+"""Control records as packed rows: knobs go to all buckets, and to the sink what was asked for and by whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from endmark.control.knobs import Steps, steps_of, turned
+from endmark.engine import channels
+from endmark.errors import ConfigError
+from endmark.state.segment import int64
+from endmark.wire.control import BAD_CONTROL, ControlError, read_control
+from endmark.wire.rejection import Rejection
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from endmark.engine.channels import Buckets, Packer
+    from endmark.pipeline import Pipeline
+    from endmark.wire.control import Turn
+
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class ControlPlan:
+    """The control topic, and what the pipeline file says of the steps that have knobs."""
+
+    topic: str
+    steps: Steps
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Self:
+        return cls(pipeline.control_topic, steps_of(pipeline))
+
+
+@dataclass
+class ControlPacker:
+    """Packs the control records that a task reads.
+
+    Args:
+        turns: knobs that were set or refused, as the ops database has them.
+    """
+
+    packer: Packer
+    buckets: Buckets
+    plan: ControlPlan
+    turns: list[dict[str, Any]] = field(default_factory=list)
+
+    def pack(self, partition: int, records: pa.RecordBatch) -> tuple[list[Rejection], int]:
+        """The records that are none, and how many of the others are pulses."""
+        rejections, pulses = [], 0
+        times = int64(records.column("timestamp")).tolist()
+        offsets = int64(records.column("offset")).tolist()
+        for at, value in enumerate(records.column("value").to_pylist()):
+            try:
+                turn = read_control(value)
+            except ControlError as why:
+                rejections.append(Rejection(at, why.reason, str(why), value))
+                continue
+            if turn is None:
+                pulses += 1
+            elif (refused := self._turn(turn, partition, offsets[at], times[at])) is not None:
+                rejections.append(Rejection(at, BAD_CONTROL, refused, value))
+        return rejections, pulses
+
+    def _turn(self, turn: Turn, partition: int, offset: int, time: int) -> str | None:
+        """Set a knob, or say why it cannot be."""
+        value, refused = turn.value, None
+        try:
+            value = turned(self.plan.steps, turn.name, turn.value)
+        except ConfigError as why:
+            refused = str(why)
+        else:
+            knob = {"partition": partition, "offset": offset, "name": turn.name, "value": value}
+            for label in self.buckets.labels:
+                self.packer.add_json(label, channels.KNOBS, knob)
+        self.turns.append(
+            {
+                "partition": partition,
+                "offset": offset,
+                "set_at": time / _SECOND,
+                "by": turn.by,
+                "name": turn.name,
+                "value": value,
+                "refused": refused,
+                "why": turn.why,
+            }
+        )
+        return refused

@@ -1,0 +1,190 @@
+"""From the rows of a streaming frame to packed rows, and back from packed results to a frame.
+
+A row with text in the frame's column of punctuations is a control row: what else it holds is ignored. The
+text is a punctuation, or a dead letter or violation of a join before, which is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.engine import channels, frame_rejects
+from endmark.engine.channels import Packer, stream_channel
+from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.errors import ConfigError
+from endmark.operators.stream_join.admit import Violation
+from endmark.operators.stream_join.announce import aligned
+from endmark.state import codec
+from endmark.state.segment import int64
+from endmark.wire.json_column import TextPunctuations
+from endmark.wire.renamed_punctuations import Renamer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from endmark.engine.channels import Buckets
+    from endmark.engine.streams import StreamPlan
+    from endmark.wire.renamed_punctuations import Renaming
+
+
+class PackFrame:
+    """For `mapInArrow`: packs what one frame has in a batch.
+
+    Args:
+        stream: the frame as an input of the join; it is one partition, and its punctuations follow its rows.
+        buckets: of the join.
+        punctuations: the place of the column of punctuations, if there is one.
+        renaming: of the columns that they speak of.
+    """
+
+    def __init__(
+        self,
+        stream: StreamPlan,
+        buckets: Buckets,
+        punctuations: int | None,
+        renaming: Renaming | None = None,
+    ) -> None:
+        self._stream = stream
+        self._buckets = buckets
+        self._punctuations = punctuations
+        self._renaming = renaming if renaming is not None and renaming.needed else None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        packer = Packer()
+        newest: int | None = None
+        reader: TextPunctuations | None = None
+        renamer = None if self._renaming is None else Renamer(self._renaming, self._stream.name)
+        seen = False
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            seen = True
+            rows, texts = self._split(batch)
+            rows = self._without_nulls(packer, rows)
+            if rows.num_rows:
+                last = self._pack_rows(packer, rows)
+                newest = last if newest is None else max(newest, last)
+            if texts is not None:
+                reader = reader or self._reader()
+                self._pack_texts(packer, texts, reader, renamer)
+            yield from packer.flush()
+        if seen:
+            # Every bucket runs in every batch, however little is in it for each.
+            progress = {} if newest is None else {"0": newest}
+            for label in self._buckets.labels:
+                packer.add_json(label, stream_channel(channels.PROGRESS, self._stream.name), progress)
+            yield from packer.flush()
+
+    def _split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
+        """Rows by the names of the join's results, and the texts of control rows if there are any."""
+        columns, texts = list(batch.columns), None
+        if self._punctuations is not None:
+            texts = columns.pop(self._punctuations)
+        rows = in_utc(columns, self._stream.side.schema)
+        if texts is None or texts.null_count == len(texts):
+            return rows, None
+        return rows.filter(texts.is_null()), texts.drop_null()
+
+    def _without_nulls(self, packer: Packer, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that have a key and a time. Others are violations, which takes a column to say so in."""
+        side = self._stream.side
+        with_nulls = [name for name in (*side.key.columns, side.time) if rows.column(name).null_count]
+        if not with_nulls:
+            return rows
+        if self._punctuations is None:
+            raise ConfigError(f"column {with_nulls[0]} has nulls, which no row can be joined by; filter them")
+        null = reduce(pc.or_, (rows.column(name).is_null() for name in with_nulls))
+        refusal = Violation(self._stream.name, frame_rejects.NULL, rows.filter(null))
+        packer.add(self._buckets.labels[0], channels.REFUSED, frame_rejects.violations(self._stream, refusal))
+        return rows.filter(pc.invert(null))
+
+    def _pack_rows(self, packer: Packer, rows: pa.RecordBatch) -> int:
+        """Returns the newest event time."""
+        side = self._stream.side
+        for label, share in self._buckets.by_key(rows, side.key):
+            packer.add(label, stream_channel(channels.ROWS, self._stream.name), share)
+        return int(np.max(int64(rows.column(side.time))))
+
+    def _reader(self) -> TextPunctuations:
+        """By the frame's own names of its columns."""
+        stream, prefix = self._stream, f"{self._stream.name}_"
+        fields = [stream.side.schema.field(name) for name in stream.side.punctuated_on]
+        columns = pa.schema([field.with_name(field.name.removeprefix(prefix)) for field in fields])
+        return TextPunctuations(columns, stream.on, stream.name)
+
+    def _pack_texts(
+        self, packer: Packer, texts: pa.Array, reader: TextPunctuations, renamer: Renamer | None
+    ) -> None:
+        stream, first = self._stream, self._buckets.labels[0]
+        passed_on = pc.match_substring_regex(texts, frame_rejects.MARKED)
+        if pc.any(passed_on).as_py():
+            passing = pa.record_batch({"text": texts.filter(passed_on)})
+            packer.add(first, channels.REFUSED, passing)
+            texts = texts.filter(pc.invert(passed_on))
+        rejected = []
+        if renamer is not None:
+            renamed = renamer(texts)
+            rejected = [(texts[at].as_py(), why) for at, why in renamed.rejected]
+            texts = renamed.texts.drop_null()
+        said = reader.read(texts)
+        rejected += said.rejected
+        if rejected:
+            packer.add(first, channels.REFUSED, frame_rejects.dead_letters(stream.name, rejected))
+        # All stand behind the rows of their batch, so one offset is as good as another.
+        promises = PromisePacker(packer, self._buckets, stream)
+        promises.named(0, said.closed, np.zeros(said.closed.num_rows, np.int64))
+        for promise in said.promises:
+            promises.promise(0, 0, promise)
+
+
+def in_utc(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """A record batch of columns that Spark has handed over, with times in the zone UTC.
+
+    Spark gives every column of timestamps the time zone of its session. The zone is part of Arrow's type, so
+    columns of two zones do not go together. The values are the same in every zone and are not copied.
+
+    Args:
+        schema: the names and types of the columns, with UTC as zone.
+    """
+    cast = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.record_batch(cast, names=schema.names)
+
+
+class UnpackFrame:
+    """For `mapInArrow` over channels and blobs: rows, and control rows behind them.
+
+    Args:
+        schema: the columns of rows, then that of punctuations.
+        rows: the channel that rows are from.
+    """
+
+    def __init__(self, schema: pa.Schema, rows: str = channels.RESULTS) -> None:
+        self._schema = schema
+        self._rows = rows
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reports, texts = [], []
+        for batch in batches:
+            for channel, blob in zip(batch.column("channel").to_pylist(), batch.column("blob"), strict=True):
+                if channel == channels.PATTERNS:
+                    reports.append(json.loads(blob.as_py()))
+                    continue
+                rows = codec.decode(blob.as_buffer())
+                if channel == self._rows:
+                    nothing = pa.nulls(rows.num_rows, pa.string())
+                    yield pa.record_batch([*rows.columns, nothing], names=self._schema.names)
+                else:
+                    texts.append(rows.column(0))
+        texts.append(pa.array(aligned(reports), pa.string()))
+        for column in filter(len, texts):
+            nothing = [pa.nulls(len(column), field.type) for field in list(self._schema)[:-1]]
+            yield pa.record_batch([*nothing, column], names=self._schema.names)

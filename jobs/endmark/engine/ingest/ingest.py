@@ -1,0 +1,303 @@
+"""From Kafka records to packed rows: parse, set rejects and late rows aside, split by bucket.
+
+A row whose event time is too far after Kafka's timestamp is set aside first: nothing else hears of it.
+A task reads one partition of one topic in offset order, so what is late within the batch is known here; what
+is late against earlier batches is known to the join, which keeps each partition's newest event time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.condition_failures import Failures
+from endmark.engine import channels
+from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
+from endmark.engine.ingest.control_rows import ControlPacker
+from endmark.engine.ingest.parsers import parser_of
+from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.engine.violation_rows import violation_rows
+from endmark.errors import failing_at
+from endmark.metrics import sample
+from endmark.operators.stream_join.clustering import ended
+from endmark.operators.stream_join.order import Mark, batch_of, marks
+from endmark.operators.stream_join.side import NEVER, late_rows
+from endmark.profile import Profile
+from endmark.state import codec
+from endmark.state.segment import int64
+from endmark.stored_text import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.engine.ingest.control_rows import ControlPlan
+    from endmark.engine.ingest.parsers import Parser
+    from endmark.engine.streams import StreamPlan
+    from endmark.wire.json_records import Parsed
+    from endmark.wire.rejection import Rejection
+
+
+_EXAMPLE_LENGTH = 300  # characters of an error that stands for others of its reason
+
+
+class Ingest:
+    """For `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value."""
+
+    def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
+        self._by_topic = {stream.topic: stream for stream in streams.values()}
+        self._buckets = buckets
+        self._control = control
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = _Task(self._by_topic, self._buckets, self._control)
+        profile = task.profile
+        for batch in profile.each("read", batches):
+            with profile.phase("pack"):
+                task.read(batch)
+            for packed in task.packer.flush():
+                with profile.phase("hand_over"):
+                    yield packed
+        task.finish()
+        yield from task.packer.flush()
+
+
+class _Task:
+    def __init__(self, by_topic: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
+        self._by_topic = by_topic
+        self._buckets = buckets
+        self._records = 0
+        self._parsers: dict[str, Parser] = {}
+        self._newest: dict[tuple[str, int], int] = {}
+        self._last: dict[tuple[str, int], pa.RecordBatch] = {}
+        self._marks: dict[tuple[str, int], Mark] = {}
+        self._heard: dict[tuple[str, int], tuple[int, int]] = {}
+        self._until: dict[str, dict[str, int]] = {}
+        self._counts: Counter[str] = Counter()
+        self._unreadable: dict[str, dict[str, Any]] = {}
+        self._failures: dict[str, Failures] = {}  # of closing rules, by stream
+        self.packer = Packer()
+        self._control = ControlPacker(self.packer, buckets, control)
+        self.profile = Profile()
+
+    def read(self, batch: pa.RecordBatch) -> None:
+        # One partition as a rule; Spark may still put several small ones into one Arrow batch.
+        origins = pa.table({"topic": batch.column("topic"), "partition": batch.column("partition")})
+        for origin in origins.group_by(["topic", "partition"]).aggregate([]).to_pylist():
+            topic, partition = origin["topic"], origin["partition"]
+            mine = pc.and_(
+                pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition)
+            )
+            records = batch.filter(mine)
+            first, last = (int(int64(records.column("offset"))[at]) for at in (0, -1))
+            self._records += records.num_rows
+            self._until.setdefault(topic, {})[str(partition)] = last + 1
+            with failing_at(lambda: f"topic {topic}, partition {partition}, offsets {first} to {last}"):  # noqa: B023
+                if topic == self._control.plan.topic:
+                    self._read_control(partition, records)
+                else:
+                    self._read_partition(self._by_topic[topic], partition, records)
+
+    def _read_control(self, partition: int, batch: pa.RecordBatch) -> None:
+        rejections, pulses = self._control.pack(partition, batch)
+        settings = batch.num_rows - len(rejections) - pulses
+        self._counts[sample("control_records_total", asks="pulse")] += pulses
+        self._counts[sample("control_records_total", asks="set")] += settings
+        for rejection in rejections:
+            self._counts[sample("dead_letters_total", reason=rejection.reason)] += 1
+        self._pack_dead_letters(
+            self._control.plan.topic, partition, rejections, int64(batch.column("offset"))
+        )
+
+    def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
+        offsets = int64(batch.column("offset"))
+        if stream.side.idle is not None:
+            self._hear(stream, partition, int64(batch.column("timestamp")))
+        with self.profile.phase("parse"):
+            parsed = self._parser(stream).parse(batch.column("value"))
+        self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
+        self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
+        said = parsed.closed.num_rows + len(parsed.promises)
+        self._counts[sample("punctuations_total", stream=stream.name)] += said
+        self._of_partition("partition_punctuations_total", stream, partition, said)
+        if parsed.skipped:
+            self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
+        parsed = self._without_future(stream, partition, parsed, batch)
+        self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
+        self._pack_promises(stream, partition, parsed, offsets)
+        for rejection in parsed.rejections:
+            self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
+            self._note_unreadable(stream, f"{stream.topic}/{partition}/{offsets[rejection.at]}", rejection)
+        self._pack_dead_letters(stream.topic, partition, parsed.rejections, offsets)
+
+    def _note_unreadable(self, stream: StreamPlan, at: str, rejection: Rejection) -> None:
+        """Count it for the quarantine, by stream and reason, with the first one of each as an example."""
+        reasons = self._unreadable.setdefault(stream.name, {})
+        example = {"records": 0, "at": at, "error": storable(rejection.error, _EXAMPLE_LENGTH)}
+        reasons.setdefault(rejection.reason, example)["records"] += 1
+
+    def _hear(self, stream: StreamPlan, partition: int, times: np.ndarray) -> None:
+        heard = self._heard.get((stream.name, partition), ())
+        both = np.array([*heard, times.min(), times.max()])
+        self._heard[stream.name, partition] = int(both.min()), int(both.max())
+
+    def _of_partition(self, name: str, stream: StreamPlan, partition: int, count: int) -> None:
+        self._counts[sample(name, stream=stream.name, partition=str(partition))] += count
+
+    def _parser(self, stream: StreamPlan) -> Parser:
+        if stream.name not in self._parsers:
+            self._parsers[stream.name] = parser_of(stream)
+        return self._parsers[stream.name]
+
+    def _without_future(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, batch: pa.RecordBatch
+    ) -> Parsed:
+        """Set aside the rows whose event time is too far after Kafka's timestamp; return the others."""
+        if stream.side.ahead is None:
+            return parsed
+        times = int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.name}_")))
+        # Kafka's timestamps can be any number, so nothing is added to them.
+        future = times - stream.side.ahead > int64(batch.column("timestamp"))[parsed.row_at]
+        if not future.any():
+            return parsed
+        rows = _placed(stream, partition, parsed, int64(batch.column("offset")))
+        self._set_aside(stream, partition, "future", rows.filter(pa.array(future)))
+        return replace(parsed, rows=parsed.rows.filter(pa.array(~future)), row_at=parsed.row_at[~future])
+
+    def _set_aside(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
+        broken = violation_rows(stream, reason, rows)
+        self._counts[sample("violations_total", stream=stream.name, reason=reason)] += broken.num_rows
+        self._of_partition("partition_violations_total", stream, partition, broken.num_rows)
+        self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
+
+    def _pack_rows(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray, values: pa.Array
+    ) -> None:
+        if parsed.rows.num_rows == 0:
+            return
+        rows = _placed(stream, partition, parsed, offsets)
+        self._end_runs(stream, partition, rows)
+        if stream.keeps_value:
+            rows = rows.append_column(VALUE, values.take(pa.array(parsed.row_at)))
+        self._mark(stream, partition, rows)
+        newest = self._newest.get((stream.name, partition), NEVER)
+        late, newest = late_rows(int64(rows.column(stream.side.time)), newest, stream.side.lateness)
+        self._newest[stream.name, partition] = newest
+        if late.any():
+            self._set_aside(stream, partition, "late", rows.filter(pa.array(late)))
+            rows = rows.filter(pa.array(~late))
+        for label, share in self._buckets.by_key(rows, stream.side.key):
+            self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
+
+    def _mark(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
+        """Note how far an ordered stream comes; tell every bucket at once what rows fall behind."""
+        if stream.side.ordered is None:
+            return
+        keys = rows.column(stream.side.key.columns[0])
+        broken, self._marks[stream.name, partition] = marks(
+            keys,
+            int64(rows.column(stream.side.offset)),
+            self._marks.get((stream.name, partition)),
+            descending=stream.side.ordered == "descending",
+        )
+        self._pack_marks(stream, [(partition, mark) for mark in broken])
+
+    def _end_runs(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
+        """Name the keys of a clustered stream whose runs end; tell every bucket how the partition begins."""
+        if not stream.side.clustered:
+            return
+        side, key = stream.side, stream.side.key.shared
+        rows = rows.select([*side.key.columns, str(side.partition), str(side.offset)])
+        rows = rows.rename_columns([*key.columns, "partition", "offset"])
+        last = self._last.get((stream.name, partition))
+        if last is None:
+            for label in self._buckets.labels:
+                self.packer.add(label, stream_channel(channels.FIRST, stream.name), rows.slice(0, 1))
+        found = ended(rows if last is None else codec.concat([last, rows]), key.columns)
+        self._pack_keys(stream, channels.ENDED, found)
+        self._last[stream.name, partition] = rows.slice(rows.num_rows - 1)
+
+    def _pack_keys(self, stream: StreamPlan, channel: str, keys: pa.RecordBatch) -> None:
+        for label, share in self._buckets.by_key(keys, stream.side.key.shared):
+            self.packer.add(label, stream_channel(channel, stream.name), share)
+
+    def _pack_marks(self, stream: StreamPlan, found: list[tuple[int, Mark]]) -> None:
+        if found:
+            batch = batch_of(found, stream.columns[stream.on[0]].arrow)
+            for label in self._buckets.labels:
+                self.packer.add(label, stream_channel(channels.MARKS, stream.name), batch)
+
+    def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
+        packed = PromisePacker(self.packer, self._buckets, stream)
+        packed.named(partition, parsed.closed, offsets[parsed.closed_at])
+        if stream.closing is not None:
+            failures = self._failures.setdefault(stream.name, Failures(stream.closing.condition.field))
+            closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing, failures)
+            self._counts[sample("closing_rows_total", stream=stream.name)] += closing
+            self._of_partition("partition_punctuations_total", stream, partition, closing)
+        for at, promise in parsed.promises:
+            packed.promise(partition, int(offsets[at]), promise)
+
+    def _pack_dead_letters(
+        self, topic: str, partition: int, rejections: list[Rejection], offsets: np.ndarray
+    ) -> None:
+        if not rejections:
+            return
+        letters = [
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": int(offsets[rejection.at]),
+                "reason": rejection.reason,
+                "error": rejection.error,
+                "value": rejection.value,
+            }
+            for rejection in rejections
+        ]
+        batch = channels.report_rows(letters, channels.DEAD_LETTER_SCHEMA)
+        self.packer.add(self._buckets.labels[0], channels.DEAD_LETTERS, batch)
+
+    def finish(self) -> None:
+        """Tell every bucket how far time came, and the sink what was read.
+
+        Every bucket hears of every task that read anything, however little, so that all of them run.
+        """
+        for (name, _), last in self._last.items():
+            plan = next(stream for stream in self._by_topic.values() if stream.name == name)
+            self._pack_keys(plan, channels.LAST, last)
+        for topic in self._until.keys() & self._by_topic.keys():
+            stream = self._by_topic[topic].name
+            newest = {str(partition): at for (name, partition), at in self._newest.items() if name == stream}
+            reached = [(partition, mark) for (name, partition), mark in self._marks.items() if name == stream]
+            self._pack_marks(self._by_topic[topic], reached)
+            for label in self._buckets.labels:
+                self.packer.add_json(label, stream_channel(channels.PROGRESS, stream), newest)
+        for (name, partition), heard in self._heard.items():
+            for label in self._buckets.labels:
+                self.packer.add_json(label, stream_channel(channels.HEARD, name), {str(partition): heard})
+        if self._until:
+            for label in self._buckets.labels:
+                self.packer.add_json(label, channels.READ, {"records": self._records})
+            for stream, failures in self._failures.items():
+                self._counts[sample("closing_failed_rows_total", stream=stream)] += failures.count
+            samples = self._counts | self.profile.take()
+            report = {"samples": samples, "offsets": self._until, "turns": self._control.turns}
+            report["unreadable"] = self._unreadable
+            report["failures"] = [told for failures in self._failures.values() for told in failures.told()]
+            self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
+
+
+def _placed(stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> pa.RecordBatch:
+    """The rows by the names of the join's results, with their partition and offset."""
+    coordinates = [
+        pa.repeat(pa.scalar(partition, pa.int64()), parsed.rows.num_rows),
+        pa.array(offsets[parsed.row_at]),
+    ]
+    names = [f"{stream.name}_{name}" for name in parsed.rows.schema.names]
+    return pa.record_batch(
+        parsed.rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
+    )

@@ -1,0 +1,98 @@
+"""Punctuations as packed rows: keys that are named go to their buckets, patterns to all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.engine import channels
+from endmark.engine.channels import stream_channel
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.pattern import Equals, OneOf, values_of
+from endmark.punctuation.punctuation import Punctuation
+from endmark.punctuation.wire_json import pattern_to_json
+
+if TYPE_CHECKING:
+    from endmark.condition_failures import Failures
+    from endmark.engine.channels import Buckets, Packer
+    from endmark.engine.streams import Closing, StreamPlan
+    from endmark.punctuation.pattern import Value
+    from endmark.state.search import Ints
+
+
+class PromisePacker:
+    """Packs the punctuations of one stream."""
+
+    def __init__(self, packer: Packer, buckets: Buckets, stream: StreamPlan) -> None:
+        self._packer = packer
+        self._buckets = buckets
+        self._stream = stream
+
+    def named(self, partition: int, closed: pa.RecordBatch, offsets: Ints) -> None:
+        """Keys, by the stream's names of their columns, and where each is named."""
+        if closed.num_rows == 0:
+            return
+        key = self._stream.side.key.shared
+        columns = [
+            *(closed.column(name) for name in self._stream.on),
+            pa.repeat(pa.scalar(partition, pa.int64()), closed.num_rows),
+            pa.array(offsets),
+        ]
+        closed = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
+        for label, share in self._buckets.by_key(closed, key):
+            self._packer.add(label, stream_channel(channels.PUNCTUATIONS, self._stream.name), share)
+
+    def promise(self, partition: int, offset: int, promise: Punctuation) -> None:
+        """A punctuation of any other shape, by the stream's names of its columns."""
+        stream, types = self._stream, self._stream.side.schema
+        named = named_keys(promise, stream.on)
+        if named:
+            kinds = pa.schema([(name, types.field(f"{stream.name}_{name}").type) for name in stream.on])
+            closed = pa.RecordBatch.from_pylist(named, kinds)
+            self.named(partition, closed, np.full(len(named), offset, np.int64))
+            return
+        own = {f"{stream.name}_{name}": pattern for name, pattern in promise.patterns}
+        patterns = {
+            name: pattern_to_json(pattern, domain_of_type(types.field(name).type))
+            for name, pattern in own.items()
+        }
+        written = {"partition": partition, "offset": offset, "patterns": patterns}
+        for label in self._buckets.labels:
+            self._packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
+
+    def of_rows(
+        self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: Closing, failures: Failures
+    ) -> int:
+        """What rows say by their stream's closing rule, each behind itself, whatever becomes of it.
+
+        Adds rows on which the rule failed, which say nothing, to `failures`. Returns how many met it.
+        """
+        answer = rule.condition.ask(rows.select(list(rule.condition.columns)))
+        met = answer.holds
+        if len(answer.failed):
+            at = {
+                "stream": self._stream.name,
+                "partition": partition,
+                "offset": int(offsets[answer.failed[0]]),
+            }
+            failures.add(len(answer.failed), answer.why, [at])
+        last = rows.select(list(rule.on)).filter(pa.array(met))
+        if set(rule.on) == set(self._stream.on):
+            self.named(partition, last, offsets[met])
+            return int(last.num_rows)
+        for offset, values in zip(offsets[met].tolist(), last.to_pylist(), strict=True):
+            patterns = {name: Equals(value) for name, value in values.items()}
+            self.promise(partition, offset, Punctuation.of(self._stream.name, patterns))
+        return int(last.num_rows)
+
+
+def named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
+    """The keys that a promise names one by one: a value of each column, or several of the only one."""
+    if not set(promise.names()) <= set(on):
+        return []
+    values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}
+    if len(values) < len(on) or (len(on) > 1 and any(len(several) != 1 for several in values.values())):
+        return []
+    return [dict(zip(values, key, strict=True)) for key in zip(*values.values(), strict=True)]

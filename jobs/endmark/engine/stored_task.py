@@ -1,0 +1,93 @@
+"""A bucket's task with its segments and what it rests on in Spark's state."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from endmark.engine import channels
+from endmark.engine.bucket.task import BucketSnapshot, BucketTask
+from endmark.state.store import SegmentStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from endmark.engine.bucket.plan import BucketPlan
+
+# What lookups remember rests among the segments, and so do knobs, under names that no segment has: a
+# checkpoint's state keeps the columns it began with.
+_KNOBS = "knobs"
+
+
+def _resting(relation: str) -> str:
+    """The name under which the lookup of a relation rests."""
+    return f"lookup {relation}"
+
+
+class StateBlobs:
+    """Spark's map state as the durable store of segments."""
+
+    def __init__(self, segments: Any) -> None:
+        self._segments = segments
+
+    def get(self, blob_id: str) -> bytes:
+        return bytes(self._segments.getValue((blob_id,))[0])
+
+    def find(self, blob_id: str) -> bytes | None:
+        found = self._segments.getValue((blob_id,))
+        return None if found is None else bytes(found[0])
+
+    def put(self, blob_id: str, data: bytes) -> None:
+        self._segments.updateValue((blob_id,), (data,))
+
+    def remove(self, blob_id: str) -> None:
+        self._segments.removeKey((blob_id,))
+
+
+class StoredBucket:
+    """A bucket's task with its state in Spark's store.
+
+    Args:
+        plan: of all buckets.
+        manifest: Spark's value state.
+        segments: Spark's map state.
+        cache: directory for local copies of segments.
+    """
+
+    def __init__(self, plan: BucketPlan, manifest: Any, segments: Any, cache: Path) -> None:
+        self._plan = plan
+        self._manifest = manifest
+        self._blobs = StateBlobs(segments)
+        self._store = SegmentStore(self._blobs, cache)
+
+    def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
+        """Run a batch of blobs by channel and keep its state; yields what `BucketTask.run` yields."""
+        profile = self._store.profile
+        with profile.phase("load"):
+            found = self._manifest.get()
+            restored = None
+            if found is not None:
+                join, grouping = found
+                relations = [lookup.relation for lookup in self._plan.lookups]
+                rested = {relation: self._blobs.find(_resting(relation)) for relation in relations}
+                restored = BucketSnapshot(
+                    bytes(join),
+                    None if grouping is None else bytes(grouping),
+                    {relation: data for relation, data in rested.items() if data is not None},
+                    self._blobs.find(_KNOBS),
+                )
+            task = BucketTask(self._plan, self._store, restored)
+        for told in task.run(profile.each("shuffle", packed)):
+            with profile.phase("hand_over"):
+                yield told
+        with profile.phase("store"):
+            snapshot = task.snapshot()
+            self._manifest.update((snapshot.join, snapshot.group))
+            for relation, data in snapshot.lookups.items():
+                self._blobs.put(_resting(relation), data)
+            if snapshot.knobs is not None:
+                self._blobs.put(_KNOBS, snapshot.knobs)
+        yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()

@@ -1,0 +1,213 @@
+"""The plans of streams and groups: plain values of a pipeline that travel with each task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from endmark.operators.group_by.group_by import KeyColumn
+from endmark.operators.group_by.measures import MeasureSpec, coordinates
+from endmark.operators.stream_join.side import SideSpec
+from endmark.pipeline import COORDINATES
+from endmark.state.keys import KeySpec
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from endmark.condition import Condition
+    from endmark.pipeline import Measure, Pipeline
+    from endmark.types import ColumnType
+
+
+_SPARK_TYPES = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", "UTC"): "timestamp",
+}
+
+
+@dataclass(frozen=True)
+class Closing:
+    """A closing rule: rows that meet the condition are the last of their values in the columns `on`."""
+
+    condition: Condition
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """One stream: how its records are read, and how they enter the join."""
+
+    name: str
+    topic: str
+    columns: dict[str, ColumnType]
+    punctuated_on: tuple[str, ...]
+    on: tuple[str, ...]  # the columns of the join key
+    side: SideSpec
+    format: str = "json"
+    updates: bool = False  # whether they are rows
+    max_record: int = 0  # bytes of one in XML
+    keeps_value: bool = False  # whether rows take along what they came as
+    closing: Closing | None = None
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """The closing group-by over the join's results; `columns` are those of the groups table, in its order,
+    and `running` whether batches tell of groups that they have changed."""
+
+    keys: list[KeyColumn]
+    measures: list[MeasureSpec]
+    columns: list[str]
+    running: bool = False
+
+
+def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
+    """Plans by stream name; `partitions` is the number of partitions by topic."""
+    windows = dict(zip(pipeline.sides, (pipeline.join.window.left, pipeline.join.window.right), strict=True))
+    plans = {}
+    for name in pipeline.sides:
+        stream = pipeline.streams[name]
+        kinds = [stream.columns[column].arrow for column in pipeline.join.on]
+        side = SideSpec(
+            name=name,
+            key=KeySpec.of([f"{name}_{column}" for column in pipeline.join.on], kinds),
+            schema=arrow_schema(pipeline.side_columns(name)),
+            time=f"{name}_{stream.event_time.column}",
+            partition=f"{name}_kafka_partition",
+            offset=f"{name}_kafka_offset",
+            window=microseconds(windows[name]),
+            lateness=microseconds(stream.event_time.lateness) or 0,
+            ahead=microseconds(stream.event_time.ahead),
+            partitions=partitions[stream.topic],
+            punctuated_on=tuple(f"{name}_{column}" for column in stream.promised_on),
+            keyed=stream.punctuation_scope == "partition",
+            ordered=next(iter(stream.ordered.values()), None),
+            unique=bool(stream.unique),
+            idle=microseconds(stream.event_time.idle),
+            clustered=bool(stream.clustered),
+        )
+        plans[name] = StreamPlan(
+            name=name,
+            topic=stream.topic,
+            columns=dict(stream.columns),
+            punctuated_on=stream.punctuated_on,
+            on=pipeline.join.on,
+            format=stream.format,
+            updates=stream.updates == "rows",
+            max_record=stream.max_record,
+            side=side,
+            keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
+            closing=closing(pipeline, name),
+        )
+    return plans
+
+
+def group_plan(pipeline: Pipeline) -> GroupPlan | None:
+    if pipeline.aggregate is None:
+        return None
+    columns = pipeline.group_columns()
+    measures = [
+        MeasureSpec(name, measure.function, kind=columns[name].arrow, **_source(pipeline, measure))
+        for name, measure in pipeline.aggregate.measures.items()
+    ]
+    # A semi join's results have no right columns; no other row lacks the key on the left and has it there.
+    sides = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
+    keys = [
+        KeyColumn(name, columns[name].arrow, tuple(f"{side}_{name}" for side in sides))
+        for name in pipeline.join.on
+    ]
+    return GroupPlan(keys, measures, list(columns), pipeline.aggregate.running)
+
+
+def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
+    """Return the input column that a measure is computed from."""
+    if measure.column is None:
+        return {"column": None}
+    stream = pipeline.stream_of(measure.column.partition(".")[0])
+    place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
+    return {
+        "column": _result_column(pipeline, measure.column),
+        "of": pipeline.type_of(measure.column).arrow,
+        "place": coordinates(*place) if measure.function in ("first", "last") else (),
+    }
+
+
+def _result_column(pipeline: Pipeline, reference: str) -> str:
+    origin, _, column = reference.partition(".")
+    if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
+        # R's key is not repeated in the results: the stream's own column equals it.
+        lookup = pipeline.lookup_in(origin)
+        origin, column = lookup.stream, lookup.key[key.index(column)]
+    return f"{origin}_{column}"
+
+
+def check_conditions(pipeline: Pipeline) -> None:
+    """Check `join.where` and the closing rules.
+
+    Raises:
+        ConfigError: one of them is no condition over its columns.
+    """
+    residual(pipeline)
+    for stream in pipeline.sides:
+        closing(pipeline, stream)
+
+
+def residual(pipeline: Pipeline) -> Condition | None:
+    """The join's residual condition, checked.
+
+    Raises:
+        ConfigError: `join.where` is no condition over the columns of a pair.
+    """
+    # Tasks import this module, and DuckDB takes them a tenth of a second.
+    from endmark.condition import Condition
+
+    where = pipeline.join.where
+    return None if where is None else Condition.of(where, arrow_schema(pipeline.pair_columns()))
+
+
+def closing(pipeline: Pipeline, stream: str) -> Closing | None:
+    """A stream's closing rule, checked.
+
+    Raises:
+        ConfigError: its `when` is no condition over the stream's columns.
+    """
+    from endmark.condition import Condition
+
+    declared = pipeline.streams[stream]
+    if declared.closes is None:
+        return None
+    field = f"streams.{stream}.closes.when"
+    return Closing(
+        Condition.of(declared.closes.when, arrow_schema(declared.columns), field), declared.closes.on
+    )
+
+
+def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
+    return pa.schema([(name, kind.arrow) for name, kind in columns.items()])
+
+
+def ddl(schema: pa.Schema) -> str:
+    """Spark DDL of a table's columns, quoted."""
+    return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return the name of a column's type in Spark's DDL."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
+    return _SPARK_TYPES[kind]
+
+
+def microseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else round(duration.total_seconds() * 1_000_000)

@@ -1,0 +1,76 @@
+"""Rows of the violations table."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from endmark.engine.channels import VIOLATION_SCHEMA, report_rows
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.wire_json import pattern_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from endmark.engine.streams import StreamPlan
+    from endmark.punctuation.punctuation import Punctuation
+
+
+def violation_rows(
+    stream: StreamPlan, reason: str, rows: pa.RecordBatch, promises: Sequence[Punctuation | None] = ()
+) -> pa.RecordBatch:
+    """Make rows of the violations table. They are rare, so a row at a time will do.
+
+    Args:
+        promises: that the rows broke, under the names both sides share; none where it was no punctuation on
+            the key.
+    """
+    kept = []
+    for at, row in enumerate(rows.to_pylist()):
+        record = {name: row[f"{stream.name}_{name}"] for name in stream.columns}
+        kept.append(
+            {
+                "topic": stream.topic,
+                "partition": row[stream.side.partition],
+                "offset": row[stream.side.offset],
+                "reason": reason,
+                "event_time": row[stream.side.time],
+                "record": json.dumps(record, default=_text),
+                **(_named(stream, promises[at]) if promises else {}),
+            }
+        )
+    return report_rows(kept, VIOLATION_SCHEMA)
+
+
+def _named(stream: StreamPlan, promise: Punctuation | None) -> dict[str, Any]:
+    if promise is None:
+        return {}
+    partition, offset = promise.origin or (None, None)
+    return {
+        "promise": json.dumps(named_promise(stream, promise), sort_keys=True),
+        "promise_partition": partition,
+        "promise_offset": offset,
+    }
+
+
+def named_promise(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
+    """The patterns of a promise on the key, in JSON by the stream's own names."""
+    own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
+    types = stream.side.schema
+    return {
+        own[name]: pattern_to_json(pattern, domain_of_type(types.field(f"{stream.name}_{own[name]}").type))
+        for name, pattern in promise.patterns
+    }
+
+
+def _text(value: date | Decimal) -> str:
+    """A value that JSON has none for, spelled as in data records."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime):
+        return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return value.isoformat()

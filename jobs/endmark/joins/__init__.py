@@ -1,1 +1,0 @@
-"""The stream join and the lookup join, on whole columns. No Spark."""

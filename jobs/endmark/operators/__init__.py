@@ -1,0 +1,1 @@
+"""The operators: Arrow columns in and out, state in segments. No Spark."""

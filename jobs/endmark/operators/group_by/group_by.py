@@ -1,0 +1,131 @@
+"""Closing group-by: partial aggregates per batch, combined and put out when a punctuation closes the group.
+
+State: a segment list of partial rows by key, and one for each measure that takes more than a row of a group;
+segments combine rows of equal key when they merge. A batch costs its own rows, not the number of open groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.operators.group_by.measures import combined, input_name, kept_fields
+from endmark.operators.group_by.spread_measures import Spread
+from endmark.state import codec, manifest
+from endmark.state.keys import KeySpec
+from endmark.state.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from endmark.operators.group_by.measures import MeasureSpec
+    from endmark.state.keys import Keys
+    from endmark.state.search import Bools
+    from endmark.state.segment_list import Gone
+    from endmark.state.store import SegmentStore
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """One column of the group key: the first of the input columns `sources` that is not null."""
+
+    name: str
+    kind: pa.DataType
+    sources: tuple[str, ...]
+
+
+class ClosingAggregate:
+    """Groups of one bucket. `add` results, then close some; `snapshot` carries it over a restart.
+
+    `schema` is that of closed groups.
+    """
+
+    def __init__(
+        self,
+        keys: list[KeyColumn],
+        measures: list[MeasureSpec],
+        store: SegmentStore,
+        restored: bytes | None = None,
+    ) -> None:
+        self._keys = keys
+        self._measures = measures
+        names = [(column.name, column.kind) for column in keys]
+        self.schema = pa.schema([*names, *((measure.name, measure.kind) for measure in measures)])
+        self._partial = pa.schema([*names, *kept_fields(measures)])
+        self._key = key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
+        self._combine = partial(combined, key, measures, self._partial)
+        self.groups = SegmentList(store, key, merge=self._combine)
+        self._spread = {
+            measure.name: Spread.of(measure, key, store) for measure in measures if measure.spreads
+        }
+        if restored is not None:
+            manifest.load(restored, self.lists)
+
+    @property
+    def lists(self) -> dict[str, SegmentList]:
+        """All that is kept, by name."""
+        spread = {f"{name}$spread": spread.rows for name, spread in self._spread.items()}
+        return {"groups": self.groups} | spread
+
+    def snapshot(self) -> bytes:
+        return manifest.save(self.lists, {})
+
+    def add(self, inputs: list[pa.RecordBatch]) -> None:
+        """Fold the `inputs` of results into their groups."""
+        if not inputs:
+            return
+        rows = codec.concat(inputs)
+        kept = [column for measure in self._measures for column in measure.of_rows(rows)]
+        keys = rows.columns[: len(self._keys)]
+        self.groups.append(self._combine(pa.record_batch([*keys, *kept], schema=self._partial)))
+        self.groups.maintain()
+        for spread in self._spread.values():
+            spread.add(rows)
+
+    def close(self, keys: Keys) -> pa.RecordBatch:
+        """Remove and return the groups of `keys`, which are sorted by code, one row each."""
+        return self._put_out(lambda rows: rows.remove(keys))
+
+    def close_where(self, final: Callable[[Keys], Bools]) -> pa.RecordBatch:
+        """Remove and return the groups that `final` is true of."""
+        return self._put_out(
+            lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.keys)))
+        )
+
+    def keys_of(self, rows: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Every key that some of `rows`, as they are added, have: once, sorted by code."""
+        columns = list(self._key.columns)
+        return self._key.distinct(self._key.coded(codec.concat([each.select(columns) for each in rows])))
+
+    def so_far(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """The open groups among those of `keys_of`, as they are by now, one row each."""
+        found = self._key.keys(keys)
+        return self._told(lambda rows: rows.having(found))
+
+    def _put_out(self, remove: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+        groups = self._told(remove)
+        for rows in self.lists.values():
+            rows.maintain()
+        return groups
+
+    def _told(self, rows_of: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+        parts = [some.batch for some in rows_of(self.groups)]
+        if not parts:
+            return pa.RecordBatch.from_pylist([], self.schema)
+        groups = self._combine(codec.concat(parts))
+        spread = {name: own.ended(rows_of(own.rows), groups) for name, own in self._spread.items()}
+        ended = [measure.ended(groups, spread.get(measure.name)) for measure in self._measures]
+        keys = groups.columns[: len(self._keys)]
+        return pa.record_batch([*keys, *ended], schema=self.schema)
+
+    def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of join results that groups are made of."""
+        keys = [pc.coalesce(*(batch.column(name) for name in column.sources)) for column in self._keys]
+        names = dict.fromkeys(name for measure in self._measures for name in measure.inputs)
+        columns = dict(zip((column.name for column in self._keys), keys, strict=True))
+        return pa.record_batch(columns | {input_name(name): batch.column(name) for name in names})

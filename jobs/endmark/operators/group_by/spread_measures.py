@@ -1,0 +1,131 @@
+"""Measures that keep rows of their own beside the group's row, as many as it takes.
+
+`count_distinct` keeps each value once, `sorted` with how often it came, a sum of doubles the digits of its
+exact sum.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.operators.group_by import exact_sum
+from endmark.operators.group_by.measures import input_name
+from endmark.state import codec
+from endmark.state.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from endmark.operators.group_by.measures import MeasureSpec
+    from endmark.state.keys import KeySpec
+    from endmark.state.search import Ints
+    from endmark.state.segment_list import Gone
+    from endmark.state.store import SegmentStore
+
+_PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key columns have no `$`
+
+
+class Spread(ABC):
+    """Rows of one measure, found by the key of their group.
+
+    A kind of them has a row for each key and `own` column, with the sum of what came in the column `added`.
+    """
+
+    own: ClassVar[str] = _VALUE
+    added: ClassVar[str | None] = None
+
+    @staticmethod
+    def of(measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> Spread:
+        """The rows that a measure which spreads takes."""
+        kinds = {"count_distinct": _Distinct, "sorted": _Sorted}
+        return kinds.get(measure.function, _Digits)(measure, key, store)
+
+    def __init__(self, measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> None:
+        self._measure = measure
+        self._key = key
+        self._combine = partial(_combined, key, own=self.own, added=self.added)
+        self.rows = SegmentList(store, key, merge=self._combine)
+
+    def add(self, inputs: pa.RecordBatch) -> None:
+        """Take in rows, of which the key columns and the measure's own are looked at."""
+        values = inputs.column(input_name(str(self._measure.column)))
+        present = pc.is_valid(values)
+        keys = inputs.select(list(self._key.columns)).filter(present)
+        rows = self._rows(keys, values.filter(present))
+        if rows.num_rows:  # zeros have no digits
+            self.rows.append(self._combine(rows))
+            self.rows.maintain()
+
+    def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
+        """Return the final value of each of `groups`, from their rows."""
+        keys = groups.slice(0, 0).select(list(self._key.columns))
+        none = self._key.coded(self._rows(keys, pa.array([], self._measure.of)))
+        rows = self._combine(codec.concat([one.batch for one in found])) if found else none
+        owners = np.empty(rows.num_rows, np.int64)
+        for group, row in self._key.keys(groups).pairs(self._key.keys(rows)):
+            owners[row] = group
+        return self._told(rows, owners, groups.num_rows)
+
+    @abstractmethod
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        """Rows of values, none of which is null."""
+
+    @abstractmethod
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        """Return the values of `count` groups from combined rows; `owners` are the groups of the rows."""
+
+
+class _Distinct(Spread):
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        return keys.append_column(_VALUE, _one_zero(values))
+
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        return pa.array(np.bincount(owners, minlength=count).astype(np.int64))
+
+
+class _Sorted(Spread):
+    added = _TIMES
+
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        rows = keys.append_column(_VALUE, _one_zero(values))
+        return rows.append_column(_TIMES, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
+
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        values, times = rows.column(_VALUE), rows.column(_TIMES).to_numpy()
+        table = pa.table({"owner": owners, "value": values})
+        order = pc.sort_indices(table, [("owner", "ascending"), ("value", "ascending")]).to_numpy()
+        ends = np.cumsum(np.bincount(owners, times, minlength=count)).astype(np.int32)
+        every = values.take(pa.array(np.repeat(order, times[order])))
+        return pa.ListArray.from_arrays(np.concatenate([np.zeros(1, np.int32), ends]), every)
+
+
+class _Digits(Spread):
+    own = _PLACE
+    added = _AMOUNT
+
+    def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        at, places, amounts = exact_sum.digits(values.to_numpy(zero_copy_only=False))
+        digits = keys.take(pa.array(at)).append_column(_PLACE, pa.array(places))
+        return digits.append_column(_AMOUNT, pa.array(amounts).cast(exact_sum.AMOUNT))
+
+    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        places = rows.column(_PLACE).to_numpy()
+        return pa.array(exact_sum.nearest(owners, places, rows.column(_AMOUNT), count))
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """Zero has two signs among doubles, and is one value."""
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
+
+
+def _combined(key: KeySpec, rows: pa.RecordBatch, *, own: str, added: str | None) -> pa.RecordBatch:
+    """In order of code, one row for each key and what is its own, with the sum of what is added."""
+    columns = [*key.columns, own]
+    sums = [] if added is None else [added]
+    grouped = pa.Table.from_batches([rows]).group_by(columns, use_threads=False)
+    once = grouped.aggregate([(name, "sum") for name in sums]).rename_columns([*columns, *sums])
+    return key.sorted(key.coded(codec.concat(once.to_batches())))

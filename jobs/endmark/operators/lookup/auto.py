@@ -1,0 +1,134 @@
+"""The strategy `auto`: what reads are expected to cost decides, again for every read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.operators.lookup.reads import ReadKeys, ReadPages, overdue
+
+if TYPE_CHECKING:
+    from endmark.operators.lookup.costs import ReadCosts
+    from endmark.operators.lookup.reads import Read
+    from endmark.operators.lookup.waiting_rows import Waiting
+    from endmark.state.search import Bools, Ints
+
+# Lists of keys weighed against as many pages as are read at once.
+_LISTS = 4
+# Where rows may wait, keys are read if they answer so many times the rows a second that pages do: to group a
+# batch's rows by key takes a tenth of the batch, and costs are guesses.
+_BY_KEY = 2.0
+
+
+class Auto:
+    """The cheapest way to answer all that wait; or, where rows may go on waiting, the most rows a second.
+
+    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the pages or the
+    segment of neighbouring pages that end most waiting for their time, or the keys, if these answer many more
+    rows. What is read sooner than what came before is joined counts as if it took as long.
+
+    Of pages, rows times their age count (R x W of Aksoy and Franklin, ToN 1999), not rows. A memory of rows
+    is used best if a page is read as often as the root of how often it is asked for; by rows alone crowded
+    pages come oftener, and others' rows wait until they are overdue, in state that is rewritten meanwhile.
+    `predicted` holds the seconds it takes each strategy to answer all that wait before the first read.
+
+    Args:
+        costs: kept current by others.
+        pages: of R.
+    """
+
+    position = 0
+
+    def __init__(self, costs: ReadCosts, pages: int) -> None:
+        self._costs = costs
+        self._pages = pages
+        self.predicted: dict[str, float] = {}
+
+    def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
+        first = len(waiting) == waiting.total
+        if first or drain:
+            whole, expected = self._cheapest(waiting)
+            self.predicted = expected if first else self.predicted
+        if not drain:
+            return self._densest(waiting, limit)
+        if whole.any():
+            return ReadPages(waiting.page_numbers[whole])
+        return ReadKeys(np.flatnonzero(waiting.keys.waiting))
+
+    def _cheapest(self, waiting: Waiting) -> tuple[Bools, dict[str, float]]:
+        """Which pages to read whole, so that all that wait are answered soonest; and the seconds of each
+        strategy."""
+        costs, left = self._costs, waiting.pages.waiting
+        numbers, wanted = waiting.page_numbers, left > 0
+        keys = np.minimum(waiting.keys_on_page, left)
+        by_key = keys * (costs.key + costs.trip / LIST_KEYS)
+        # A page is cheaper beside others that are read: that none is, and that all are, are the two extremes.
+        choices = [wanted & (by_key > costs.seek + costs.page), wanted & (by_key > costs.page)]
+        seconds = [costs.pages(numbers[some]) + costs.lists(int(keys[~some].sum())) for some in choices]
+        best = int(np.argmin(seconds))
+        expected = {
+            "hybrid": int(np.count_nonzero(wanted)) * (costs.seek + costs.page),
+            "batched": costs.lists(int(keys.sum())),
+            "inlj": int(keys.sum()) * (costs.key + costs.trip),
+            "scan": costs.pages(numbers[wanted]),
+            "auto": seconds[best],
+        }
+        return choices[best], expected
+
+    def _densest(self, waiting: Waiting, limit: int) -> Read:
+        """Choose the read that answers most rows a second, unless a row is overdue."""
+        late = self._overdue(waiting, limit)
+        if late is not None:
+            return late
+        pages, rate = self._densest_pages(waiting, limit)
+        most, count = waiting.most_rows_of(LIST_KEYS * min(limit, _LISTS))
+        if self._rate(most, self._costs.lists(count)) <= _BY_KEY * rate:
+            return pages
+        keys = waiting.keys.fullest(count)
+        if self._rate(waiting.keys.waiting[keys].sum(), self._costs.lists(len(keys))) <= _BY_KEY * rate:
+            return pages
+        return ReadKeys(keys)
+
+    def _overdue(self, waiting: Waiting, limit: int) -> Read | None:
+        """If the oldest row is overdue, the segment of its page or a list of the oldest keys, whichever
+        answers more rows a second."""
+        oldest = np.where(waiting.pages.waiting > 0, waiting.pages.oldest, waiting.newest)
+        at = int(oldest.argmin())
+        if not overdue(waiting, oldest[at : at + 1]).any():
+            return None
+        segments = waiting.page_numbers // limit
+        segment = self._segment(int(segments[at]), limit)
+        rows = float(waiting.pages.waiting[segments == segments[at]].sum())
+        keys = min(LIST_KEYS, len(waiting))  # such old ones have hardly more rows than that
+        if self._rate(rows, self._costs.pages(segment)) >= self._rate(keys, self._costs.lists(keys)):
+            return ReadPages(segment)
+        # A page is as old as its oldest row was at first, a key's rows are answered together.
+        first = waiting.keys.first(LIST_KEYS)
+        return ReadKeys(first) if overdue(waiting, waiting.keys.oldest[first[:1]]).any() else None
+
+    def _rate(self, rows: float, seconds: float) -> float:
+        """Rows a second of a read that answers so many; none are joined faster than `costs.row`."""
+        return rows / max(seconds, rows * self._costs.row)
+
+    def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
+        """The pages or the segment of neighbours that end more waiting a second, and how many rows a second
+        they answer."""
+        left, waited = waiting.pages.waiting, waiting.waited
+        segments = waiting.page_numbers // limit
+        in_segments = np.bincount(segments, weights=waited)
+        fullest = int(in_segments.argmax())
+        segment = self._segment(fullest, limit)
+        few = min(limit, len(left))
+        longest = np.sort(np.argpartition(waited, -few)[-few:])
+        longest = longest[left[longest] > 0]
+        pages = waiting.page_numbers[longest]
+        of_segment, of_pages = self._costs.pages(segment), self._costs.pages(pages)
+        if waited[longest].sum() / of_pages > in_segments[fullest] / of_segment:
+            return ReadPages(pages), self._rate(float(left[longest].sum()), of_pages)
+        return ReadPages(segment), self._rate(float(left[segments == fullest].sum()), of_segment)
+
+    def _segment(self, number: int, pages: int) -> Ints:
+        return np.arange(number * pages, min((number + 1) * pages, self._pages))

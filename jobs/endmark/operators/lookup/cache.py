@@ -1,0 +1,223 @@
+"""Rows of R at hand: answers for the keys asked for most, absent ones included (CACHEJOIN, DaWaK 2012).
+
+The cache is no state: losing it costs reads. It may answer from R as it was up to a lifetime ago.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.operators.lookup.reader import Answer
+from endmark.state import codec
+from endmark.state.keys import Keys
+
+if TYPE_CHECKING:
+    from endmark.state.keys import KeySpec
+    from endmark.state.search import Bools, Ints
+
+_ROWS = 4
+_SEEDS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
+# An entry's own columns: when it was read, whether R has the key.
+_ENTRY_BYTES = 9
+_OVER = -(1 << 62)  # read so long ago that it is too old for any lifetime
+# Keys asked for so often, by the sketch, are asked for again before they are too old.
+OFTEN = 8
+
+
+class Frequencies:
+    """How often each key was asked for lately: a count-min sketch that halves itself.
+
+    Args:
+        bits: each of four rows has 2^bits counters.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self._shift = np.uint64(64 - bits)
+        self._counts = np.zeros((_ROWS, 1 << bits), np.int64)
+        self._left = 0
+
+    def add(self, codes: Ints) -> None:
+        for row, at in enumerate(self._places(codes)):
+            self._counts[row] += np.bincount(at, minlength=self._counts.shape[1])
+        self._left += len(codes)
+        if self._left > 8 * self._counts.shape[1]:  # so that what was hot long ago makes room
+            self._counts >>= 1
+            self._left >>= 1
+
+    def of(self, codes: Ints) -> Ints:
+        """At least as often as each was added since, halvings aside."""
+        found: Ints = np.min([self._counts[row][at] for row, at in enumerate(self._places(codes))], axis=0)
+        return found
+
+    def resize(self, bits: int) -> None:
+        """Have 2^bits counters in each row; what was counted so far tells keys apart no better."""
+        before = 64 - int(self._shift)
+        # The first bits of a place are those it has among fewer.
+        if bits > before:
+            self._counts = np.repeat(self._counts, 1 << (bits - before), axis=1)
+        else:
+            self._counts = self._counts.reshape(_ROWS, 1 << bits, -1).sum(axis=2)
+        self._shift = np.uint64(64 - bits)
+
+    def _places(self, codes: Ints) -> list[Ints]:
+        mixed = codes.view(np.uint64)
+        return [((mixed * seed) >> self._shift).astype(np.int64) for seed in _SEEDS]
+
+
+@dataclass(frozen=True)
+class CacheSpec:
+    """Size and lifetimes.
+
+    Args:
+        capacity: bytes.
+        lifetime: microseconds for which what R had is believed.
+        absent_lifetime: microseconds for which a key R did not have counts as absent.
+    """
+
+    capacity: int
+    lifetime: int
+    absent_lifetime: int
+
+
+class FrontCache:
+    """Answers by key, those asked for most often per byte.
+
+    Args:
+        spec: size and lifetimes.
+        key: R's key.
+        schema: R's columns.
+    """
+
+    def __init__(self, spec: CacheSpec, key: KeySpec, schema: pa.Schema) -> None:
+        self._spec = spec
+        self._key = key
+        self._block = key.coded(pa.RecordBatch.from_pylist([], schema))
+        self._keys = self._block.select(key.stored)
+        self._read = np.empty(0, np.int64)
+        self._found = np.empty(0, bool)
+        self._asked = Frequencies(_sketch_bits(spec))
+
+    def __len__(self) -> int:
+        """Keys held."""
+        return len(self._read)
+
+    @property
+    def size(self) -> int:
+        """Bytes held, the sketch aside."""
+        return int(self._block.nbytes + self._keys.nbytes) + _ENTRY_BYTES * len(self)
+
+    def become(self, spec: CacheSpec) -> None:
+        """Keep so much from now on, and believe it for so long."""
+        if spec == self._spec:
+            return
+        self._spec = spec
+        self._asked.resize(_sketch_bits(spec))
+        self._shrink()
+
+    def age(self, now: int) -> int:
+        """Microseconds since the oldest answer that is still given was read; 0 without one."""
+        return int(now - self._read[self._fresh(now)].min(initial=now))
+
+    def lookup(self, keys: Keys, now: int) -> Answer:
+        """Return fresh rows held for these keys, less those that are due to be read again."""
+        self._asked.add(keys.codes)
+        fresh = self._fresh(now)
+        held, found = np.zeros(len(keys), bool), np.zeros(len(keys), bool)
+        for i, entry in keys.pairs(self._key.keys(self._keys)):
+            held[i] = fresh[entry] & ~self._due(keys.codes[i], entry, now)
+            found[i] = held[i] & self._found[entry]
+        rows = np.flatnonzero(held)
+        numbers = np.cumsum(held) - 1
+        hits = np.flatnonzero(found)
+        pairs = [(numbers[hits[i]], j) for i, j in _taken(keys, hits).pairs(self._key.keys(self._block))]
+        return Answer(rows, found[rows], pairs, self._block)
+
+    def admit(self, answered: list[tuple[pa.RecordBatch, pa.RecordBatch]], now: int) -> None:
+        """Take in what R had for these keys, or that it had nothing, if they are asked for often.
+
+        Args:
+            answered: distinct keys, in columns in the order of R's key, beside all of R's rows for them.
+            now: microseconds since 1970.
+        """
+        if not answered:
+            return
+        keys = [some.rename_columns(list(self._key.columns)) for some, _ in answered]
+        new = self._key.sorted(self._key.coded(codec.concat(keys)))
+        rows = self._key.sorted(codec.concat([rows for _, rows in answered]))
+        self._keep(self._fresh(now) & ~self._key.keys(self._keys).among(self._key.keys(new)))
+        self._keys = codec.concat([self._keys, new])
+        self._read = np.append(self._read, np.full(new.num_rows, now))
+        self._found = np.append(self._found, self._key.keys(new).among(self._key.keys(rows)))
+        self._block = self._key.sorted(codec.concat([self._block, rows]))
+        order = self._key.order(self._keys)
+        self._keys = self._keys.take(pa.array(order))
+        self._read, self._found = self._read[order], self._found[order]
+        self._shrink()
+
+    def evict(self, closed: pa.RecordBatch) -> None:
+        """Forget the answers for these keys, in columns in the order of R's key; frees them with the next
+        `admit`."""
+        keys = self._key.coded(closed.rename_columns(list(self._key.columns)))
+        for _, entry in self._key.keys(keys).pairs(self._key.keys(self._keys)):
+            self._read[entry] = _OVER
+
+    def _fresh(self, now: int) -> Bools:
+        fresh: Bools = now - self._read < self._lifetimes(self._found)
+        return fresh
+
+    def _lifetimes(self, found: Bools) -> Ints:
+        return np.where(found, self._spec.lifetime, self._spec.absent_lifetime)
+
+    def _due(self, codes: Ints, entries: Ints, now: int) -> Bools:
+        """Which entries of rows, beside their codes, are to be read again with what this batch reads.
+
+        Keys asked for often would all be too old in one batch, again and again, as they were read in one. So
+        each is due at a time of its own in the last quarter of its lifetime.
+        """
+        lifetimes = self._lifetimes(self._found[entries])
+        due: Bools = now - self._read[entries] >= lifetimes * 3 // 4
+        some = np.flatnonzero(due)
+        apart = (codes[some].view(np.uint64) * _SEEDS[0] >> np.uint64(32)) / 2**32
+        ages = now - self._read[entries[some]]
+        due[some] = (ages >= lifetimes[some] * (3 + apart) / 4) & (self._asked.of(codes[some]) >= OFTEN)
+        return due
+
+    def _shrink(self) -> None:
+        """Keep what is asked for most for its size, within `capacity`."""
+        room = self._spec.capacity
+        while len(self) and self.size > self._spec.capacity:
+            self._keep(self._best(room))
+            room = room * 9 // 10  # sizes are averages, and the rows kept may be longer than others
+
+    def _best(self, room: int) -> Bools:
+        keys = self._key.keys(self._keys)
+        rows = np.zeros(len(self), np.int64)
+        for i, _ in keys.pairs(self._key.keys(self._block)):
+            rows += np.bincount(i, minlength=len(self))
+        row_bytes = int(self._block.nbytes) / max(1, int(self._block.num_rows))
+        sizes = rows * row_bytes + int(self._keys.nbytes) / len(self) + _ENTRY_BYTES
+        best = np.argsort(-self._asked.of(keys.codes) / sizes, kind="stable")
+        kept = np.zeros(len(self), bool)
+        kept[best[np.cumsum(sizes[best]) <= room]] = True
+        return kept
+
+    def _keep(self, kept: Bools) -> None:
+        if kept.all():
+            return
+        self._keys = self._keys.filter(pa.array(kept))
+        self._read, self._found = self._read[kept], self._found[kept]
+        held = self._key.keys(self._block).among(self._key.keys(self._keys))
+        self._block = self._block.filter(pa.array(held))
+
+
+def _sketch_bits(spec: CacheSpec) -> int:
+    """About one counter for each key that could be held."""
+    return max(10, min(20, int(spec.capacity / 100).bit_length()))
+
+
+def _taken(keys: Keys, rows: Ints) -> Keys:
+    return Keys(keys.codes[rows], tuple(column.take(pa.array(rows)) for column in keys.columns))

@@ -1,0 +1,173 @@
+"""The way of a stream through the lookup join into the stream join: what came in one batch enters together.
+
+Rows that wait for R hold back what came with them and after them: rows, punctuations, progress. The stream
+join sees the stream as it would without a lookup, only later, so nothing is closed, announced, purged or
+judged late before the rows that precede it have come.
+
+How many rows R answers within a batch is a matter of time, but a batch that is repeated must give what it
+gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause,
+unless rows without a match are parked: then R is expected to change, and its answers enter a batch later.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from endmark.operators.lookup.held_batches import Held, numbered, unnumbered
+from endmark.operators.lookup.join import LookupJoin, LookupOutput
+from endmark.state import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from endmark.operators.lookup.arrivals import Arrivals
+    from endmark.operators.lookup.cache import FrontCache
+    from endmark.operators.lookup.join import LookupSpec, Source
+    from endmark.state.keys import KeySpec
+    from endmark.state.store import SegmentStore
+
+
+@dataclass(frozen=True)
+class IntakeSpec:
+    """How a stream is looked up, and how it leaves.
+
+    Args:
+        lookup: the join with R; its schema ends with `held.BATCH`.
+        key: by which rows enter the stream join.
+        dropped: columns, beside `held.BATCH`, that rows with a match do not keep.
+        carries: whether batches that are no pause leave rows waiting; it counts from the batch after.
+    """
+
+    lookup: LookupSpec
+    key: KeySpec
+    dropped: tuple[str, ...] = ()
+    carries: bool = False
+
+    @property
+    def parks(self) -> bool:
+        """True if rows without a match are asked for again."""
+        return self.lookup.misses.attempts > 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The rows that R has answered in one batch.
+
+    Args:
+        complete: how many rows of the stream, from the first on, may enter now: as many if it is repeated.
+        joined, missed: rows with their match, and those without; with `held.BATCH`.
+    """
+
+    complete: int
+    joined: pa.RecordBatch | None
+    missed: pa.RecordBatch | None
+
+
+class Intake:
+    """One bucket's share of a stream on its way through one lookup; see `Intakes`.
+
+    Args:
+        spec: how.
+        source: R, and how it is read.
+        store: where rows rest that wait beyond their batch.
+        cache: rows of R at hand.
+        restored: a snapshot.
+        reading: entered around the reads of a batch.
+    """
+
+    def __init__(
+        self,
+        spec: IntakeSpec,
+        source: Source,
+        store: SegmentStore,
+        cache: FrontCache | None = None,
+        restored: bytes | None = None,
+        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._spec = spec
+        self._reading = reading
+        self.held = Held(store, spec.key)
+        self._join = LookupJoin(spec.lookup, source, store, cache, restored, self.held.lists)
+        notes = self._join.notes
+        self.held.restore(notes.get("held", []))
+        self._number: int = notes.get("number", 0)
+        self._carries: bool = notes.get("carries", False)
+
+    def snapshot(self) -> bytes:
+        self._join.notes = {
+            "held": self.held.notes(),
+            "number": self._number,
+            "carries": self._spec.carries,
+        }
+        return self._join.snapshot()
+
+    @property
+    def key(self) -> KeySpec:
+        """The key by which rows leave."""
+        return self._spec.key
+
+    @property
+    def output(self) -> LookupOutput:
+        """The output of the lookup's last batch."""
+        return self._join.output
+
+    @property
+    def answered_rows(self) -> int:
+        """How many rows of the stream, from the first on, R has answered."""
+        return self._join.pending.answered_rows
+
+    def asks_at(self, now: int) -> int | None:
+        """When R is to be asked for what waits, in microseconds since 1970; `None` if nothing does."""
+        pending = self._join.pending
+        if pending.waiting_rows:
+            return now
+        return pending.first_due
+
+    def ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> Asked:
+        """Look up what has come in one batch, and what waits; `enter` is to follow.
+
+        Args:
+            rows: of the stream, in its columns.
+            now: microseconds since 1970.
+            pause: leave no row waiting, parked ones aside.
+        """
+        drain = pause or not self._carries
+        whole = drain and not self._spec.parks
+        complete = self._join.pending.answered_rows
+        self._number += 1
+        output = self._look_up(rows, now, drain=drain)
+        joined = self._leaving(output.joined, self._spec.dropped)
+        missed = self._leaving(output.missed, ())
+        return Asked(self._join.pending.arrived_rows if whole else complete, joined, missed)
+
+    def enter(self, came: Arrivals, asked: Asked, complete: int, now: int) -> list[Arrivals]:
+        """What enters the stream join with the first `complete` rows, one batch of the stream after the
+        other."""
+        until = self._join.pending.arrived_rows
+        if complete == until and not self.held:
+            return [replace(came, rows=unnumbered(asked.joined), bystanders=unnumbered(asked.missed))]
+        self.held.hold(self._number, until, came, now)
+        self.held.keep(asked.joined, asked.missed)
+        entering = self.held.let_go(complete)
+        self.held.maintain()
+        return entering
+
+    def _look_up(self, rows: pa.RecordBatch | None, now: int, *, drain: bool) -> LookupOutput:
+        pending = self._join.pending
+        if rows is None and pending.answered_rows == pending.arrived_rows:
+            return self._join.process(None, now)
+        if rows is not None:
+            rows = numbered(rows, self._number).select(self._spec.lookup.schema.names)
+        with self._reading():
+            return self._join.process(rows, now, drain=drain, beside=self.held.memory)
+
+    def _leaving(self, pieces: list[pa.RecordBatch], dropped: tuple[str, ...]) -> pa.RecordBatch | None:
+        """Rows as the stream join wants them, but with `held.BATCH`."""
+        if not pieces:
+            return None
+        return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces).drop_columns(list(dropped))))

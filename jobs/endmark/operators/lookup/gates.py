@@ -1,0 +1,126 @@
+"""The lookups of one stream side by side: all relations are asked for a row at once, and it enters the stream
+join when all have answered.
+
+They see the same rows in the same batches, so they hold back the same batches, and those enter whose rows all
+of them have answered. The first brings on what came with the rows, the others what their relations have.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from endmark.operators.lookup.arrivals import Arrivals
+from endmark.state import codec
+from endmark.state.keys import CODE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from endmark.operators.lookup.gate import Asked, Intake
+
+T = TypeVar("T")
+MISSED = "$missed"  # int64: the place of the lookup that has given a row up
+
+
+class Intakes:
+    """One bucket's share of a stream.
+
+    Args:
+        intakes: the first with the key by which rows enter the stream join. The others have that of a record,
+            and of rows with a match they leave it and what R has alone.
+    """
+
+    def __init__(self, intakes: Sequence[Intake]) -> None:
+        self._intakes = intakes
+
+    @property
+    def held_promises(self) -> list[dict[str, Any]]:
+        """The promises that have not entered the stream join."""
+        return self._intakes[0].held.promises
+
+    @property
+    def waits_since(self) -> int | None:
+        """When the oldest came of what waits, in microseconds since 1970."""
+        return self._intakes[0].held.since
+
+    def due(self, now: int) -> int | None:
+        """When a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
+        until = self._intakes[0].held.until
+        if until is not None and until <= min(intake.answered_rows for intake in self._intakes):
+            return now
+        times = [intake.asks_at(now) for intake in self._intakes]
+        return min((time for time in times if time is not None), default=None)
+
+    def process(self, came: Arrivals, now: int, *, pause: bool) -> list[Arrivals]:
+        """One batch; gives what enters the stream join, one batch of the stream after the other.
+
+        Args:
+            came: what has come; rows have the stream's columns.
+            now: microseconds since 1970.
+            pause: leave no row waiting, parked ones aside.
+        """
+        asked = self._ask(came.rows, now, pause=pause)
+        complete = min(one.complete for one in asked)
+        shares = [came, *(Arrivals(rows=came.rows) for _ in self._intakes[1:])]
+        entering = [
+            intake.enter(share, answers, complete, now)
+            for intake, share, answers in zip(self._intakes, shares, asked, strict=True)
+        ]
+        return [self._together(batch) for batch in zip(*entering, strict=True)]
+
+    def _ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> list[Asked]:
+        return side_by_side([partial(each.ask, rows, now, pause=pause) for each in self._intakes])
+
+    def _together(self, batch: Sequence[Arrivals]) -> Arrivals:
+        """One batch of the stream, of what each lookup lets in of it."""
+        first, *others = batch
+        rows = reduce(self._joined, (other.rows for other in others), first.rows)
+        return replace(first, rows=rows, bystanders=self._given_up([one.bystanders for one in batch]))
+
+    def _joined(self, rows: pa.RecordBatch | None, others: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        """Each row with all that another lookup has found for its record."""
+        if rows is None or others is None:
+            return None
+        found = pa.Table.from_batches([others.drop_columns([CODE])])
+        joined = pa.Table.from_batches([rows]).join(found, self._record, join_type="inner", use_threads=False)
+        return self._sorted(joined)
+
+    def _given_up(self, missed: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
+        """The rows that some lookup has given up, once, by the first of these."""
+        found: pa.Table | None = None
+        for place, given_up in enumerate(missed):
+            if given_up is None:
+                continue
+            by_record = place > 0
+            rows = self._intakes[0].key.coded(given_up.drop_columns([CODE])) if by_record else given_up
+            more = pa.Table.from_batches([rows.append_column(MISSED, pa.repeat(place, rows.num_rows))])
+            if found is not None:
+                more = more.join(
+                    found.select(self._record), self._record, join_type="left anti", use_threads=False
+                )
+                more = pa.concat_tables([found, more.select(found.column_names)])
+            found = more
+        return None if found is None else self._sorted(found)
+
+    @property
+    def _record(self) -> list[str]:
+        """The columns that tell records of the stream apart."""
+        return list(self._intakes[-1].key.columns)
+
+    def _sorted(self, rows: pa.Table) -> pa.RecordBatch | None:
+        return self._intakes[0].key.sorted(codec.concat(rows.to_batches())) if rows.num_rows else None
+
+
+def side_by_side(reads: Sequence[Callable[[], T]]) -> list[T]:
+    """Call all of them in threads and return their results: they mostly wait for a database."""
+    if len(reads) < 2:
+        return [read() for read in reads]
+    first, *others = reads
+    with ThreadPoolExecutor(len(others), thread_name_prefix="lookup") as pool:
+        found = [pool.submit(other) for other in others]
+        return [first(), *(one.result() for one in found)]

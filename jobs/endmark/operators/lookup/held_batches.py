@@ -1,0 +1,162 @@
+"""Batches of a stream that wait between a lookup and the stream join.
+
+Rows that R has answered, and all that came with rows that it has not: a batch leaves when it is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.operators.lookup.arrivals import Arrivals
+from endmark.operators.stream_join.clustering import RunNews
+from endmark.state import codec
+from endmark.state.keys import KeySpec
+from endmark.state.segment import int64
+from endmark.state.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from endmark.state.store import SegmentStore
+
+_BY_PARTITION = KeySpec(("partition",))
+BATCH = "$batch"  # int64: the number of the batch in which a row came
+
+
+@dataclass
+class _Batch:
+    """The metadata of a batch that waits; its rows are in the lists of `Held`.
+
+    Args:
+        number: of the batch.
+        until: how many rows of the stream had come by its end.
+        promises: punctuations that came in it, beside those that name a key.
+        newest: the newest event time by partition, in microseconds.
+        heard: oldest and newest timestamp of Kafka's records by partition, in microseconds.
+        since: when it came, in microseconds since 1970.
+    """
+
+    number: int
+    until: int
+    promises: list[dict[str, Any]]
+    newest: dict[int, int]
+    heard: dict[int, tuple[int, int]]
+    since: int
+
+    @classmethod
+    def of(cls, written: dict[str, Any]) -> _Batch:
+        """From JSON, whose members are named by text."""
+        newest = {int(partition): time for partition, time in written["newest"].items()}
+        heard = {int(partition): (first, last) for partition, (first, last) in written["heard"].items()}
+        return cls(**{**written, "newest": newest, "heard": heard})
+
+
+class Held:
+    """One bucket's batches of a stream that are not complete.
+
+    Args:
+        store: where rows rest.
+        key: by which rows enter the stream join.
+    """
+
+    def __init__(self, store: SegmentStore, key: KeySpec) -> None:
+        self._rows = SegmentList(store, key, BATCH)
+        self._missed = SegmentList(store, key, BATCH)
+        by_key = key.shared
+        keys = {"closed": by_key, "marks": _BY_PARTITION}
+        keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}
+        said = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
+        self._lists = {"rows": self._rows, "missed": self._missed} | said
+        self._batches: list[_Batch] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    @property
+    def lists(self) -> dict[str, SegmentList]:
+        """By the names that a snapshot has for them."""
+        return {f"held_{name}": each for name, each in self._lists.items()}
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return the notes that `restore` takes once a snapshot has filled the lists, ready for JSON."""
+        return [asdict(one) for one in self._batches]
+
+    def restore(self, notes: list[dict[str, Any]]) -> None:
+        self._batches = [_Batch.of(one) for one in notes]
+
+    @property
+    def rows(self) -> int:
+        """Rows that R has answered, and that wait for others."""
+        return self._rows.rows + self._missed.rows
+
+    @property
+    def memory(self) -> int:
+        """The memory of these rows, in bytes."""
+        return sum(segment.memory for each in (self._rows, self._missed) for segment in each.segments)
+
+    @property
+    def promises(self) -> list[dict[str, Any]]:
+        """The promises that have not entered the stream join."""
+        return [promise for one in self._batches for promise in one.promises]
+
+    @property
+    def since(self) -> int | None:
+        """When the oldest came of what waits, in microseconds since 1970."""
+        return min((one.since for one in self._batches), default=None)
+
+    @property
+    def until(self) -> int | None:
+        """How many rows of the stream had come at the end of the first batch that waits, if one does."""
+        return self._batches[0].until if self._batches else None
+
+    def hold(self, number: int, until: int, came: Arrivals, now: int) -> None:
+        """Keep what came in a batch, its rows aside, when `until` rows of the stream had come."""
+        self._batches.append(_Batch(number, until, came.promises, came.newest, came.heard, now))
+        for name, said in came.said().items():
+            if said is not None:
+                self._lists[name].append(self._lists[name].key.sorted(numbered(said, number)))
+
+    def keep(self, joined: pa.RecordBatch | None, missed: pa.RecordBatch | None) -> None:
+        """Rows that R has answered, with `BATCH`."""
+        for rows, held in ((joined, self._rows), (missed, self._missed)):
+            if rows is not None:
+                held.append(rows)
+
+    def let_go(self, complete: int) -> list[Arrivals]:
+        """Everything of batches whose rows are all among the first `complete`."""
+        free = [one for one in self._batches if one.until <= complete]
+        self._batches = self._batches[len(free) :]
+        if not free:
+            return [Arrivals()]
+        last = free[-1].number
+        lists = self._lists.values()
+        taken = [(held.key, [gone.batch for gone in held.expire(last + 1)]) for held in lists]
+        entering = []
+        for one in free:
+            rows, missed, closed, marks, *runs = (_of_batch(gone, one.number, key) for key, gone in taken)
+            entering.append(
+                Arrivals(rows, missed, closed, one.promises, one.newest, marks, one.heard, RunNews(*runs))
+            )
+        return entering
+
+    def maintain(self) -> None:
+        for each in self._lists.values():
+            each.maintain()
+
+
+def numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """Rows that came in a batch, with its number."""
+    return rows.append_column(BATCH, pa.array(np.full(rows.num_rows, number)))
+
+
+def unnumbered(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    return None if batch is None else batch.drop_columns([BATCH])
+
+
+def _of_batch(pieces: list[pa.RecordBatch], number: int, key: KeySpec) -> pa.RecordBatch | None:
+    """The rows of one batch, sorted by key."""
+    found = [piece.filter(pa.array(int64(piece.column(BATCH)) == number)) for piece in pieces]
+    filled = [rows for rows in found if rows.num_rows]
+    return unnumbered(key.sorted(codec.concat(filled))) if filled else None

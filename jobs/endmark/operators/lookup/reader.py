@@ -1,0 +1,200 @@
+"""Plan, read, resolve: reads R until no row waits or the batch's budget is spent."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.errors import EndmarkError
+from endmark.operators.lookup.read_sizes import LIST_KEYS, PAGES_AT_ONCE
+from endmark.operators.lookup.reads import ReadKeys, ReadPages, parts
+from endmark.relation.read_ahead import read_ahead
+from endmark.state.keys import KeySpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from endmark.operators.lookup.costs import ReadCosts
+    from endmark.operators.lookup.strategies import Strategy
+    from endmark.operators.lookup.waiting_rows import Waiting
+    from endmark.relation.contract import KeyRange, PageDirectory, RelationReader
+    from endmark.state.keys import Keys
+    from endmark.state.search import Bools, Ints
+
+    # The rows a read answers, the read, its seconds and what came.
+    _Done = tuple[Ints, ReadPages | ReadKeys, float, pa.RecordBatch]
+
+
+class DuplicateKeyError(EndmarkError):
+    """A relation that was declared to hold every key once holds one twice."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """After how many reads (pages, lists of keys) or seconds a batch leaves the rest waiting; `None` is
+    without limit. The read that exceeds it is finished."""
+
+    reads: int | None = None
+    seconds: float | None = None
+
+    @property
+    def unlimited(self) -> bool:
+        return self.reads is None and self.seconds is None
+
+
+@dataclass
+class ReadFigures:
+    """Reads of one batch: pages, lists of keys, keys in them, rows that came, seconds; and how many rows
+    waited when the budget was spent, 0 if it was not."""
+
+    pages: int = 0
+    lists: int = 0
+    keys: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    left_by_budget: int = 0
+
+    @property
+    def reads(self) -> int:
+        return self.pages + self.lists
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of one read.
+
+    Args:
+        rows: positions, in `Waiting`, of the rows it answers.
+        found: which of them R has a row for.
+        pairs: position among `rows` beside position in `block`, for every match.
+        block: the rows of R that came, with their code.
+    """
+
+    rows: Ints
+    found: Bools
+    pairs: list[tuple[Ints, Ints]]
+    block: pa.RecordBatch
+
+    @property
+    def matched(self) -> pa.RecordBatch:
+        """The rows of R that have a match: all that R has for the keys answered."""
+        taken = [np.unique(j) for _, j in self.pairs]
+        return self.block.take(pa.array(np.unique(np.concatenate([np.empty(0, np.int64), *taken]))))
+
+
+@dataclass
+class Resolver:
+    """Reads R by a strategy.
+
+    Args:
+        reader, directory: R.
+        costs: kept current by every read.
+        unique: whether R must not hold a key twice.
+    """
+
+    reader: RelationReader
+    directory: PageDirectory
+    strategy: Strategy
+    costs: ReadCosts
+    unique: bool = False
+    figures: ReadFigures = field(default_factory=ReadFigures)
+
+    def __post_init__(self) -> None:
+        kinds = [self.reader.schema.field(name).type for name in self.reader.key]
+        self.key = KeySpec.of(self.reader.key, kinds)
+
+    def resolve(self, waiting: Waiting, budget: Budget, keep: int | None = None) -> Iterator[Answer]:
+        """Answers of at least one row, until none waits or the budget is spent and at most `keep` wait.
+
+        The next read is under way while one is joined.
+
+        Raises:
+            DuplicateKeyError: R holds a key twice that it should hold once.
+        """
+        self.figures = ReadFigures()
+        for rows, read, seconds, block in read_ahead(self._planned(waiting, budget, keep)):
+            self.figures.seconds += seconds
+            self.figures.rows += block.num_rows
+            started = time.perf_counter()
+            answer = self._answer(waiting, rows, block)
+            self._saw(read, seconds + time.perf_counter() - started)
+            if len(answer.rows):
+                yield answer
+                self.costs.saw_rows(len(answer.rows), time.perf_counter() - started)
+
+    def _planned(self, waiting: Waiting, budget: Budget, keep: int | None) -> Iterator[Callable[[], _Done]]:
+        """Reads to come, while rows wait."""
+        started = time.monotonic()
+        while len(waiting):
+            left = PAGES_AT_ONCE if budget.reads is None else budget.reads - self.figures.reads
+            late = budget.seconds is not None and time.monotonic() - started >= budget.seconds
+            if left <= 0 or late:
+                self.figures.left_by_budget = self.figures.left_by_budget or len(waiting)
+                if keep is None or len(waiting) <= keep:
+                    return
+                left = PAGES_AT_ONCE
+            read = self.strategy.plan(waiting, min(left, PAGES_AT_ONCE), drain=budget.unlimited)
+            for part in parts(read):
+                yield self._prepared(part, waiting)
+
+    def _prepared(self, read: ReadPages | ReadKeys, waiting: Waiting) -> Callable[[], _Done]:
+        """A read to come. Nothing else is to be read for the rows it answers, so they wait no longer."""
+        fetch: Callable[[], pa.RecordBatch]
+        if isinstance(read, ReadPages):
+            rows = waiting.on_pages(read.numbers)
+            self.figures.pages += len(read.numbers)
+            fetch = partial(self.reader.pages, self._ranges(read))
+        else:
+            rows = waiting.of_keys(read.groups)
+            keys = waiting.keys_in(read.groups).rename_columns(list(self.key.columns))
+            self.figures.lists += -(-keys.num_rows // LIST_KEYS)
+            self.figures.keys += keys.num_rows
+            fetch = partial(self.reader.read_keys, keys)
+        waiting.answer(rows)
+        return partial(_done, rows, read, fetch)
+
+    def _saw(self, read: ReadPages | ReadKeys, seconds: float) -> None:
+        if isinstance(read, ReadPages):
+            self.costs.saw_pages(read.numbers, seconds)
+        else:
+            self.costs.saw_keys(len(read.groups), seconds)
+
+    def _ranges(self, read: ReadPages) -> list[KeyRange]:
+        breaks = np.flatnonzero(np.diff(read.numbers) > 1) + 1
+        runs = [run.tolist() for run in np.split(read.numbers, breaks)]
+        return [self.directory.range_of(run[0], run[-1]) for run in runs]
+
+    def _answer(self, waiting: Waiting, rows: Ints, block: pa.RecordBatch) -> Answer:
+        """Match these rows with all rows that R has for them."""
+        block = self.key.sorted(self.key.coded(block))
+        keys = self.key.keys(block)
+        if self.unique:
+            self._check_unique(block, keys)
+        found = np.zeros(len(rows), bool)
+        pairs = list(waiting.keys_of(rows).pairs(keys))
+        for i, _ in pairs:
+            found[i] = True
+        return Answer(rows, found, pairs, block)
+
+    def _check_unique(self, block: pa.RecordBatch, keys: Keys) -> None:
+        if not (keys.codes[1:] == keys.codes[:-1]).any():
+            return
+        for i, j in keys.pairs(keys):
+            if (again := i[i != j]).size:
+                row = block.select(list(self.key.columns)).slice(int(again[0]), 1).to_pylist()[0]
+                named = ", ".join(f"{name} = {value!r}" for name, value in row.items())
+                raise DuplicateKeyError(
+                    f"the relation has several rows of {named}, but a row has one match at most; remove "
+                    "rows, name more key columns, or set lookup.cardinality: many_to_many"
+                )
+
+
+def _done(rows: Ints, read: ReadPages | ReadKeys, fetch: Callable[[], pa.RecordBatch]) -> _Done:
+    started = time.perf_counter()
+    block = fetch()
+    return rows, read, time.perf_counter() - started, block

@@ -1,0 +1,63 @@
+"""R as it was at the time of each stream row, where R keeps the versions of a key (a temporal lookup)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.operators.lookup.reader import Answer, DuplicateKeyError
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from endmark.state.search import Ints
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Which of R's rows of a key a stream row meets: the newest that is not newer than the row.
+
+    Args:
+        stream: the stream's timestamp column.
+        relation: that of R from which on a version holds; one where it is null never does.
+    """
+
+    stream: str
+    relation: str
+
+    def pick(self, rows: pa.RecordBatch, answer: Answer) -> Answer:
+        """The answer for these rows with at most one match each.
+
+        Raises:
+            DuplicateKeyError: two versions of a key hold from the same moment.
+        """
+        i, j = (np.concatenate([np.empty(0, np.int64), *side]) for side in _sides(answer))
+        since = _times(answer.block.column(self.relation))[j]
+        came = since <= int64(rows.column(self.stream))[i]
+        i, j, since = i[came], j[came], since[came]
+        order = np.lexsort((since, i))
+        i, j, since = i[order], j[order], since[order]
+        newest = np.append(i[1:] != i[:-1], np.ones(min(1, len(i)), bool))
+        twice = np.flatnonzero(newest[1:] & ~newest[:-1] & (since[1:] == since[:-1]))
+        if len(twice):
+            versions = answer.block.take(pa.array(j[twice[0] : twice[0] + 2])).to_pylist()
+            raise DuplicateKeyError(
+                f"the relation has two versions of a key from one moment on, {versions}, so it does not say "
+                f"which is newer; correct {self.relation} of one of them"
+            )
+        found = np.zeros(len(answer.rows), bool)
+        found[i] = True
+        return Answer(answer.rows, found, [(i[newest], j[newest])], answer.block)
+
+
+def _sides(answer: Answer) -> tuple[list[Ints], list[Ints]]:
+    return [i for i, _ in answer.pairs], [j for _, j in answer.pairs]
+
+
+def _times(column: pa.Array) -> Ints:
+    return int64(pc.fill_null(column.cast(pa.int64()), _NEVER))

@@ -1,0 +1,232 @@
+"""The rows that wait for an answer of R, by page, by key and by age."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from endmark.operators.lookup.pieces import Pieces
+    from endmark.relation.contract import PageDirectory
+    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.search import Bools, Ints
+
+SERIAL = "$serial"  # int64: the order in which rows arrived
+
+
+class _Order:
+    """Groups in an order that stays, which are asked for from its front."""
+
+    def __init__(self, groups: Ints) -> None:
+        self._groups = groups
+        self._head = 0
+
+    def front(self, waiting: Ints, limit: int) -> Ints:
+        """Up to `limit` groups with waiting rows; a group never waits again."""
+        found: list[Ints] = []
+        missing, at = limit, self._head
+        while missing > 0 and at < len(self._groups):
+            window = self._groups[at : at + limit]
+            found.append(window[waiting[window] > 0][:missing])
+            missing -= len(found[-1])
+            at += limit
+            if missing == limit:  # none before the first group that waits is looked at again
+                self._head = at
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+class Groups:
+    """Runs of neighbouring rows that are answered together, in order of age.
+
+    Args:
+        starts: where each run begins.
+        serials: of all rows.
+        unanswered: which rows still wait.
+    """
+
+    def __init__(self, starts: Ints, serials: Ints, unanswered: Bools) -> None:
+        self.starts = starts
+        self.ends = np.append(starts[1:], len(serials))
+        self.oldest = np.minimum.reduceat(serials, starts) if len(starts) else serials
+        waiting = np.add.reduceat(unanswered, starts, dtype=np.int64) if len(starts) else starts
+        self.waiting: Ints = waiting
+        """Rows of each group that still wait."""
+
+    def answered(self, rows: Ints) -> None:
+        groups = np.searchsorted(self.starts, rows, "right") - 1
+        self.waiting -= np.bincount(groups, minlength=len(self.starts))
+
+    def first(self, limit: int) -> Ints:
+        """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
+        return self._by_age.front(self.waiting, limit)
+
+    @cached_property
+    def _by_age(self) -> _Order:
+        return _Order(np.argsort(self.oldest))
+
+    def rows(self, groups: Ints) -> Ints:
+        """Positions of all rows of some groups, group by group."""
+        counts = self.ends[groups] - self.starts[groups]
+        before = np.cumsum(counts) - counts
+        rows: Ints = np.arange(counts.sum()) + np.repeat(self.starts[groups] - before, counts)
+        return rows
+
+
+class KeyGroups(Groups):
+    """Runs of rows of one key. They are answered together, so that all of a group wait, or none."""
+
+    def fullest(self, limit: int) -> Ints:
+        """Up to `limit` groups, those first most rows of which wait."""
+        return self._by_number.front(self.waiting, limit)
+
+    @cached_property
+    def _by_number(self) -> _Order:
+        # Of short numbers, NumPy's stable sort is one by their digits, a tenth of the time.
+        few = np.iinfo(np.uint16).max - np.minimum(self.waiting, np.iinfo(np.uint16).max)
+        return _Order(np.argsort(few.astype(np.uint16), kind="stable"))
+
+
+class Waiting:
+    """Rows of one batch that wait, ordered by page and within a page by key code.
+
+    Args:
+        pieces: stream rows with their code and `SERIAL`, in any order.
+        key: their key.
+        directory: R's pages.
+    """
+
+    def __init__(self, pieces: Pieces, key: KeySpec, directory: PageDirectory) -> None:
+        self._pieces = pieces
+        self._key = key
+        rows = pieces.select([*key.stored, SERIAL])
+        self._keys = rows.select(key.stored)
+        self._order = key.order(rows)
+        if key.hashed:
+            pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(self._order)))
+            by_page = np.argsort(pages, kind="stable")
+            self._order = self._order[by_page]
+            starts = _run_starts(pages[by_page])
+            self.page_numbers = pages[by_page][starts]
+            self._codes = key.keys(rows).codes[self._order]
+        else:
+            self._codes = key.keys(rows).codes[self._order]
+            # Pages ascend as their keys do: few bounds among many keys are found in a tenth of the time.
+            ends = directory.ends(self._codes)
+            starts = np.append(0, ends[:-1])
+            self.page_numbers = np.flatnonzero(ends > starts)
+            starts = starts[self.page_numbers]
+        self._serials = int64(rows.column(SERIAL))[self._order]
+        self.unanswered = np.ones(len(self._order), bool)
+        self._left = len(self._order)
+        self.pages = Groups(starts, self._serials, self.unanswered)
+
+    def __len__(self) -> int:
+        """Rows that still wait."""
+        return self._left
+
+    @cached_property
+    def keys(self) -> KeyGroups:
+        """Rows of one page and equal code."""
+        return KeyGroups(self._key_starts, self._serials, self.unanswered)
+
+    @cached_property
+    def keys_on_page(self) -> Ints:
+        """How many keys each page had when the first of them waited."""
+        return np.diff(np.searchsorted(self._key_starts, np.append(self.pages.starts, len(self._order))))
+
+    def most_rows_of(self, keys: int) -> tuple[int, int]:
+        """Upper bound on the rows answered by reading `keys` keys, and how many keys that bound uses."""
+        of_size = self._keys_by_rows
+        taken = np.diff(np.minimum(np.cumsum(of_size[::-1]), keys), prepend=0)
+        return int(taken @ np.arange(len(of_size) - 1, -1, -1)), int(taken.sum())
+
+    @cached_property
+    def _keys_by_rows(self) -> Ints:
+        """How many keys had 0, 1, 2 and more rows when the first of them waited."""
+        return np.bincount(np.diff(self._key_starts, append=len(self._order)))
+
+    @cached_property
+    def _key_starts(self) -> Ints:
+        codes = self._codes
+        begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
+        begins[self.pages.starts] = True  # a code may be that of keys on several pages
+        return np.flatnonzero(begins)
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row in memory, on average."""
+        return self._pieces.row_bytes
+
+    @property
+    def age(self) -> int:
+        """How many rows came after the oldest that still waits."""
+        return self.newest - int(self._serials[self.unanswered].min(initial=self.newest))
+
+    @property
+    def waited(self) -> Ints:
+        """For each page: its waiting rows, times the rows that came since its oldest one."""
+        return self.pages.waiting * (self.newest + 1 - self.pages.oldest)
+
+    @property
+    def total(self) -> int:
+        """Rows that waited at first."""
+        return len(self._order)
+
+    @cached_property
+    def newest(self) -> int:
+        return int(self._serials.max(initial=0))
+
+    def keys_of(self, rows: Ints) -> Keys:
+        return self._key.keys(self._keys.take(pa.array(self._order[rows])))
+
+    def take(self, rows: Ints) -> pa.RecordBatch:
+        return self._pieces.take(self._order[rows])
+
+    def keys_in(self, groups: Ints) -> pa.RecordBatch:
+        """The key columns of some groups of `keys`, every key once."""
+        if self._key.hashed:
+            return self.distinct_keys(self.keys.rows(groups))
+        return self._keys.take(pa.array(self._order[self.keys.starts[groups]]))
+
+    def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
+        """The key columns of some rows, every key once."""
+        keys = self._key.distinct(self._keys.take(pa.array(self._order[rows])))
+        return keys.select(list(self._key.columns))
+
+    def on_pages(self, numbers: Ints) -> Ints:
+        """Rows of ascending page numbers that still wait."""
+        at = np.searchsorted(self.page_numbers, numbers)
+        here = at < len(self.page_numbers)
+        at, numbers = at[here], numbers[here]
+        return self._still(self.pages.rows(at[self.page_numbers[at] == numbers]))
+
+    def of_keys(self, groups: Ints) -> Ints:
+        """Rows of some groups of `keys` that still wait."""
+        return self._still(self.keys.rows(groups))
+
+    def answer(self, rows: Ints) -> None:
+        """These rows wait no longer."""
+        self.unanswered[rows] = False
+        self._left -= len(rows)
+        self.pages.answered(rows)
+        if "keys" in vars(self):
+            self.keys.answered(rows)
+
+    def unanswered_rows(self) -> Bools:
+        """Which rows still wait, in the order in which they were given."""
+        found = np.empty(len(self._order), bool)
+        found[self._order] = self.unanswered
+        return found
+
+    def _still(self, rows: Ints) -> Ints:
+        return rows[self.unanswered[rows]]
+
+
+def _run_starts(values: Ints) -> Ints:
+    """Where runs of equal neighbours begin."""
+    return np.flatnonzero(np.append(np.ones(min(1, len(values)), bool), values[1:] != values[:-1]))

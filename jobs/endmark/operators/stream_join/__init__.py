@@ -1,0 +1,1 @@
+"""The stream join: SHJ, XJoin, PJoin, WJoin, MJoin and PWJoin are presets of one operator."""

@@ -1,0 +1,100 @@
+"""Declared clustering: rows of a key come in one run, and the first row of another key ends it.
+
+MJoin's 1-NC. What ends within a batch is known where its rows are read; the run that a batch leaves open is
+remembered by the bucket of its key, until a later batch begins with another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.pattern import Equals, values_of
+from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
+from endmark.state import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from endmark.state.keys import KeySpec
+
+
+class RunNews(NamedTuple):
+    """The runs that began and ended in a batch, as keys with `partition` and `offset`.
+
+    Args:
+        ended: keys of the bucket, each with the first row of another key behind it.
+        first: of each partition the first row, over all buckets.
+        last: of each partition the last row, if its key is of the bucket.
+    """
+
+    ended: pa.RecordBatch | None = None
+    first: pa.RecordBatch | None = None
+    last: pa.RecordBatch | None = None
+
+
+def ended(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
+    """The keys whose runs end among rows of one partition in offset order, each with `partition` and `offset`
+    of the row that ends it."""
+    ends = np.zeros(max(rows.num_rows - 1, 0), bool)
+    for name in key:
+        column = rows.column(name)
+        ends |= pc.not_equal(column.slice(1), column.slice(0, len(ends))).to_numpy(zero_copy_only=False)
+    before, behind = (rows.slice(at, len(ends)).filter(pa.array(ends)) for at in (0, 1))
+    columns = [*(before.column(name) for name in key), behind.column("partition"), behind.column("offset")]
+    return pa.record_batch(columns, names=[*key, "partition", "offset"])
+
+
+class Runs:
+    """The runs of one clustered side that are open and whose key is of this bucket, by partition.
+
+    Args:
+        key: by the names that both sides share.
+        types: of its columns.
+    """
+
+    def __init__(self, key: KeySpec, types: Iterable[pa.DataType]) -> None:
+        self._key = key
+        self._kinds = dict(zip(key.columns, types, strict=True))
+        self._open: dict[int, pa.RecordBatch] = {}
+
+    def take(self, given: RunNews) -> list[pa.RecordBatch]:
+        """The keys whose runs a batch ends, each with `partition` and `offset` of the row that does."""
+        found = [] if given.ended is None else [given.ended]
+        if given.first is not None:
+            for at, partition in enumerate(given.first.column("partition").to_pylist()):
+                first, last = given.first.slice(at, 1), self._open.pop(partition, None)
+                if last is not None:
+                    two = codec.concat([last, first.select(last.schema.names)])
+                    found.append(self._key.coded(ended(two, self._key.columns)))
+        if given.last is not None:
+            names = [*self._key.columns, "partition", "offset"]
+            for at, partition in enumerate(given.last.column("partition").to_pylist()):
+                self._open[partition] = given.last.select(names).slice(at, 1)
+        return found
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Return the state for `restore`, ready for JSON."""
+        return [
+            {
+                name: pattern_to_json(Equals(row[name]), domain_of_type(kind))
+                for name, kind in self._kinds.items()
+            }
+            | {"partition": row["partition"], "offset": row["offset"]}
+            for last in self._open.values()
+            for row in last.to_pylist()
+        ]
+
+    def restore(self, snapshot: Sequence[Mapping[str, Any]]) -> None:
+        schema = pa.schema([*self._kinds.items(), ("partition", pa.int64()), ("offset", pa.int64())])
+        for kept in snapshot:
+            values = {
+                name: values_of(pattern_from_json(kept[name], domain_of_type(kind)))[0]
+                for name, kind in self._kinds.items()
+            }
+            row = values | {"partition": kept["partition"], "offset": kept["offset"]}
+            self._open[kept["partition"]] = pa.RecordBatch.from_pylist([row], schema)

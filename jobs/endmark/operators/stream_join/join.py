@@ -1,0 +1,281 @@
+"""The stream join on segments: two streams joined within windows, with state freed by punctuations.
+
+Definition: all pairs of equal key that meet the residual condition, where the later row is within the window
+of the earlier, except rows that violate their stream's promises. Outer joins add each row of a preserved side
+that has no partner, beside nulls; a semi join gives each left row that has one. Papers: PWJoin
+(CIKM'04, sections 3 and 4) and those that `presets` names, which know the inner join only.
+Deviations: a batch is processed as a whole. Rows probe everything that was live before the batch and each
+other; only then do punctuations purge, since a punctuation never rules out a result of rows that precede
+it. A closed key without live rows of its own side is announced at once.
+Outer rows come out when no partner can come, which is when their row may leave the state. When it does is
+for a policy to say (`presets`), on which no result depends.
+Complexity per batch of n rows: O(n log s) comparisons for each of O(log s) segments over s state rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from endmark.operators.stream_join.admit import Violation, admit
+from endmark.operators.stream_join.announce import CLOSED, EXPIRED, PatternAnnouncer, Report
+from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
+from endmark.operators.stream_join.probe import Probe
+from endmark.operators.stream_join.propagate import announceable, final, hold_back, newly_closed
+from endmark.operators.stream_join.purge import Retirement
+from endmark.operators.stream_join.side import SideInput, SideSpec, SideState
+from endmark.operators.stream_join.spill import Deferral
+from endmark.state import codec, manifest
+from endmark.state.segment import Segment
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from endmark.condition import Condition
+    from endmark.condition_failures import Failures
+    from endmark.operators.stream_join.announce import Closing
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.keys import Keys
+    from endmark.state.search import Bools
+    from endmark.state.segment_list import SegmentList
+    from endmark.state.store import SegmentStore
+
+
+@dataclass
+class BatchOutput:
+    """The output of one batch beside its results.
+
+    Args:
+        violations: rows that were not joined.
+        bystanders: those of the input that are no violation, by side.
+        announced: keys of which no further result will come, each announced once, under the names that both
+            sides share, in order of code; `None` without any.
+        announced_by: the same keys by what completed them, `closed` or `expired`.
+        widened: a pattern has closed keys beside those: all are announced that `StreamJoin.final` says.
+        patterns: which patterns are announced, as far as this bucket is concerned.
+        counts: (name, side) to number, named as in the catalogue of metrics.
+    """
+
+    violations: list[Violation] = field(default_factory=list)
+    bystanders: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    announced: pa.RecordBatch | None = None
+    announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    widened: bool = False
+    patterns: Report = field(default_factory=Report)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+class _News(NamedTuple):
+    """The news of one side in a batch: rows that came, and what the opposite side names and promises."""
+
+    side: SideState
+    arrived: Segment | None
+    opposite: SideState
+    closing: pa.RecordBatch | None
+    promises: int
+
+
+class StreamJoin:
+    """Join of two streams on one bucket's share of the keys.
+
+    Give each batch to `process`, then read `output`; `snapshot` and the `restored` argument carry it over a
+    restart, with `notes`, which are the caller's and any JSON.
+
+    Args:
+        left, right: the inputs.
+        store: where state rests.
+        kind: which rows become results.
+        residual: what pairs of equal key must meet beside the window.
+        policy: what becomes of state and punctuations.
+        restored: a snapshot of the same join.
+    """
+
+    def __init__(
+        self,
+        left: SideSpec,
+        right: SideSpec,
+        store: SegmentStore,
+        *,
+        kind: JoinType = JoinType.INNER,
+        residual: Condition | None = None,
+        policy: Policy = DEFAULT,
+        restored: bytes | None = None,
+    ) -> None:
+        self.left = SideState(left, store, preserved=kind.keeps_left)
+        self.right = SideState(right, store, preserved=kind.keeps_right)
+        self._sides = (self.left, self.right)
+        self._profile = store.profile
+        self._probe = Probe(self.left, self.right, kind, residual)
+        self._policy = policy
+        self._deferral = Deferral(self.left, self.right, self._probe, policy.memory)
+        self._retirement = Retirement(self.left, self.right, policy, self._deferral)
+        early = policy.propagate is Propagation.EARLY
+        self._patterns = PatternAnnouncer(self.left, self.right, kind, early=early)
+        self.output = BatchOutput()
+        self.notes: dict[str, Any] = {}
+        if restored is not None:
+            notes = manifest.load(restored, self._lists())
+            self.notes = notes["$caller"]
+            self._deferral.batch_number = notes["$batch_number"]
+            for side in self._sides:
+                side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
+                side.said.restore(notes[f"{side.spec.name}.promises"])
+                side.restore_order(notes.get(f"{side.spec.name}.order", {}))
+                side.restore_progress(notes[f"{side.spec.name}.progress"])
+                side.runs.restore(notes.get(f"{side.spec.name}.runs", []))
+                side.unpurged_promises = notes[f"{side.spec.name}.unpurged_promises"]
+                side.promised.restore(notes[f"{side.spec.name}.promised"])
+
+    def _lists(self) -> dict[str, SegmentList]:
+        return self.left.lists() | self.right.lists()
+
+    def snapshot(self) -> bytes:
+        newest = {side.spec.name: side.newest for side in self._sides}
+        promises = {f"{side.spec.name}.promises": side.said.snapshot() for side in self._sides}
+        orders = {f"{side.spec.name}.order": side.order.snapshot() for side in self._sides if side.order}
+        runs = {f"{side.spec.name}.runs": side.runs.snapshot() for side in self._sides if side.spec.clustered}
+        unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
+        numbered = {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
+        promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
+        progress = {f"{side.spec.name}.progress": side.snapshot_progress() for side in self._sides}
+        notes = newest | promises | orders | runs | unpurged | numbered | promised | progress
+        return manifest.save(self._lists(), notes)
+
+    @property
+    def deferral(self) -> Deferral:
+        return self._deferral
+
+    @property
+    def failures(self) -> Failures:
+        """Pairs on which the residual condition failed since this object was made."""
+        return self._probe.failures
+
+    def final(self, keys: Keys) -> Bools:
+        """Which keys are announced: no further result can have them. To be asked between two batches."""
+        return final(self.left, self.right, keys, self._policy.propagate)
+
+    def process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
+        """Join one batch: yields results (left columns, then right ones) in pieces, updates state.
+
+        `output` speaks of this batch once the iterator is exhausted.
+        """
+        self.output = BatchOutput()
+        self._retirement.counts = self.output.counts
+        with self._profile.phase("purge"):
+            for piece in self._process(left, right):
+                self.output.counts["join_results_total", ""] += piece.num_rows
+                yield piece
+
+    def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
+        admitted = admit(self.left, left), admit(self.right, right)
+        self.output.violations += [*admitted[0].violations, *admitted[1].violations]
+        self.output.bystanders = {
+            side.spec.name: each.bystanders
+            for side, each in zip(self._sides, admitted, strict=True)
+            if each.bystanders is not None
+        }
+        left, right = admitted[0].given, admitted[1].given
+        arrived = admitted[0].rows, admitted[1].rows
+        self._deferral.begin(*arrived)
+        with self._profile.phase("probe"):
+            yield from self._probe.results(*arrived)
+        left_named, of_left = newly_closed(self.left, left)
+        right_named, of_right = newly_closed(self.right, right)
+        closing = left_named, right_named
+        news = (
+            _News(self.left, arrived[0], self.right, closing[1], len(of_right)),
+            _News(self.right, arrived[1], self.left, closing[0], len(of_left)),
+        )
+        pause = arrived[0] is None and arrived[1] is None
+        yield from self._take_in(news, pause=pause)
+        self.left.advance(left)
+        self.right.advance(right)
+        horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
+        self._patterns.begin(left.patterns, right.patterns)
+        self._patterns.release(CLOSED, closing)
+        yield from self._make_room(news, horizons, pause=pause)
+        self._patterns.release(EXPIRED, closing)
+        self.output.patterns = self._patterns.report()
+        self._spend(closing[1])
+        self.left.spent.expire(horizons[0])
+        self._announce(closing, horizons, widened=bool(of_left or of_right))
+        rule = self._policy.propagate
+        if of_left:
+            hold_back(self.left, self.right, rule)
+        if of_right:
+            hold_back(self.right, self.left, rule)
+        self.output.widened = bool(of_left or of_right) and rule is not Propagation.NEVER
+        self._maintain()
+        self._deferral.spill()
+
+    def _take_in(self, news: tuple[_News, _News], *, pause: bool) -> Iterator[pa.RecordBatch]:
+        """Purge what is closed, and put what has come into state."""
+        for side, _, opposite, closing, promises in reversed(news):
+            yield from self._retirement.close(side, opposite, closing, promises, pause=pause)
+        for side, arrived, opposite, closing, _ in news:
+            if arrived is not None:
+                yield from self._retirement.insert(side, arrived, opposite, closing)
+        self._deferral.inserted()
+        for side, arrived, opposite, closing, promises in news:
+            came = arrived is not None and arrived.live > 0
+            yield from self._retirement.release(side, opposite, closing, arrived=came, promised=promises > 0)
+
+    def _make_room(
+        self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Drop what left its window; catch up with what is spilled, and purge before more is."""
+        for side, horizon in zip(self._sides, horizons, strict=True):
+            yield from self._retirement.expire(side, horizon)
+        if self._deferral.is_due(pause=pause):
+            yield from self._deferral.catch_up()
+        if self._deferral.is_over_budget:
+            for side, _, opposite, _, _ in news:
+                yield from self._retirement.close(side, opposite, None, 0, pause=True)
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """Results that spilled rows are owed by now; of no key that is announced. Follows `process`."""
+        self._probe.spent = []
+        for piece in self._deferral.catch_up():
+            self.output.counts["join_results_total", ""] += piece.num_rows
+            yield piece
+        self._spend(None)
+        self._patterns.release(CLOSED)
+        self.output.patterns = self._patterns.report()
+        self._maintain()
+
+    def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
+        """Announce no pattern that these promises complete, which are to come later. Follows `process`."""
+        self.output.patterns.waiting += self._patterns.to_come(side, promises)
+
+    def _maintain(self) -> None:
+        for side in self._sides:
+            side.maintain(self._deferral.barriers(side))
+
+    def _spend(self, closing: pa.RecordBatch | None) -> None:
+        """Remember when the left rows were that a semi join has put out, while that can hold back a key."""
+        if not self._probe.spent:
+            return
+        traces = self.left.traces(self._probe.spent)
+        self._retirement.count("join_spent_rows_total", self.left, traces.num_rows)
+        if self._policy.propagate is not Propagation.EARLY:
+            return
+        over = self.right.has_closed(self.left.key.keys(traces), closing)
+        self.left.spent.append(traces.filter(pa.array(~over)))
+
+    def _announce(self, closing: Closing, horizons: tuple[int, int], *, widened: bool) -> None:
+        found = announceable(self.left, self.right, closing, horizons, self._policy.propagate)
+        for reason, pieces in found.items():
+            filled = [piece for piece in pieces if piece.num_rows]
+            if filled:
+                keys = codec.concat(filled)
+                # A key that both sides name is final for each of them where a pattern closes it as well.
+                self.output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
+        for reason, keys in self.output.announced_by.items():
+            self.output.counts["propagated_punctuations_total", reason] += keys.num_rows
+        if self.output.announced_by:
+            announced = codec.concat(list(self.output.announced_by.values()))
+            self.output.announced = self.left.key.sorted(announced)

@@ -1,0 +1,168 @@
+"""Declared order: each row of an ordered partition says that no key before its own will come there.
+
+MJoin's implicit purging knowledge, as if a punctuation such as `item_id < 7` followed every row. One for each
+partition is kept, and a batch brings its last one and those that one of its rows breaks: what is broken does
+not depend on how rows are cut into batches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.pattern import Between, Equals, values_of
+from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
+from endmark.state import codec
+from endmark.state.segment import int64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from endmark.punctuation.domain import Value
+    from endmark.state.search import Bools, Ints
+
+
+class Mark(NamedTuple):
+    """The farthest key of a partition so far, and the offset of the first row that had it."""
+
+    key: Value
+    offset: int
+
+
+def marks(keys: pa.Array, offsets: Ints, before: Mark | None, *, descending: bool) -> tuple[list[Mark], Mark]:
+    """Find the marks that some rows of one partition fall behind, and its last mark.
+
+    Args:
+        keys, offsets: of the rows, in the order of offsets.
+        before: the mark of the rows before them.
+        descending: whether keys come in descending order.
+    """
+    if before is not None:
+        keys = pa.concat_arrays([pa.array([before.key], keys.type), keys])
+        offsets = np.concatenate([[before.offset], offsets])
+    ranks = pc.rank(keys, tiebreaker="dense").to_numpy().astype(np.int64) * (-1 if descending else 1)
+    farthest = np.maximum.accumulate(ranks)
+    first = np.concatenate([[True], farthest[1:] > farthest[:-1]])
+    reached = np.maximum.accumulate(np.where(first, np.arange(len(ranks)), 0))
+    broken = np.unique(reached[ranks < farthest])
+    found = [Mark(keys[at].as_py(), int(offsets[at])) for at in [*broken.tolist(), int(reached[-1])]]
+    return found[:-1], found[-1]
+
+
+def batch_of(found: Sequence[tuple[int, Mark]], kind: pa.DataType) -> pa.RecordBatch:
+    """Marks with their partitions, as `Order` takes them."""
+    partitions = pa.array([partition for partition, _ in found], pa.int64())
+    offsets = pa.array([mark.offset for _, mark in found], pa.int64())
+    keys = pa.array([mark.key for _, mark in found], kind)
+    return pa.record_batch([keys, partitions, offsets], names=["key", "partition", "offset"])
+
+
+class Order:
+    """The marks of one ordered side, by partition.
+
+    Args:
+        stream: its name.
+        name: its key column, by the name that both sides share.
+        kind: the type of that.
+        descending: keys go down.
+    """
+
+    def __init__(self, stream: str, name: str, kind: pa.DataType, *, descending: bool) -> None:
+        self._stream = stream
+        self._name = name
+        self._domain = domain_of_type(kind)
+        self._kind = kind
+        self._descending = descending
+        self._reached: dict[int, pa.RecordBatch] = {}
+
+    def broken(self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None) -> Bools:
+        """Which rows fall behind an earlier row of their partition."""
+        found = np.zeros(len(keys), bool)
+        for rows, _, _ in self._behind(keys, partitions, offsets, given):
+            found[rows] = True
+        return found
+
+    def promises(
+        self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None
+    ) -> list[Punctuation | None]:
+        """The promise that each of some broken rows breaks: a row at a time, since they are few."""
+        found: list[Punctuation | None] = [None] * len(keys)
+        for rows, partition, fallen in self._behind(keys, partitions, offsets, given):
+            for at, key, offset in zip(rows, *(column.to_pylist() for column in fallen.columns), strict=True):
+                found[at] = self._promise(partition, Mark(key, offset))
+        return found
+
+    def take(self, given: pa.RecordBatch | None) -> list[Punctuation]:
+        """Remember a batch's marks; returns what they promise, where that is news."""
+        fresh = []
+        for partition, known in self._with(given).items():
+            last = known.slice(known.num_rows - 1)
+            if last != self._reached.get(partition):
+                self._reached[partition] = last
+                fresh.append(self._promise(partition, _mark(last)))
+        return fresh
+
+    def _behind(
+        self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None
+    ) -> Iterator[tuple[Ints, int, pa.RecordBatch]]:
+        """Positions of rows that fall behind, by partition, with the mark that each falls behind."""
+        for partition, known in self._with(given).items():
+            own = np.flatnonzero(partitions == partition)
+            last = np.searchsorted(int64(known.column("offset")), offsets[own]) - 1
+            own, last = own[last >= 0], last[last >= 0]
+            by_then = known.take(pa.array(last))
+            fallen = self._precedes(keys.take(pa.array(own)), by_then.column("key"))
+            yield own[fallen], partition, by_then.filter(pa.array(fallen))
+
+    def _with(self, given: pa.RecordBatch | None) -> dict[int, pa.RecordBatch]:
+        """By partition, its mark before a batch and those of the batch that are farther, in offset order."""
+        known = dict(self._reached)
+        if given is None:
+            return known
+        partitions = int64(given.column("partition"))
+        for partition in np.unique(partitions).tolist():
+            mine = given.filter(pa.array(partitions == partition)).sort_by("offset")
+            mine = mine.select(["key", "offset"])
+            if (reached := self._reached.get(partition)) is not None:
+                farthest = pa.repeat(reached.column("key")[0], mine.num_rows)
+                farther = self._precedes(farthest, mine.column("key"))
+                mine = codec.concat([reached, mine.filter(pa.array(farther))])
+            known[partition] = mine
+        return known
+
+    def _precedes(self, keys: pa.Array, others: pa.Array) -> Bools:
+        found = (pc.greater if self._descending else pc.less)(keys, others)
+        mask: Bools = found.to_numpy(zero_copy_only=False)
+        return mask
+
+    def _promise(self, partition: int, mark: Mark) -> Punctuation:
+        below = Between(high=mark.key, high_open=True)
+        over = Between(low=mark.key, low_open=True)
+        patterns = {self._name: over if self._descending else below}
+        origin = Origin(partition, mark.offset)
+        return Punctuation.of(self._stream, patterns, origin).normal({self._name: self._domain})
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state for `restore`, ready for JSON."""
+        found = {partition: _mark(reached) for partition, reached in self._reached.items()}
+        return {
+            str(partition): [mark.offset, pattern_to_json(Equals(mark.key), self._domain)]
+            for partition, mark in found.items()
+        }
+
+    def restore(self, snapshot: Mapping[str, Sequence[Any]]) -> list[Punctuation]:
+        """Returns what the marks promise."""
+        found = []
+        for partition, (offset, written) in snapshot.items():
+            (key,) = values_of(pattern_from_json(written, self._domain))
+            found.append((int(partition), Mark(key, offset)))
+        return self.take(batch_of(found, self._kind))
+
+
+def _mark(reached: pa.RecordBatch) -> Mark:
+    return Mark(reached.column("key")[0].as_py(), reached.column("offset")[0].as_py())

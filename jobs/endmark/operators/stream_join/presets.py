@@ -1,0 +1,122 @@
+"""The stream joins of the papers as presets of one operator: what each may do, as rows of one table.
+
+A preset says what becomes of state and of punctuations, never which rows are results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from endmark.errors import ConfigError
+
+
+class Preset(StrEnum):
+    """A stream join by its name."""
+
+    SHJ = "shj"
+    XJOIN = "xjoin"
+    WJOIN = "wjoin"
+    PJOIN = "pjoin"
+    MJOIN = "mjoin"
+    PWJOIN = "pwjoin"
+    AUTO = "auto"
+
+
+class Propagation(StrEnum):
+    """When a closed key is announced.
+
+    `CLOSED` is once both streams have closed it (PJoin); `EARLY` also once one has and no live row of it is
+    left (PWJoin's theorems 3.1 and 4.1, MJoin's 1-NP).
+    """
+
+    NEVER = "never"
+    CLOSED = "closed"
+    EARLY = "early"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How one bucket's join treats its state.
+
+    Args:
+        purge_every: so many punctuations of a side make a purge of the other; `None` is never.
+        propagate: when keys are announced.
+        memory: bytes of rows that are resident between two batches; rows beyond are spilled.
+    """
+
+    purge_every: int | None = 1
+    propagate: Propagation = Propagation.EARLY
+    memory: int | None = None
+
+
+DEFAULT = Policy()
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """The abilities of a preset.
+
+    Args:
+        window: rows leave state when they leave the window.
+        purge: rows leave state when the other side closes their key.
+        batch: purging may wait for several punctuations.
+        propagate: when keys are announced.
+        spill: rows that do not fit into memory meet the other side later.
+    """
+
+    window: bool
+    purge: bool
+    batch: bool
+    propagate: Propagation
+    spill: bool
+
+
+PRESETS = {
+    Preset.SHJ: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER, spill=False),
+    Preset.XJOIN: Abilities(window=False, purge=False, batch=False, propagate=Propagation.NEVER, spill=True),
+    Preset.WJOIN: Abilities(window=True, purge=False, batch=False, propagate=Propagation.NEVER, spill=False),
+    Preset.PJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED, spill=True),
+    Preset.MJOIN: Abilities(window=False, purge=True, batch=True, propagate=Propagation.CLOSED, spill=True),
+    Preset.PWJOIN: Abilities(window=True, purge=True, batch=False, propagate=Propagation.EARLY, spill=False),
+    Preset.AUTO: Abilities(window=True, purge=True, batch=True, propagate=Propagation.EARLY, spill=True),
+}
+
+
+def policy(
+    preset: Preset,
+    *,
+    windowed: bool,
+    purge_every: int = 1,
+    autotune: bool = False,
+    memory: int | None = None,
+    prefix: str = "",
+) -> Policy:
+    """Combine a preset with the settings beside it.
+
+    Args:
+        windowed: whether a side has a window.
+        purge_every, memory: as in `Policy`.
+        autotune: whether the job may turn `purge_every`.
+        prefix: what the fields of a message begin with.
+
+    Raises:
+        ConfigError: the preset has no use for a setting; names the presets that have.
+    """
+    able = PRESETS[preset]
+    if windowed and not able.window:
+        raise _refused(
+            preset, f"{prefix}window", "has no windows", [p for p, a in PRESETS.items() if a.window]
+        )
+    for field, asked in (("purge_every", purge_every > 1), ("autotune", autotune)):
+        if asked and not able.batch:
+            does = "purges with each punctuation" if able.purge else "does not purge"
+            raise _refused(preset, f"{prefix}{field}", does, [p for p, a in PRESETS.items() if a.batch])
+    if memory is not None and not able.spill:
+        others = [name for name, ability in PRESETS.items() if ability.spill]
+        raise _refused(preset, f"{prefix}memory", "keeps all rows in memory", others)
+    return Policy(purge_every if able.purge else None, able.propagate, memory)
+
+
+def _refused(preset: Preset, field: str, why: str, others: list[Preset]) -> ConfigError:
+    return ConfigError(f"{field}: preset {preset} {why}; leave it out, or choose preset {', '.join(others)}")

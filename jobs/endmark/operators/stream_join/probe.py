@@ -1,0 +1,122 @@
+"""Probing: rows that have come meet the rows of the other side, in state and among each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.condition_failures import Failures
+from endmark.operators.stream_join.results import Results
+from endmark.state.segment_list import Gone
+from endmark.types import JoinType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from endmark.condition import Condition
+    from endmark.operators.stream_join.side import SideState
+    from endmark.state.search import Ints
+    from endmark.state.segment import Segment
+
+
+class Probe:
+    """Partners by key, window and residual condition; remembers which rows of preserved sides have met one.
+
+    A semi join puts a left row out at its first partner and kills it; `spent` collects those rows. `failures`
+    collects pairs on which the condition failed: they are no partners.
+    """
+
+    def __init__(self, left: SideState, right: SideState, kind: JoinType, residual: Condition | None) -> None:
+        self._left = left
+        self._right = right
+        self._semi = kind is JoinType.SEMI
+        self._residual = residual
+        self._results = Results(left.spec.schema, right.spec.schema)
+        if residual is not None:
+            schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
+            self._candidates = Results(schemas[0], schemas[1])
+        self.spent: list[Gone] = []
+        self.failures = Failures("join.where" if residual is None else residual.field)
+
+    def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
+        """Results of the rows that have come, with each other and with what is resident; both are left out of
+        state until they have met."""
+        self.spent = []
+        if left is not None:
+            for segment in self._right.rows.resident:
+                yield from self.between(left, segment)
+        if right is not None:
+            for segment in self._left.rows.resident:
+                yield from self.between(segment, right)
+        if left is not None and right is not None:
+            yield from self.between(left, right)
+
+    def between(self, left: Segment, right: Segment, of: Gone | None = None) -> Iterator[pa.RecordBatch]:
+        """Results of a left and a right segment, or of some rows of one of them and all of the other."""
+        if of is None:
+            smaller = left if left.rows <= right.rows else right
+            of = Gone(smaller, np.arange(smaller.rows)).alive
+        keys = of.segment.keys
+        if len(of) < len(keys):
+            keys = keys.take(of.positions)
+        if of.segment is left:
+            for i, j in right.find(keys):
+                yield from self._meet(left, right, of.positions[i], j)
+        else:
+            for j, i in left.find(keys):
+                yield from self._meet(left, right, i, of.positions[j])
+
+    def _meet(self, left: Segment, right: Segment, i: Ints, j: Ints) -> Iterator[pa.RecordBatch]:
+        i, j = self._within_window(left, right, i, j)
+        if self._residual is not None and len(i):
+            answer = self._residual.ask(self._candidates.pairs(left.batch, i, right.batch, j))
+            if len(answer.failed):
+                first = int(answer.failed[0])
+                at = [_place(self._left, left, int(i[first])), _place(self._right, right, int(j[first]))]
+                self.failures.add(len(answer.failed), answer.why, at)
+            i, j = i[answer.holds], j[answer.holds]
+        if len(i) == 0:
+            return
+        if self._semi:
+            yield from self._first(left, i)
+            return
+        if self._left.preserved:
+            left.match(i)
+        if self._right.preserved:
+            right.match(j)
+        yield self._results.pairs(left.batch, i, right.batch, j)
+
+    def _within_window(self, left: Segment, right: Segment, i: Ints, j: Ints) -> tuple[Ints, Ints]:
+        apart = right.times[j] - left.times[i]
+        joins = np.ones(len(i), bool)
+        if self._left.spec.window is not None:
+            joins &= apart <= self._left.spec.window
+        if self._right.spec.window is not None:
+            joins &= -apart <= self._right.spec.window
+        return (i, j) if joins.all() else (i[joins], j[joins])
+
+    def _first(self, left: Segment, i: Ints) -> Iterator[pa.RecordBatch]:
+        first = np.unique(i)
+        if left.dead is not None:
+            first = first[~left.dead[first]]
+        if len(first):
+            left.kill(first)
+            gone = Gone(left, first)
+            self.spent.append(gone)
+            yield gone.batch.select(self._left.spec.schema.names)
+
+
+def _place(side: SideState, segment: Segment, row: int) -> dict[str, Any]:
+    """Where a row came from, as far as its side has coordinates."""
+    spec = side.spec
+    names = {"partition": spec.partition, "offset": spec.offset}
+    found = {
+        part: segment.batch.column(name)[row].as_py() for part, name in names.items() if name is not None
+    }
+    return {"stream": spec.name, **found}
+
+
+def _only(schema: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name in names])

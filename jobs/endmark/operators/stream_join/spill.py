@@ -1,0 +1,130 @@
+"""Spilled segments: rows that come later do not meet them at once, but when there is time or need.
+
+Definition: XJoin's three stages (Data Engineering Bulletin 23(2), 2000) by segments. Rows meet what is
+resident when they come (`Probe.results`); spilled segments meet what came since in a pause, or when that
+has become more than the budget (`catch_up`), or at the end (`StreamJoin.drain`).
+Deviations: in place of XJoin's intervals of residence, a segment knows the number of the newest batch of its
+rows and, once spilled, the batch up to which rows of the other side have met it. So no pair is found twice,
+which holds as long as segments that such a number separates do not merge. Rows that die first meet what they
+have not met (`settle`), so PJoin's purge buffer is not needed and no announcement is early.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from endmark.operators.stream_join.probe import Probe
+    from endmark.operators.stream_join.side import SideState
+    from endmark.state.segment import Segment
+    from endmark.state.segment_list import Gone
+
+
+class Deferral:
+    """The spilled segments of one bucket's join, and the pairs of segments that are owed results.
+
+    Args:
+        memory: bytes that resident segments may take between two batches; `None` is any number.
+    """
+
+    def __init__(self, left: SideState, right: SideState, probe: Probe, memory: int | None) -> None:
+        self._left = left
+        self._right = right
+        self._probe = probe
+        self._memory = memory
+        self.batch_number = 0
+        self._arrived: list[tuple[SideState, Segment]] = []
+
+    def begin(self, left: Segment | None, right: Segment | None) -> None:
+        """A batch has brought these rows, which are not in state yet."""
+        self.batch_number += 1
+        self._arrived = []
+        for side, rows in ((self._left, left), (self._right, right)):
+            if rows is not None:
+                rows.batch_number = self.batch_number
+                self._arrived.append((side, rows))
+
+    def inserted(self) -> None:
+        """All rows that stay are in state now."""
+        self._arrived = []
+
+    @property
+    def spilled(self) -> list[Segment]:
+        return [segment for segment in self._segments() if segment.joined_to is not None]
+
+    def _segments(self) -> list[Segment]:
+        return self._left.rows.segments + self._right.rows.segments
+
+    def _resident(self) -> list[Segment]:
+        return self._left.rows.resident + self._right.rows.resident
+
+    def settle(self, side: SideState, rows: Gone) -> Iterator[pa.RecordBatch]:
+        """The results that rows are owed, before they die."""
+        opposite = self._right if side is self._left else self._left
+        arrived = [segment for owner, segment in self._arrived if owner is opposite]
+        for other in opposite.rows.segments + arrived:
+            if _owed(rows.segment, other) or _owed(other, rows.segment):
+                yield from self._between(side, rows.segment, other, rows)
+
+    def catch_up(self) -> Iterator[pa.RecordBatch]:
+        """All results that are owed; rows that have come must be in state."""
+        spilled = self.spilled
+        for side, opposite in ((self._left, self._right), (self._right, self._left)):
+            for segment in side.rows.segments:
+                for other in opposite.rows.segments if segment.joined_to is not None else ():
+                    if _owed(segment, other):
+                        yield from self._between(side, segment, other, None)
+        for segment in spilled:
+            segment.joined_to = self.batch_number
+
+    def _between(
+        self, side: SideState, segment: Segment, other: Segment, rows: Gone | None
+    ) -> Iterator[pa.RecordBatch]:
+        pair = (segment, other) if side is self._left else (other, segment)
+        yield from self._probe.between(*pair, rows)
+
+    def is_due(self, *, pause: bool) -> bool:
+        """Return whether to catch up now: in a pause, or when the rows that are owed exceed the budget."""
+        owed = self.owed(self._left) + self.owed(self._right)
+        return bool(owed) and (pause or self._is_too_much(owed))
+
+    def owed(self, side: SideState) -> list[Segment]:
+        """Segments of a side that spilled ones of the other have not met."""
+        opposite = self._right if side is self._left else self._left
+        return [
+            segment
+            for segment in side.rows.segments
+            if any(_owed(spilled, segment) for spilled in opposite.rows.segments)
+        ]
+
+    @property
+    def owes(self) -> bool:
+        """True if a pause would bring results."""
+        return any(self.owed(side) for side in (self._left, self._right))
+
+    @property
+    def is_over_budget(self) -> bool:
+        return self._is_too_much(self._resident())
+
+    def _is_too_much(self, segments: list[Segment]) -> bool:
+        return self._memory is not None and sum(segment.memory for segment in segments) > self._memory
+
+    def spill(self) -> None:
+        """Spill until the rest fits: oldest first, so that what is spilled lies side by side and merges."""
+        resident = sorted(self._resident(), key=lambda segment: segment.batch_number)
+        while self._is_too_much(resident):
+            resident.pop(0).joined_to = self.batch_number
+
+    def barriers(self, side: SideState) -> list[int]:
+        """The numbers of batches that segments of a side must not merge across."""
+        opposite = self._right if side is self._left else self._left
+        return [one.joined_to for one in opposite.rows.segments if one.joined_to is not None]
+
+
+def _owed(spilled: Segment, other: Segment) -> bool:
+    """Return whether rows of the other side's segment have come since they would have met this one."""
+    return spilled.joined_to is not None and other.batch_number > spilled.joined_to

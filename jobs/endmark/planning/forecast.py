@@ -1,0 +1,169 @@
+"""`endmark plan`: what each way to look up would yield, by the cost model and by what this relation costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from endmark.control.forecasts import ForMemory, LookupForecast
+from endmark.errors import ConfigError
+from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.planning import cost_model
+from endmark.planning.calibration import calibrate
+from endmark.planning.cost_model import Setup
+from endmark.relation.sql import SqlRelation
+from endmark.types import Kind
+
+if TYPE_CHECKING:
+    from endmark.pipeline import Lookup, Pipeline
+    from endmark.planning.cost_model import Costs, Prediction
+
+# Bytes of a value by kind; texts are as long as people make names. A waiting row has its coordinates, batch,
+# serial number and tries besides.
+_BYTES = {Kind.BOOLEAN: 1, Kind.DATE: 4, Kind.DECIMAL: 16, Kind.STRING: 20}
+_BESIDE = 34
+_WHAT_IF = (0.25, 0.5, 1.0, 2.0, 4.0)
+_HOW = {
+    "hybrid": "pages of the oldest rows, the others wait in memory",
+    "mesh": "a cyclic scan, rows wait in memory",
+    "pages": "all pages that a batch's rows are on, nothing waits (hybrid without time_per_batch)",
+    "batched": "keys of each batch in lists",
+    "scan": "all of the relation for each batch",
+    "inlj": "one key at a time",
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The predicted yield of a pipeline's lookup on one core.
+
+    Args:
+        relation: its name.
+        page_rows: the pipeline's.
+        setup, costs: what the predictions follow from.
+        predictions: the fastest first.
+        best_page_rows: the page size at which `hybrid` is fastest, for keys without skew.
+        what_if: of `hybrid` with its best pages, by bytes of memory.
+        by_memory: of every strategy with the pipeline's pages, by the same bytes.
+    """
+
+    relation: str
+    page_rows: int
+    setup: Setup
+    costs: Costs
+    predictions: list[Prediction]
+    best_page_rows: int
+    what_if: dict[int, Prediction]
+    by_memory: dict[int, list[Prediction]]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def told(self) -> LookupForecast:
+        """For the sidecar."""
+        setup = self.setup
+        return LookupForecast(
+            relation=self.relation,
+            made_at=time.time(),
+            relation_rows=setup.relation_rows,
+            page_rows=self.page_rows,
+            batch_rows=setup.batch_rows,
+            exponent=setup.exponent,
+            memory=setup.memory,
+            by_memory=[
+                ForMemory(memory=memory, rates={each.strategy: each.rate for each in found})
+                for memory, found in self.by_memory.items()
+            ],
+        )
+
+    def lines(self) -> list[str]:
+        """For people."""
+        setup, costs = self.setup, self.costs
+        page = costs.seek + self.page_rows * (setup.row_bytes * costs.byte + costs.match)
+        return [
+            f"relation {self.relation}: about {setup.relation_rows:,} rows of {setup.row_bytes} bytes",
+            f"a page of {self.page_rows} rows takes {page * 1e3:.2f} ms, a row {costs.row * 1e6:.1f} us",
+            f"a key {costs.key * 1e6:.1f} us beside {costs.trip * 1e3:.2f} ms for a list of them",
+            f"{setup.memory / 1e6:g} MB hold {setup.room():,} waiting rows",
+            f"batches have {setup.batch_rows:,} rows",
+            f"keys are asked for by Zipf's law with exponent {setup.exponent:g}",
+            "",
+            f"{'rows/s':>12}  {'rows/read':>10}",
+            *(_line(each, f"{each.strategy}: {_HOW[each.strategy]}") for each in self.predictions),
+            "",
+            "hybrid with more or less memory, and pages that suit it:",
+            *(_line(each, f"{memory / 1e6:g} MB") for memory, each in self.what_if.items()),
+            "",
+            f"without skew, pages of {self.best_page_rows:,} rows are best (lookup.page_rows)",
+        ]
+
+
+def forecast(
+    pipeline: Pipeline, relation: str | None, memory: int | None, batch_rows: int, exponent: float
+) -> Forecast:
+    """Measure the relation and predict.
+
+    Args:
+        pipeline: whose lookup it is.
+        relation: that it asks; `None` where there is one.
+        memory: bytes, instead of `lookup.memory`.
+        batch_rows: stream rows of a batch.
+        exponent: of the Zipf distribution of the stream's keys; 0 is uniform.
+
+    Raises:
+        ConfigError: there is no such lookup, or the relation cannot be read as declared, or is empty.
+        RelationUnreachableError: the database does not answer.
+    """
+    lookup = _lookup(pipeline, relation)
+    reader = SqlRelation(pipeline.relations[lookup.relation])
+    reader.check(unique=False)
+    directory = reader.directory(lookup.page_rows)
+    try:
+        costs = calibrate(reader, directory, payload=_payload(pipeline, lookup))
+    except ValueError as error:
+        raise ConfigError(f"relation {lookup.relation}: {error}, so there is nothing to measure") from None
+    some = reader.pages([directory.range_of(0)])
+    setup = Setup(
+        relation_rows=len(directory) * lookup.page_rows if len(directory) > 1 else some.num_rows,
+        row_bytes=max(1, int(some.nbytes) // some.num_rows),
+        waiting_bytes=_BESIDE + _payload(pipeline, lookup),
+        memory=lookup.memory if memory is None else memory,
+        exponent=exponent,
+        batch_rows=batch_rows,
+        scattered=True,
+    )
+    page_bytes = min(lookup.page_rows, setup.relation_rows) * setup.row_bytes
+    memories = [int(setup.memory * factor) for factor in _WHAT_IF]
+    setups = {each: replace(setup, memory=each) for each in memories}
+    by_memory = {each: cost_model.predict(costs, its, LIST_KEYS, page_bytes) for each, its in setups.items()}
+    return Forecast(
+        lookup.relation,
+        lookup.page_rows,
+        setup,
+        costs,
+        by_memory[setup.memory],
+        min(setup.relation_rows, cost_model.best_page_bytes(costs, setup) // setup.row_bytes),
+        cost_model.what_if(costs, setup, memories),
+        by_memory,
+    )
+
+
+def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
+    found = [each for each in pipeline.lookups if relation in (None, each.relation)]
+    if len(found) != 1:
+        there = ", ".join(each.relation for each in pipeline.lookups) or "none"
+        raise ConfigError(f"name one of the relations that are looked up, by --relation; there are: {there}")
+    return found[0]
+
+
+def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
+    """Bytes of a stream row."""
+    kinds = pipeline.streams[lookup.stream].columns.values()
+    return sum(_BYTES.get(kind.kind, 8) for kind in kinds)
+
+
+def _line(found: Prediction, what: str) -> str:
+    return f"{found.rate:12,.0f}  {found.rows_per_read:10,.1f}  {what}"

@@ -1,1 +1,0 @@
-"""What runs in the task of a bucket, and sees packed rows only."""

@@ -1,1 +1,0 @@
-"""Records and frames to packed rows, and packed rows to frames."""

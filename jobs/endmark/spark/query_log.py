@@ -1,0 +1,26 @@
+"""Spark's log of queries, muted while we end one on purpose: Spark logs an error then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUERIES = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+
+
+def keep_silent_of_queries(spark: SparkSession) -> None:
+    """Mute Spark's query logger while we stop a query on purpose. The exception still reaches `Queries`."""
+    _log_from(spark, "OFF")
+
+
+def speak_of_queries(spark: SparkSession) -> None:
+    """Let Spark log errors of queries again."""
+    _log_from(spark, "ERROR")
+
+
+def _log_from(spark: SparkSession, level: str) -> None:
+    java: Any = spark.sparkContext._jvm
+    log4j = java.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_QUERIES, log4j.Level.toLevel(level))

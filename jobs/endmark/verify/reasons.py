@@ -1,0 +1,214 @@
+"""Why each dead letter is one: the reasons of docs/wire-format.md, read from its bytes one at a time.
+
+Only records that `classify` has found to be no rows and no punctuations come here, so the last reason of each
+list needs no test of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from endmark.pipeline import Pipeline, Stream
+from endmark.types import ColumnType, Kind
+from endmark.verify import xml
+from endmark.verify.debezium import integer
+from endmark.verify.patterns import MARK
+from endmark.verify.session import Session
+
+_UNNAMED = """
+SELECT topic, "partition", "offset", value FROM expected_dead_letters WHERE reason IS NULL AND topic = ?
+"""
+
+_NAME = """
+UPDATE expected_dead_letters e SET reason = a.reason FROM arriving a
+WHERE e.topic = a.topic AND e."partition" = a."partition" AND e."offset" = a."offset"
+"""
+
+_SCHEMA = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())]
+)
+_MARKED = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"' + re.escape(MARK.encode()) + b'"')
+_KINDS: dict[Kind, tuple[type, ...]] = {Kind.LONG: (int,), Kind.DOUBLE: (int, float), Kind.BOOLEAN: (bool,)}
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class _Unreadable(Exception):  # noqa: N818  # its text is a reason
+    pass
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as its members in order, doubled ones included."""
+
+    def member(self, wanted: str, kind: type = object) -> Any:
+        found = [value for member, value in self if member == wanted]
+        if len(found) > 1:
+            raise _Unreadable("duplicate_field")
+        if not isinstance(value := found[0] if found else None, kind):
+            raise _Unreadable("bad_envelope")
+        return value
+
+
+def name_reasons(session: Session, pipeline: Pipeline) -> None:
+    """Fill in `reason` in `expected_dead_letters`, where `classify` has left it out."""
+    streams: dict[str, Stream | None] = {pipeline.control_topic: None}
+    streams |= {declared.topic: declared for declared in pipeline.streams.values()}
+    for topic, declared in streams.items():
+        found = session.run(_UNNAMED, [topic])
+        for letter in found:
+            letter["reason"] = reason_of(letter.pop("value"), declared)
+        session.run_on(pa.Table.from_pylist(found, _SCHEMA), _NAME)
+
+
+def reason_of(value: bytes | None, declared: Stream | None) -> str:
+    """Why a record of a stream, or of the control topic where it is `None`, is a dead letter."""
+    try:
+        if declared is None:
+            return _of_control(value or b"")
+        return _OF_FORMAT[declared.format](value or b"", declared)
+    except _Unreadable as why:
+        return str(why)
+
+
+def _of_control(value: bytes) -> str:
+    _object(value)
+    return "bad_control"
+
+
+def _of_json(value: bytes, declared: Stream) -> str:
+    if _MARKED.match(value):
+        return "bad_punctuation"
+    members = _object(value)
+    # A name may be spelled with escapes, which the expression does not know.
+    if next(iter(members), None) == MARK and _is_unicode(members):
+        return "bad_punctuation"
+    return _of_members(members, declared.columns)
+
+
+def _of_members(members: Mapping[str, Any], columns: Mapping[str, ColumnType]) -> str:
+    if not members.keys() <= columns.keys():
+        return "unknown_field"
+    for column, kind in columns.items():
+        if members.get(column) is None:
+            return "missing_field"
+        if type(members[column]) not in _KINDS.get(kind.kind, (str,)):
+            return "wrong_type"
+    return "bad_value"
+
+
+def _of_xml(value: bytes, declared: Stream) -> str:
+    if len(value) > declared.max_record:
+        return "too_large"
+    if not value.strip():
+        return "empty"
+    if (found := xml.elements(value)) is None:
+        return "malformed"
+    root, texts = found
+    if ":" in root:
+        return "bad_punctuation"
+    members = {column: _bare(text, declared.columns.get(column)) for column, text in texts.items()}
+    return _of_members(members, declared.columns)
+
+
+def _bare(text: str, kind: ColumnType | None) -> Any:
+    """What a text in XML is in JSON: a number or a boolean where its column is one and it is spelled so."""
+    text = text.strip(" \t\r\n")
+    number = _NUMBER.fullmatch(text)
+    match kind.kind if kind is not None else None:
+        case Kind.LONG if number and not (number[2] or number[3]):
+            return 0
+        case Kind.DOUBLE if number:
+            return 0.0
+        case Kind.BOOLEAN if text in ("true", "false"):
+            return True
+    return text
+
+
+def _of_debezium(value: bytes, declared: Stream) -> str:
+    envelope = _envelope(value)
+    match envelope.member("op", str):
+        case "u" if declared.updates != "rows":
+            return "update"
+        case "c" | "r" | "u":
+            after = envelope.member("after", _Pairs)
+            if len(dict(after)) < len(after):
+                return "duplicate_field"
+            return _of_json(json.dumps(_plain(after), ensure_ascii=False).encode(), declared)
+        case "d":
+            before = envelope.member("before", _Pairs)
+            for column in declared.punctuated_on:
+                before.member(column)
+            return "bad_punctuation"
+    return "bad_envelope"
+
+
+def _envelope(value: bytes) -> _Pairs:
+    if not value.strip():
+        raise _Unreadable("empty")
+    document = _read(value, _Pairs)
+    if not _is_unicode(document):
+        raise _Unreadable("not_utf8")
+    if not isinstance(document, _Pairs):
+        raise _Unreadable("not_an_object")
+    if any(member == "payload" for member, _ in document):
+        found: _Pairs = document.member("payload", _Pairs)
+        return found
+    return document
+
+
+_OF_FORMAT: dict[str, Callable[[bytes, Stream], str]] = {
+    "json": _of_json,
+    "xml": _of_xml,
+    "debezium": _of_debezium,
+}
+
+
+def _object(value: bytes) -> dict[str, Any]:
+    """The members of a JSON object; none may stand twice, however deep."""
+    if not value.strip():
+        raise _Unreadable("empty")
+    found = _read(value, _once)
+    if not isinstance(found, dict):
+        raise _Unreadable("not_an_object")
+    return found
+
+
+def _read(value: bytes, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+    try:
+        return json.loads(
+            value.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse, parse_int=integer
+        )
+    except UnicodeDecodeError:
+        raise _Unreadable("not_utf8") from None
+    except (ValueError, RecursionError):
+        raise _Unreadable("malformed") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise _Unreadable("duplicate_field")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+def _is_unicode(document: Any) -> bool:
+    """Return whether no text in it has half a surrogate pair."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _plain(document: Any) -> Any:
+    """The document with its objects as such; of members that stand twice the last one counts."""
+    if isinstance(document, _Pairs):
+        return {member: _plain(value) for member, value in document}
+    return [_plain(value) for value in document] if isinstance(document, list) else document

@@ -1,0 +1,65 @@
+"""Control records: what the job is told by the control topic."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from endmark.wire.rejection import read_object
+
+PULSE = b'{"pulse": {}}'
+BAD_CONTROL = "bad_control"
+NAME_LENGTH = 200  # of whoever turns a knob, and of the knob
+WHY_LENGTH = 500
+_FORMS = f'{PULSE.decode()} or {{"set": {{"lookup.strategy": "hybrid"}}, "by": "Ann"}}'
+
+
+class ControlError(Exception):
+    """A record that is no control record: `reason` and why."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A knob is set, by somebody, who may say why; the value is as the pipeline file spells it."""
+
+    name: str
+    value: Any
+    by: str
+    why: str | None = None
+
+    def written(self) -> bytes:
+        record = {"set": {self.name: self.value}, "by": self.by}
+        record |= {} if self.why is None else {"why": self.why}
+        return json.dumps(record, ensure_ascii=False).encode()
+
+
+def read_control(value: bytes | None) -> Turn | None:
+    """Read the turn in a control record; `None` for a pulse.
+
+    Raises:
+        ControlError: it is neither. What the knob makes of its value is not looked at.
+    """
+    record = read_object(value or b"")
+    if isinstance(record, tuple):
+        raise ControlError(*record)
+    if record == {"pulse": {}}:
+        return None
+    by, setting, why = record.get("by"), record.get("set"), record.pop("why", None)
+    if record.keys() != {"set", "by"} or not isinstance(setting, dict) or len(setting) != 1:
+        shown = ", ".join(record)[:80]
+        raise ControlError(BAD_CONTROL, f"a control record is {_FORMS}, this has the members {shown}")
+    if not (isinstance(by, str) and by.isprintable() and 0 < len(by) <= NAME_LENGTH):
+        raise ControlError(BAD_CONTROL, f"`by` names whoever turns the knob, in up to {NAME_LENGTH} letters")
+    if why is not None and not (isinstance(why, str) and why.isprintable() and len(why) <= WHY_LENGTH):
+        raise ControlError(BAD_CONTROL, f"`why` is up to {WHY_LENGTH} letters that can be printed")
+    [(name, to)] = setting.items()
+    if not (name.isprintable() and len(name) <= NAME_LENGTH):
+        raise ControlError(BAD_CONTROL, f"{name!r} is no knob")
+    if isinstance(to, dict | list):
+        raise ControlError(BAD_CONTROL, f"{name}: a knob is set to a text, a number, true, false or null")
+    return Turn(name, to, by, why)

@@ -1,0 +1,178 @@
+"""Debezium's JSON envelopes, with or without their schema, as rows and punctuations.
+
+The members that count are `op` and, by it, `after` or `before`; all others may be anything. A `c` or `r` is
+a row, a `u` is one if the stream takes updates, and a `d` is a punctuation: it names the columns that the
+stream is punctuated on, the primary key of its table. A tombstone says nothing more and is skipped.
+
+Envelopes as Debezium writes them are read a column at a time, as flat records are; whatever differs is taken
+apart by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.wire.json_reader import JsonReader, mask, matching
+from endmark.wire.json_records import MARK, JsonParser, Parsed
+from endmark.wire.rejection import Document, UnreadableError, read_document
+from endmark.wire.spelling import ANY_FLAT, ANY_SCALAR, ANY_TOKENS, WS, members, pattern
+from endmark.wire.translation import parse_translated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endmark.state.search import Bools, Ints
+    from endmark.types import ColumnType
+
+_MOST_OPENED = 800  # objects and lists; Python's reader, which decides on the rest, nests hardly deeper
+_OPTIONAL = rf'(?:{WS},{WS}"%s"{WS}:{WS}(?:null|%s))?'
+_TIMES = "".join(_OPTIONAL % (name, "-?[0-9]+") for name in ("ts_ms", "ts_us", "ts_ns"))
+_TRANSACTION = _OPTIONAL % ("transaction", ANY_FLAT)
+
+
+class DebeziumParser:
+    """Parses records of one stream.
+
+    Args:
+        columns: every column a row image must have, and no others.
+        punctuated_on: the primary key; without it a deletion is no record of the stream.
+        stream: its name, for errors.
+        key: the columns of the join key.
+        updates: whether an update is a row.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnType],
+        punctuated_on: Sequence[str],
+        stream: str,
+        *,
+        key: Sequence[str],
+        updates: bool,
+    ) -> None:
+        self._columns = columns
+        self._primary = tuple(punctuated_on)
+        self._row_ops = "cru" if updates else "cr"
+        self._flat = JsonParser(columns, punctuated_on, stream, key=key)
+        # Deletions that name a key are many; those of any other primary key are promises, read one by one.
+        named = {name: columns[name] for name in key} if set(key) == set(punctuated_on) else {}
+        self._forms = [_Form(columns, named, self._row_ops, path) for path in ((), ("payload",))]
+
+    def parse(self, values: pa.Array) -> Parsed:
+        """Sort out binary `values`; no input raises."""
+        left = mask(values.is_valid())
+        skipped = len(values) - int(left.sum())
+        pieces = []
+        for form in self._forms:
+            found = form.read(values, left)
+            left[found.row_at] = left[found.closed_at] = False
+            pieces.append(found)
+        pieces.append(parse_translated(values, np.flatnonzero(left), self._translated, self._flat))
+        return replace(_merged(pieces), skipped=skipped)
+
+    def _translated(self, value: bytes) -> bytes:
+        """The row or the punctuation of an envelope, as flat JSON."""
+        envelope = read_document(value)
+        if "payload" in envelope:
+            envelope = _member(envelope, "payload")
+        op = _member(envelope, "op", str)
+        if op in tuple(self._row_ops):  # a text would have "" and "cr" in it
+            after = _member(envelope, "after")
+            if twice := after.twice:
+                raise UnreadableError("duplicate_field", f"field {min(twice)!r} stands twice in `after`")
+            return json.dumps(after, ensure_ascii=False).encode()
+        if op == "d":
+            before = _member(envelope, "before")
+            values = {name: _member(before, name, object) for name in self._primary}
+            if lacking := [name for name, value in values.items() if value is None]:
+                why = f"`before` has no value for {lacking[0]!r}; a deletion names the whole primary key"
+                raise UnreadableError("bad_punctuation", why)
+            named = {name: {"equals": value} for name, value in values.items()}
+            return json.dumps({MARK: named}, ensure_ascii=False).encode()
+        if op == "u":
+            raise UnreadableError(
+                "update", "the stream takes no updates; `updates: rows` takes each as a row of its own"
+            )
+        raise UnreadableError("bad_envelope", f"op {op[:80]!r} is none of c, r, u and d")
+
+
+class _Form:
+    """Envelopes as Debezium writes them, below a path of members: their rows, and the keys that they delete.
+
+    Args:
+        named: the columns of the key, where a deletion names one.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnType],
+        named: Mapping[str, ColumnType],
+        row_ops: str,
+        path: tuple[str, ...],
+    ) -> None:
+        def written(op: str, before: str, after: str) -> str:
+            texts = [f'"before"{WS}:{WS}{before}', f'"after"{WS}:{WS}{after}', f'"source"{WS}:{WS}{ANY_FLAT}']
+            envelope = rf"{WS},{WS}".join(texts)
+            envelope += rf'{_TRANSACTION}{WS},{WS}"op"{WS}:{WS}"{op}"{_TIMES}{_TRANSACTION}'
+            envelope = rf"\{{{WS}{envelope}{WS}\}}"
+            # Behind tokens that make up a document with it, the last member is one of the outermost object.
+            return rf'\{{{WS}"schema"{ANY_TOKENS}"payload"{WS}:{WS}{envelope}{WS}\}}' if path else envelope
+
+        self._nested = bool(path)
+        kinds = {name: pattern(kind) for name, kind in columns.items()}
+        self._row = written(f"[{row_ops}]", f"(?:null|{ANY_FLAT})", members(kinds))
+        before = members(dict.fromkeys(columns, ANY_SCALAR) | {name: kinds[name] for name in named})
+        self._deletion = written("d", before, "null") if named else None
+        self._rows = JsonReader(columns, {name: (*path, "after", name) for name in columns}, ignoring=True)
+        self._keys = JsonReader(named, {name: (*path, "before", name) for name in named}, ignoring=True)
+
+    def read(self, values: pa.Array, among: Bools) -> Parsed:
+        if self._nested:
+            # Deeper documents are for the one reader that both ways to look at a record share.
+            opened = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
+            among = among & mask(pc.less_equal(opened, _MOST_OPENED))
+        rows, row_at = self._rows.read(values, _written(values, among, self._row))
+        keys, key_at = self._keys.read(values, _written(values, among, self._deletion))
+        return Parsed(rows, row_at, keys, key_at, [], [])
+
+
+def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
+    """Which of these records are what the expression says."""
+    if expression is None or not among.any():
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(matching(values, expression) & among)
+
+
+def _merged(pieces: list[Parsed]) -> Parsed:
+    """One from several, in the order of the records again."""
+    row_at = np.concatenate([piece.row_at for piece in pieces])
+    key_at = np.concatenate([piece.closed_at for piece in pieces])
+    last = pieces[-1]
+    return replace(
+        last,
+        rows=_ordered([piece.rows for piece in pieces], row_at),
+        row_at=np.sort(row_at),
+        closed=_ordered([piece.closed for piece in pieces if piece.closed.num_columns], key_at),
+        closed_at=np.sort(key_at),
+    )
+
+
+def _ordered(batches: list[pa.RecordBatch], at: Ints) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).take(pa.array(np.argsort(at)))
+    return next(iter(table.combine_chunks().to_batches()), batches[0].slice(0, 0))
+
+
+def _member(of: Document, name: str, kind: type = Document) -> Any:
+    """A member of a JSON object that stands there once, as a Python type."""
+    if name in of.twice:
+        raise UnreadableError("duplicate_field", f"member {name!r} stands twice")
+    if not isinstance(found := of.get(name), kind):
+        what = "a text" if kind is str else "an object"
+        raise UnreadableError("bad_envelope", f"an envelope has {name!r}, which is {what} here")
+    return found

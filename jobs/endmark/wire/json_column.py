@@ -1,0 +1,160 @@
+"""Punctuations as JSON in a column of text, such as `{"item_id": {"equals": 42}}`.
+
+Those that name a key are many and are read a column at a time, any others one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.domain import PunctuationError
+from endmark.punctuation.pattern import values_of
+from endmark.punctuation.wire_json import decode_patterns
+from endmark.types import ColumnType, Kind
+from endmark.wire.json_promises import require_digits
+from endmark.wire.json_reader import JsonReader, mask, matching
+from endmark.wire.spelling import example, naming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.punctuation.pattern import Pattern
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.search import Bools, Ints
+
+
+@dataclass(frozen=True)
+class Punctuated:
+    """The punctuations of a column of text.
+
+    Args:
+        closed: keys that are named by one value of each column, in the columns' own types.
+        promises: punctuations of any other shape.
+        rejected: texts that are no punctuation of these columns, each with what is wrong.
+    """
+
+    closed: pa.RecordBatch
+    promises: list[Punctuation]
+    rejected: list[tuple[str, str]]
+
+
+class TextReader:
+    """Reads punctuations of some columns one by one.
+
+    Args:
+        columns: that a punctuation may restrict, of types that `kind_of` knows.
+        stream: whose columns they are, for errors.
+        example: a punctuation of them, likewise.
+    """
+
+    def __init__(self, columns: pa.Schema, stream: str, example: str) -> None:
+        self._stream = stream
+        self._types = {field.name: field.type for field in columns}
+        self._kinds = {name: kind_of(kind) for name, kind in self._types.items()}
+        self.domains = {name: domain_of_type(kind) for name, kind in self._types.items()}
+        self._example = example
+
+    def read(self, text: str) -> Punctuation:
+        """The punctuation a text is; `PunctuationError`, with an example, for any other text."""
+        try:
+            promise = decode_patterns(text.encode(), self._stream, self.domains)
+            require_digits(promise, self._kinds)
+            for name, pattern in promise.patterns:
+                self._require_fit(name, pattern)
+        except PunctuationError as why:
+            raise PunctuationError(f"{why}; a punctuation is such as {self._example}") from None
+        return promise
+
+    def _require_fit(self, name: str, pattern: Pattern) -> None:
+        for value in values_of(pattern):
+            try:
+                pa.scalar(value, self._types[name])
+            except pa.ArrowInvalid:
+                raise PunctuationError(f"attribute {name!r}: {value} is no {self._types[name]}") from None
+
+
+class NamedReader:
+    """Reads those punctuations that name a key, for whole columns of text.
+
+    Args:
+        key: the columns by whose values they name it, of types that `kind_of` knows.
+    """
+
+    def __init__(self, key: pa.Schema) -> None:
+        self._key = key
+        named = {field.name: kind_of(field.type) for field in key}
+        self._naming = naming(named)
+        self._reader = JsonReader(named, {name: (name, "equals") for name in named})
+
+    def read(self, texts: pa.Array) -> tuple[pa.RecordBatch, Ints]:
+        """The keys, in the columns' own types, and where the texts stand that name them; no text raises."""
+        values = texts.cast(pa.binary())
+        found, at = self._reader.read(values, np.flatnonzero(matching(values, self._naming)))
+        fit = self._fit(found)
+        return found.filter(pa.array(fit)).cast(self._key), at[fit]
+
+    def _fit(self, named: pa.RecordBatch) -> Bools:
+        """Which keys are of the columns' own types, of which some are narrower than what is read."""
+        fit = np.ones(named.num_rows, bool)
+        for name, kind in zip(self._key.names, self._key.types, strict=True):
+            if pa.types.is_integer(kind):
+                column = named.column(name)
+                fit &= mask(pc.equal(column.cast(kind, safe=False).cast(pa.int64()), column))
+        return fit
+
+
+class TextPunctuations:
+    """Reads punctuations of some columns.
+
+    Args:
+        columns: that a punctuation may restrict, of types that `kind_of` knows.
+        key: those by whose values it names a key.
+        stream: whose columns they are, for errors.
+    """
+
+    def __init__(self, columns: pa.Schema, key: Sequence[str], stream: str) -> None:
+        named = pa.schema([columns.field(name) for name in key])
+        self._named = NamedReader(named)
+        self._one = TextReader(columns, stream, example_of(named))
+
+    def read(self, texts: pa.Array) -> Punctuated:
+        """Read the texts that are not null. No text raises."""
+        closed, at = self._named.read(texts)
+        others = np.ones(len(texts), bool)
+        others[at] = False
+        promises, rejected = [], []
+        for text in texts.filter(pa.array(others)).to_pylist():
+            try:
+                promises.append(self._one.read(text))
+            except PunctuationError as why:
+                rejected.append((text, str(why)))
+        return Punctuated(closed, promises, rejected)
+
+
+def example_of(key: pa.Schema) -> str:
+    """A punctuation that names a key."""
+    equals = ", ".join(f'"{field.name}": {{"equals": {example(kind_of(field.type))}}}' for field in key)
+    return f"{{{equals}}}"
+
+
+def kind_of(arrow: pa.DataType) -> ColumnType:
+    """The type by which values of a column are spelled; `PunctuationError` for types that no pattern can
+    speak of."""
+    if pa.types.is_decimal128(arrow):
+        return ColumnType.decimal(arrow.precision, arrow.scale)
+    return ColumnType(Kind(domain_of_type(arrow).value))
+
+
+def is_spoken_of(arrow: pa.DataType) -> bool:
+    """Return whether patterns can speak of columns of this type."""
+    try:
+        kind_of(arrow)
+    except PunctuationError:
+        return False
+    return True

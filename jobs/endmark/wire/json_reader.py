@@ -1,0 +1,116 @@
+"""Arrow's JSON reader over records that are known to be well formed, less those whose values cannot be.
+
+One bad record makes the reader refuse the whole block, so a refused block is halved until the bad ones stand
+alone. The reader takes no date as a string (PyArrow 26), so dates are cast afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from endmark.types import Kind
+from endmark.wire.spelling import WS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from endmark.state.search import Bools, Ints
+    from endmark.types import ColumnType
+
+Path = tuple[str, ...]
+
+
+class JsonReader:
+    """Reads values of declared columns from JSON objects.
+
+    Args:
+        columns: the columns of the result.
+        paths: per column the names of the nested members that lead to its value.
+        ignoring: whether there may be other members; such as stand twice are not seen.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, ColumnType], paths: Mapping[str, Path], *, ignoring: bool = False
+    ) -> None:
+        self.schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
+        self._empty = pa.RecordBatch.from_pylist([], schema=self.schema)
+        self._paths = paths
+        read_as = {paths[name]: _as_read(kind) for name, kind in columns.items()}
+        self._options = pa.json.ParseOptions(
+            explicit_schema=pa.schema(_nested(read_as)),
+            unexpected_field_behavior="ignore" if ignoring else "error",
+        )
+
+    def read(self, values: pa.Array, at: Ints) -> tuple[pa.RecordBatch, Ints]:
+        """Rows of the records at these positions that have a value in every column, and their positions."""
+        pieces = list(self._readable(values, at)) if len(at) else []
+        if not pieces:
+            return self._empty, at[:0]
+        table = pa.concat_tables([piece for piece, _ in pieces]).combine_chunks()
+        row_at = np.concatenate([position for _, position in pieces])
+        complete = np.ones(len(row_at), bool)
+        for column in table.columns:
+            if column.null_count:
+                complete &= mask(column.is_valid())
+            if pa.types.is_floating(column.type):
+                complete &= mask(pc.is_finite(column))  # the reader takes 400 digits for infinity
+        if not complete.all():
+            table, row_at = table.filter(pa.array(complete)).combine_chunks(), row_at[complete]
+        return next(iter(table.to_batches()), self._empty), row_at
+
+    def _readable(self, values: pa.Array, at: Ints) -> Iterator[tuple[pa.Table, Ints]]:
+        """Halve until the unreadable records stand alone: those with a member twice, a number out of
+        range, a 30th of February or bytes that are not UTF-8."""
+        try:
+            table = self._read(values.take(pa.array(at)))
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            table = None
+        if table is not None and table.num_rows == len(at):
+            yield table, at
+        elif len(at) > 1:
+            for half in np.array_split(at, 2):
+                yield from self._readable(values, half)
+
+    def _read(self, values: pa.Array) -> pa.Table:
+        values.cast(pa.string())  # refuses what is not UTF-8; the reader does not look
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+        text = pc.binary_join(one_list, b"\n")[0].as_buffer()
+        whole = pa.json.ReadOptions(use_threads=False, block_size=text.size + 1)
+        table = pa.json.read_json(pa.BufferReader(text), read_options=whole, parse_options=self._options)
+        columns = [_member(table, self._paths[field.name]).cast(field.type) for field in self.schema]
+        return pa.table(columns, schema=self.schema)
+
+
+def _as_read(kind: ColumnType) -> pa.DataType:
+    return pa.string() if kind.kind is Kind.DATE else kind.arrow
+
+
+def _nested(read_as: Mapping[Path, pa.DataType]) -> list[pa.Field]:
+    """Arrow fields for values at these paths."""
+    inner: dict[str, dict[Path, pa.DataType]] = {}
+    for (first, *rest), kind in read_as.items():
+        inner.setdefault(first, {})[tuple(rest)] = kind
+    return [
+        pa.field(first, below[()] if () in below else pa.struct(_nested(below)))
+        for first, below in inner.items()
+    ]
+
+
+def _member(table: pa.Table, path: Path) -> pa.ChunkedArray:
+    first, *rest = path
+    return pc.struct_field(table[first], rest) if rest else table[first]
+
+
+def matching(values: pa.Array, expression: str) -> Bools:
+    """Which texts are as a whole what a regular expression says, but for white space around them."""
+    return mask(pc.match_substring_regex(values, rf"^{WS}{expression}{WS}$"))
+
+
+def mask(booleans: pa.Array) -> Bools:
+    """Arrow booleans for NumPy; null is false."""
+    return np.asarray(pc.fill_null(booleans, False).to_numpy(zero_copy_only=False), dtype=bool)

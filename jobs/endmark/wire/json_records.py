@@ -1,0 +1,141 @@
+"""Flat JSON records of declared columns and punctuations of them, parsed a column at a time.
+
+A regular expression built from the declared columns decides which records are well formed; only those
+reach Arrow's JSON reader. Two reasons: one bad record would make the reader refuse the whole block, and
+the reader (PyArrow 26) dies with a segmentation fault on a bare `null` between records. Measured on 130-byte
+records of five columns: 3.0 M rows/s for the expression, 1.6 M for the reader, on one core.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.punctuation.domain import PunctuationError
+from endmark.wire.json_promises import read_promise
+from endmark.wire.json_reader import JsonReader, mask, matching
+from endmark.wire.rejection import Rejection, explain_punctuation, explain_row, respell
+from endmark.wire.spelling import WS, members, naming, pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.search import Bools, Ints
+    from endmark.types import ColumnType
+
+MARK = "$punctuation"
+_BEGINS_AS_PUNCTUATION = rf'^{WS}\{{{WS}"{re.escape(MARK)}"'
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Records of one Arrow array, sorted out.
+
+    Args:
+        rows: data rows; `row_at` are their positions in the input.
+        closed: keys closed by equals-punctuations, one column per key column; `closed_at` are their
+            positions.
+        promises: punctuations of any other shape, with their positions.
+        rejections: one for each record that is none of these.
+        skipped: how many say nothing: tombstones.
+    """
+
+    rows: pa.RecordBatch
+    row_at: Ints
+    closed: pa.RecordBatch
+    closed_at: Ints
+    promises: list[tuple[int, Punctuation]]
+    rejections: list[Rejection]
+    skipped: int = 0
+
+
+class JsonParser:
+    """Parses records of one stream.
+
+    Args:
+        columns: every column a record must have, and no others.
+        punctuated_on: the columns that punctuations of the stream speak of; empty for a stream that has
+            none.
+        stream: its name, for errors.
+        key: the columns by whose values a punctuation names a key; `punctuated_on` unless said.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnType],
+        punctuated_on: Sequence[str],
+        stream: str = "records",
+        *,
+        key: Sequence[str] | None = None,
+    ) -> None:
+        self._stream = stream
+        self.columns = dict(columns)
+        self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
+        self._row = members({name: pattern(kind) for name, kind in self.columns.items()})
+        named = self.punctuated_on if key is None else {name: self.columns[name] for name in key}
+        closes = bool(named) and named.keys() <= self.punctuated_on.keys()
+        self._punctuation = members({MARK: naming(named)}) if closes else None
+        self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns})
+        self._closed = JsonReader(named, {name: (MARK, name, "equals") for name in named})
+
+    def parse(self, values: pa.Array) -> Parsed:
+        """Sort out binary `values`; no input raises."""
+        plain, is_row, is_punctuation = self._well_formed(values)
+        rows, row_at = self._rows.read(plain, np.flatnonzero(is_row))
+        closed, closed_at = self._closed.read(plain, np.flatnonzero(is_punctuation))
+        rejected = np.ones(len(values), bool)
+        rejected[row_at] = False
+        rejected[closed_at] = False
+        promises, rejections = self._sort_out(values, plain, np.flatnonzero(rejected))
+        return Parsed(rows, row_at, closed, closed_at, promises, rejections)
+
+    def _well_formed(self, values: pa.Array) -> tuple[pa.Array, Bools, Bools]:
+        """The records, and which of them match the expression of a row and that of a punctuation.
+
+        Those that match neither are written anew where they are JSON objects: names may be spelled with
+        escapes, and the expressions know one spelling.
+        """
+        is_row, is_punctuation = self._match(values)
+        respelled = {
+            int(at): plain
+            for at in np.flatnonzero(~(is_row | is_punctuation))
+            if (plain := respell(values[at].as_py()))
+        }
+        if respelled:
+            at = np.array(list(respelled))
+            plain = pa.array(list(respelled.values()), pa.binary())
+            is_row[at], is_punctuation[at] = self._match(plain)
+            replaced = np.zeros(len(values), bool)
+            replaced[at] = True
+            values = pc.replace_with_mask(values, pa.array(replaced), plain)
+        return values, is_row, is_punctuation
+
+    def _match(self, values: pa.Array) -> tuple[Bools, Bools]:
+        is_row = matching(values, self._row)
+        if self._punctuation is None:
+            return is_row, np.zeros(len(values), bool)
+        return is_row, matching(values, self._punctuation)
+
+    def _sort_out(
+        self, values: pa.Array, plain: pa.Array, rejected: Ints
+    ) -> tuple[list[tuple[int, Punctuation]], list[Rejection]]:
+        """Promises and rejections among records that are neither rows nor name one key."""
+        promises, rejections = [], []
+        begins = mask(pc.match_substring_regex(plain.take(pa.array(rejected)), _BEGINS_AS_PUNCTUATION))
+        for at, punctuation in zip(rejected.tolist(), begins.tolist(), strict=True):
+            value = values[at].as_py()
+            if not punctuation:
+                rejections.append(Rejection(at, *explain_row(value or b"", self.columns), value))
+                continue
+            try:
+                promises.append((at, read_promise(value, self._stream, self.columns, self.punctuated_on)))
+            except PunctuationError as why:
+                reason, error = explain_punctuation(str(why), value, self.punctuated_on)
+                rejections.append(Rejection(at, reason, error, value))
+        return promises, rejections

@@ -1,0 +1,182 @@
+"""Why a record was rejected, in words for the person who has to mend its producer. Slow and rarely run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from endmark.punctuation.wire_json import first_twice
+from endmark.types import Kind
+from endmark.wire.spelling import example, pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from endmark.types import ColumnType
+
+_JSON_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.LONG: (int,),
+    Kind.DOUBLE: (int, float),
+    Kind.STRING: (str,),
+    Kind.BOOLEAN: (bool,),
+    Kind.DATE: (str,),
+    Kind.TIMESTAMP: (str,),
+    Kind.DECIMAL: (str,),
+}
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A record that is no row and no punctuation: its position in the input, why, and its bytes.
+
+    `reason` is one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
+    missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update, too_large.
+    """
+
+    at: int
+    reason: str
+    error: str
+    value: bytes | None
+
+
+class UnreadableError(ValueError):
+    """A record that has no translation: `reason` as a rejection has it, and in words."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+class Document(dict[str, Any]):
+    """A JSON object, and which of its members stand twice."""
+
+    twice: frozenset[str] = frozenset()
+
+
+class _DuplicateError(ValueError):
+    pass
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _DuplicateError(first_twice(name for name, _ in pairs))
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _read(value: bytes) -> Any:
+    return _loads(value, _no_duplicates)
+
+
+def _loads(value: bytes, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+    return json.loads(
+        value.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_int=_integer
+    )
+
+
+def _integer(digits: str) -> int:
+    """An integer, or the first digits of one that is too large for every column. Python reads no more than
+    4,300 of them, and the time it takes grows with their square."""
+    return int(digits[:400])
+
+
+def _document(pairs: list[tuple[str, Any]]) -> Document:
+    found = Document(pairs)
+    if len(found) < len(pairs):
+        found.twice = frozenset(
+            name for name, times in Counter(name for name, _ in pairs).items() if times > 1
+        )
+    return found
+
+
+def read_document(value: bytes) -> Document:
+    """A JSON object in which members may stand twice; UnreadableError for anything else."""
+    if not value.strip():
+        raise UnreadableError("empty", "the record has no value")
+    try:
+        record = _loads(value, _document)
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeError as error:
+        raise UnreadableError("not_utf8", f"a text is no Unicode: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError("malformed", f"not JSON: {error}") from None
+    if not isinstance(record, Document):
+        raise UnreadableError("not_an_object", f"a record is a JSON object, this is {type(record).__name__}")
+    return record
+
+
+def respell(value: bytes | None) -> bytes | None:
+    """A JSON object with its names and texts spelled without needless escapes; `None` for anything else."""
+    if not value or b"\\" not in value:
+        return None
+    try:
+        record = _read(value)
+        return json.dumps(record, ensure_ascii=False).encode("utf-8") if isinstance(record, dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def explain_row(value: bytes, columns: Mapping[str, ColumnType]) -> tuple[str, str]:
+    """Reason and error of a record that is no row of `columns`."""
+    record = read_object(value)
+    return record if isinstance(record, tuple) else _explain_fields(record, columns)
+
+
+def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
+    """The members of a JSON object, or reason and error of a record that is none."""
+    if not value.strip():
+        return "empty", "the record has no value"
+    try:
+        record = _read(value)
+    except UnicodeDecodeError as error:
+        return "not_utf8", f"byte {error.start} is not UTF-8"
+    except _DuplicateError as error:
+        return "duplicate_field", f"member {str(error)!r} stands twice"
+    except (ValueError, RecursionError) as error:
+        return "malformed", f"not JSON: {error}"
+    if not isinstance(record, dict):
+        return "not_an_object", f"a record is a JSON object, this is {type(record).__name__}"
+    return record
+
+
+def _explain_fields(record: dict[str, Any], columns: Mapping[str, ColumnType]) -> tuple[str, str]:
+    for name in record:
+        if name not in columns:
+            return "unknown_field", f"field {name!r} is not declared; declared are {', '.join(columns)}"
+    for name, kind in columns.items():
+        if record.get(name) is None:
+            return "missing_field", f"field {name!r} is missing or null"
+        # type(), since a bool is an int to isinstance().
+        if type(record[name]) not in _JSON_TYPES[kind.kind]:
+            return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
+    for name, kind in columns.items():
+        if not re.fullmatch(pattern(kind), _shown(record[name], None)):
+            return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
+    return "bad_value", "a number is out of range, a day is not in the calendar or a text is no Unicode"
+
+
+def _like(kind: ColumnType) -> str:
+    return f"{kind} like {example(kind)}"
+
+
+def _shown(value: Any, length: int | None = 80) -> str:
+    return json.dumps(value, ensure_ascii=False)[:length]
+
+
+def explain_punctuation(why: str, value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
+    """Reason and error of a record that begins like a punctuation and is none; `why` says what is wrong."""
+    if not punctuated_on:
+        return "bad_punctuation", "this stream has no `punctuated_on`, so it takes no punctuations"
+    equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in punctuated_on.items())
+    found = value[:80].decode("utf-8", "replace")
+    return (
+        "bad_punctuation",
+        f'{why}; a punctuation is such as {{"$punctuation": {{{equals}}}}}, this is {found}',
+    )

@@ -1,0 +1,159 @@
+"""Punctuations in a column of text whose frame has since renamed or dropped columns they speak of.
+
+Tucker's rule of projection: a punctuation passes if every column that it restricts is still there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.punctuation import json_text
+from endmark.punctuation.domain import PunctuationError
+from endmark.punctuation.pattern import Equals
+from endmark.punctuation.punctuation import Punctuation
+from endmark.punctuation.wire_json import encode_patterns
+from endmark.wire.json_column import NamedReader, TextReader, example_of, is_spoken_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from endmark.state.search import Ints
+
+_SHAPES = 16  # of key columns that are read a column at a time; any others one by one
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """By what names a frame shows the columns that its punctuations were written of.
+
+    Args:
+        columns: those it had then.
+        origins: those it has now, in their order, each with the one whose values it has; `None` if it is
+            computed.
+    """
+
+    columns: pa.Schema
+    origins: Mapping[str, str | None]
+
+    @classmethod
+    def none(cls, columns: pa.Schema) -> Self:
+        return cls(columns, {name: name for name in columns.names})
+
+    @property
+    def needed(self) -> bool:
+        """True if a text may say something else now; of a column that is added it said nothing."""
+        return dict(self.origins) != {name: name for name in self.columns.names}
+
+    def then(self, origins: Mapping[str, str | None]) -> Self:
+        """This one, followed by one whose `origins` go by the names so far."""
+        now = {name: None if was is None else self.origins[was] for name, was in origins.items()}
+        return type(self)(self.columns, now)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """For each column that is still there its name now; the first one, if it has several."""
+        found: dict[str, str] = {}
+        for name, origin in self.origins.items():
+            if origin is not None:
+                found.setdefault(origin, name)
+        return found
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Punctuations in the present names of columns.
+
+    Args:
+        texts: one for each; null if it says nothing of the columns that are there, or is rejected.
+        rejected: position and what is wrong of each that was no punctuation to begin with.
+    """
+
+    texts: pa.Array
+    rejected: list[tuple[int, str]]
+
+
+class Renamer:
+    """Writes punctuations in the names of now.
+
+    Those that name keys are many and are written a column at a time: once one is seen, all others that name
+    the same columns are. Any others are written one by one.
+
+    Args:
+        stream: whose columns they are, for errors.
+    """
+
+    def __init__(self, renaming: Renaming, stream: str) -> None:
+        self._names = renaming.names
+        self._columns = pa.schema([field for field in renaming.columns if is_spoken_of(field.type)])
+        self._one = TextReader(self._columns, stream, example_of(pa.schema(list(self._columns)[:1])))
+        self._domains = {
+            self._names[name]: each for name, each in self._one.domains.items() if name in self._names
+        }
+        self._named: dict[tuple[str, ...], NamedReader] = {}
+
+    def __call__(self, texts: pa.Array) -> Renamed:
+        """Rename the columns in texts that are not null. No text raises: what is wrong is in the result."""
+        task = _Texts(texts)
+        for key, reader in self._named.items():
+            task.put(*self._keys(key, reader, task))
+        while task.open.any():
+            at = int(np.argmax(task.open))
+            try:
+                promise = self._one.read(texts[at].as_py())
+            except PunctuationError as why:
+                task.reject(at, str(why))
+                continue
+            key = promise.names()
+            if _names_key(promise) and key not in self._named and len(self._named) < _SHAPES:
+                self._named[key] = NamedReader(pa.schema([self._columns.field(name) for name in key]))
+                task.put(*self._keys(key, self._named[key], task))
+            if task.open[at]:
+                task.put(pa.array([self._written(promise)], pa.string()), np.array([at]))
+        return task.done()
+
+    def _keys(self, key: tuple[str, ...], reader: NamedReader, task: _Texts) -> tuple[pa.Array, Ints]:
+        """Punctuations that name these columns, and where they stand."""
+        places = np.flatnonzero(task.open)
+        found, at = reader.read(task.texts.take(pa.array(places)))
+        if not self._names.keys() >= set(key):
+            return pa.nulls(found.num_rows, pa.string()), places[at]
+        return json_text.named({self._names[name]: found.column(name) for name in key}), places[at]
+
+    def _written(self, promise: Punctuation) -> str | None:
+        """A punctuation of any shape; `None` if a column that it restricts is gone."""
+        if not self._domains or not self._names.keys() >= set(promise.names()):
+            return None
+        patterns = {self._names[name]: each for name, each in promise.patterns}
+        return encode_patterns(Punctuation.of(promise.stream, patterns), self._domains)
+
+
+def _names_key(promise: Punctuation) -> bool:
+    return bool(promise.patterns) and all(isinstance(each, Equals) for _, each in promise.patterns)
+
+
+class _Texts:
+    """A column of text, as it is written anew piece by piece; `open` are those still to be."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        self.texts = texts
+        self.open = np.ones(len(texts), bool)
+        self._pieces: list[pa.Array] = [pa.array([], pa.string())]
+        self._places: list[Ints] = [np.empty(0, np.int64)]
+        self._rejected: list[tuple[int, str]] = []
+
+    def put(self, texts: pa.Array, places: Ints) -> None:
+        self.open[places] = False
+        self._pieces.append(texts)
+        self._places.append(places)
+
+    def reject(self, at: int, why: str) -> None:
+        self.put(pa.nulls(1, pa.string()), np.array([at]))
+        self._rejected.append((at, why))
+
+    def done(self) -> Renamed:
+        order = np.argsort(np.concatenate(self._places), kind="stable")
+        return Renamed(pa.concat_arrays(self._pieces).take(pa.array(order)), self._rejected)

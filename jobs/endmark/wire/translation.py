@@ -1,0 +1,47 @@
+"""Records of other formats, written anew as flat JSON one at a time and parsed as such."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.wire.rejection import Rejection, UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from endmark.state.search import Ints
+    from endmark.wire.json_records import JsonParser, Parsed
+
+
+def parse_translated(
+    values: pa.Array, at: Ints, translate: Callable[[bytes], bytes], parser: JsonParser
+) -> Parsed:
+    """Parse the records at these positions.
+
+    Args:
+        values: binary, of any format.
+        translate: a record as JSON for `parser`; UnreadableError if it is none.
+    """
+    texts, places, rejections = [], [], []
+    for place, value in zip(at.tolist(), values.take(pa.array(at)).to_pylist(), strict=True):
+        try:
+            texts.append(translate(value or b""))
+            places.append(place)
+        except UnreadableError as why:
+            rejections.append(Rejection(place, why.reason, str(why), value))
+    parsed = parser.parse(pa.array(texts, pa.binary()))
+    of = np.array(places, np.int64)
+    for each in parsed.rejections:
+        place = places[each.at]
+        rejections.append(replace(each, at=place, value=values[place].as_py()))
+    return replace(
+        parsed,
+        row_at=of[parsed.row_at],
+        closed_at=of[parsed.closed_at],
+        promises=[(places[number], promise) for number, promise in parsed.promises],
+        rejections=sorted(rejections, key=lambda each: each.at),
+    )

@@ -1,0 +1,99 @@
+"""Flat XML records of declared columns and punctuations of them, as in MJoin's running example.
+
+    <record><sno> 79 </sno><ipaddr> 202.112.39.8 </ipaddr></record>
+    <punct:record><sno> 79 </sno><ipaddr> * </ipaddr></punct:record>
+
+A row's element has any name without a prefix. Values are spelled as in JSON, but without quotes; blanks
+around them do not count. Each record is a document of its own, is read by itself, and written anew as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from endmark.punctuation import wire_json, wire_xml
+from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.punctuation.flat_xml import read_flat
+from endmark.types import Kind
+from endmark.wire.json_promises import require_digits
+from endmark.wire.json_records import JsonParser, Parsed
+from endmark.wire.rejection import UnreadableError
+from endmark.wire.spelling import pattern
+from endmark.wire.translation import parse_translated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from endmark.types import ColumnType
+
+BLANKS = " \t\r\n"
+_WITHOUT_QUOTES = (Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN)
+
+
+class XmlParser:
+    """Parses records of one stream.
+
+    Args:
+        columns: every column a record must have, and no others.
+        punctuated_on: the columns that punctuations of the stream speak of.
+        stream: its name, for errors.
+        key: the columns by whose values a punctuation names a key.
+        most: bytes of a record.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, ColumnType],
+        punctuated_on: Sequence[str],
+        stream: str,
+        *,
+        key: Sequence[str],
+        most: int,
+    ) -> None:
+        self._stream = stream
+        self._most = most
+        self._columns = columns
+        self._domains = {name: Domain[kind.kind.name] for name, kind in columns.items()}
+        self._flat = JsonParser(columns, punctuated_on, stream, key=key)
+
+    def parse(self, values: pa.Array) -> Parsed:
+        """Sort out binary `values`; no input raises."""
+        return parse_translated(values, np.arange(len(values)), self._translated, self._flat)
+
+    def _translated(self, value: bytes) -> bytes:
+        if len(value) > self._most:
+            raise UnreadableError(
+                "too_large",
+                f"{len(value):,} bytes; an XML record has {self._most:,} at most, unless "
+                "streams.*.max_record says more",
+            )
+        if not value.strip():
+            raise UnreadableError("empty", "the record has no value")
+        try:
+            root, texts = read_flat(value)
+        except PunctuationError as why:
+            raise UnreadableError("malformed", str(why)) from None
+        if ":" not in root:
+            return self._row({name: text.strip(BLANKS) for name, text in texts.items()})
+        try:
+            promise = wire_xml.decode(value, self._stream, self._domains)
+            require_digits(promise, self._columns)  # which JSON would be written without
+            return wire_json.encode(promise, self._domains)
+        except PunctuationError as why:
+            raise UnreadableError("bad_punctuation", str(why)) from None
+
+    def _row(self, texts: Mapping[str, str]) -> bytes:
+        members = [f"{json.dumps(name)}: {self._spelled(name, text)}" for name, text in texts.items()]
+        return f"{{{', '.join(members)}}}".encode()
+
+    def _spelled(self, name: str, text: str) -> str:
+        """Spell a text as JSON. What is no value of its column becomes a string, which is refused later."""
+        kind = self._columns.get(name)
+        plain = kind is not None and kind.kind in _WITHOUT_QUOTES and re.fullmatch(pattern(kind), text)
+        return text if plain else json.dumps(text, ensure_ascii=False)

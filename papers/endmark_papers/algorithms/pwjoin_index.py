@@ -1,0 +1,137 @@
+"""State of one side of PWJoin: every row in a list by time and in one by key (CIKM'04, section 4.1).
+
+The lists only grow at the tail and shrink at the head, so deques are all they need to be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from endmark.punctuation.domain import Domain
+from endmark.punctuation.pattern import Anything, Between, Pattern, Value
+from endmark.punctuation.ranges import Ranges
+from endmark_papers.algorithms.contract import Counters, Row
+
+
+class Flag(Enum):
+    """How far the closing of a value by its own side has come."""
+
+    NONE = auto()
+    PUNCTUATED = auto()  # closed
+    PROPAGATED = auto()  # closed, announced, and no row is left
+
+
+@dataclass(slots=True, eq=False)
+class INode:
+    """A value and its rows, oldest first."""
+
+    key: Value
+    flag: Flag = Flag.NONE
+    rows: deque[TNode] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class TNode:
+    """A row in both lists; none when it is purged, until its turn in the time list. `inode` is the ring."""
+
+    row: Row | None
+    inode: INode
+
+
+class WindowState:
+    """Rows of one side, found by key and by age.
+
+    Attributes:
+        window: time units for which a row stays joinable; None is for ever.
+        index: I-Nodes by key: values with rows, and values closed that the other side has yet to close.
+        closed: all that the side has closed, the paper's PR; intervals are nowhere else.
+    """
+
+    def __init__(self, window: float | None, domain: Domain, counters: Counters) -> None:
+        self.window = window
+        self.index: dict[Value, INode] = {}
+        self.closed = Ranges(domain)
+        self._time_list: deque[TNode] = deque()
+        """Rows by age. Purged ones leave when they come to the head. Empty if rows never age."""
+        self._counters = counters
+
+    def __iter__(self) -> Iterator[Row]:
+        for inode in self.index.values():
+            yield from _rows(inode)
+
+    def find(self, key: Value) -> tuple[Flag, list[Row]]:
+        """How far the side has closed a value, and the value's rows, oldest first."""
+        inode = self.index.get(key)
+        if inode is None:
+            return Flag.PUNCTUATED if self.closed.contains(key) else Flag.NONE, []
+        return inode.flag, _rows(inode)
+
+    def insert(self, key: Value, row: Row) -> None:
+        inode = self.index.get(key) or self.add(key, Flag.NONE)
+        node = TNode(row, inode)
+        inode.rows.append(node)
+        if self.window is not None:
+            self._time_list.append(node)
+        self._counters.inserts += 1
+        self._counters.state_nodes += 1
+        self._counters.hold(1)
+
+    def add(self, key: Value, flag: Flag) -> INode:
+        """Index a value that has no I-Node."""
+        self.index[key] = inode = INode(key, flag)
+        self._counters.state_nodes += 1
+        return inode
+
+    def close(self, pattern: Pattern) -> list[Pattern]:
+        """Note a punctuation; which values are new in it, as disjoint patterns. `Anything` closes null too,
+        but null joins nothing and so is not reported."""
+        new = self.closed.add(Between() if isinstance(pattern, Anything) else pattern)
+        self.closed.add(pattern)
+        return new
+
+    def invalidate(self, now: float) -> list[Value]:
+        """Remove rows that left the window; the closed values whose last row that was, propagated now."""
+        ended = []
+        while self._time_list and self._is_over(self._time_list[0].row, now):
+            node = self._time_list.popleft()
+            self._counters.state_nodes -= 1
+            if node.row is not None:
+                self._counters.invalidated += 1
+                self._counters.hold(-1)
+                ended += self._expire(node.inode)
+        return ended
+
+    def purge(self, key: Value) -> INode | None:
+        """Remove a value with its rows; its I-Node as it was."""
+        inode = self.index.pop(key, None)
+        if inode is not None:
+            purged = len(inode.rows)
+            for node in inode.rows:
+                node.row = None
+            inode.rows.clear()
+            self._counters.purged += purged
+            self._counters.hold(-purged)
+            self._counters.state_nodes -= 1 + (purged if self.window is None else 0)
+        return inode
+
+    def _is_over(self, row: Row | None, now: float) -> bool:
+        return row is None or (self.window is not None and row.time + self.window < now)
+
+    def _expire(self, inode: INode) -> list[Value]:
+        """Take the oldest row out of its value list."""
+        inode.rows.popleft()
+        if inode.rows:
+            return []
+        if inode.flag is Flag.PUNCTUATED:
+            inode.flag = Flag.PROPAGATED
+            return [inode.key]
+        del self.index[inode.key]
+        self._counters.state_nodes -= 1
+        return []
+
+
+def _rows(inode: INode) -> list[Row]:
+    return [node.row for node in inode.rows if node.row is not None]

@@ -1,0 +1,57 @@
+"""The findings of an experiment, for programs as JSON and for people as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import mean
+from typing import NamedTuple
+
+import rich.table
+from pydantic import BaseModel, ConfigDict
+from rich import box
+
+
+class Figures(BaseModel):
+    """Base of all findings: plain values only, equal when the experiment found the same."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Spread(Figures):
+    """A quantity over several seeds."""
+
+    mean: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Iterable[float], digits: int) -> Spread:
+        found = list(values)
+        return cls(
+            mean=round(mean(found), digits), least=round(min(found), digits), most=round(max(found), digits)
+        )
+
+    def text(self, digits: int) -> str:
+        return f"{self.mean:,.{digits}f} ({self.least:,.{digits}f} to {self.most:,.{digits}f})"
+
+
+class Table(NamedTuple):
+    """Rows of text under headings; the first column names things, the others are numbers."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        rule = ["---", *["---:"] * (len(self.headings) - 1)]
+        return "\n".join(f"| {' | '.join(row)} |" for row in (self.headings, rule, *self.rows))
+
+    def rich(self) -> rich.table.Table:
+        table = rich.table.Table(
+            title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+        )
+        for position, heading in enumerate(self.headings):
+            table.add_column(heading, justify="right" if position else "left", no_wrap=not position)
+        for row in self.rows:
+            table.add_row(*row)
+        return table

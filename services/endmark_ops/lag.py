@@ -1,0 +1,140 @@
+"""The records that wait in Kafka, counted from the broker: so they are known while the job is away, too."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+
+ASK_SECONDS = 5.0  # as often as Prometheus asks
+FRESH_SECONDS = 15.0  # older answers are no answers: the broker missed two questions
+_PATIENCE_MS = 5_000
+
+Ends = Mapping[str, Mapping[int, tuple[int, int]]]
+"""Of each topic, by the number of its partition: its first offset, and the one that its next record gets."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    at: float  # by the monotonic clock
+    ends: Ends
+
+
+class TopicEnds:
+    """Asks a broker every `ASK_SECONDS` for the ends of topics, in a thread of its own.
+
+    All who want to know are told what it has heard last; nobody waits for the broker but that thread, which
+    begins with the first question.
+
+    Args:
+        bootstrap: the broker's host:port.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._lock = threading.Lock()
+        self._topics: frozenset[str] = frozenset()
+        self._answer: _Answer | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def latest(self, topics: Collection[str]) -> Ends | None:
+        """The ends of these topics, at most `FRESH_SECONDS` old; `None` if they are not known."""
+        with self._lock:
+            self._topics = frozenset(topics)
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(target=self._run, name="topic-ends", daemon=True)
+                self._thread.start()
+            answer = self._answer
+        if (
+            answer is None
+            or time.monotonic() - answer.at > FRESH_SECONDS
+            or not answer.ends.keys() >= set(topics)
+        ):
+            return None
+        return answer.ends
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                with Broker(self._bootstrap) as broker:
+                    while not self._closed.is_set():
+                        asked = time.monotonic()
+                        self._answer = _Answer(asked, broker.ends(self._topics))
+                        self._closed.wait(ASK_SECONDS)
+            except KafkaError:  # what it has answered last is soon too old
+                self._closed.wait(ASK_SECONDS)
+
+
+class Broker:
+    """A connection to a broker that is asked for the ends of topics.
+
+    Raises:
+        KafkaError: the broker does not answer.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
+            metrics_enabled=False,
+            bootstrap_timeout_ms=_PATIENCE_MS,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def ends(self, topics: Collection[str]) -> Ends:
+        """The ends of those of the topics that there are.
+
+        Raises:
+            KafkaError: the broker does not answer within five seconds.
+        """
+        places = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            for partition in self._consumer.partitions_for_topic(topic) or ()
+        ]
+        if not places:
+            return {}
+        first = self._consumer.beginning_offsets(places, timeout_ms=_PATIENCE_MS)
+        end = self._consumer.end_offsets(places, timeout_ms=_PATIENCE_MS)
+        found: dict[str, dict[int, tuple[int, int]]] = {}
+        for place in places:
+            found.setdefault(place.topic, {})[place.partition] = first[place], end[place]
+        return found
+
+
+def lag(ends: Ends, read: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """How many records of each topic wait.
+
+    Args:
+        ends: as the broker tells.
+        read: the first offset not read, by topic and partition. A partition that is not there was never read.
+
+    >>> lag({"bids": {0: (5, 9), 1: (0, 3)}}, {"bids": {"0": 7}})
+    {'bids': 5}
+    """
+    return {
+        topic: sum(
+            max(0, end - max(first, read.get(topic, {}).get(str(partition), first)))
+            for partition, (first, end) in partitions.items()
+        )
+        for topic, partitions in ends.items()
+    }

@@ -1,0 +1,90 @@
+"""Limits of what one request, and all together, may take of the sidecar."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUESTS = 200  # at a time, of which as many as `feed.PLACES` may listen for events
+HEAD_BYTES = 16_384
+BODY_BYTES = 8_000_000  # a record of a megabyte, when JSON spells each of its letters with six
+HEAD_SECONDS = 5.0
+SENT_SECONDS = 60.0
+STREAM_SECONDS = 600.0  # after which who listens comes again, and who is gone without a word keeps no place
+STREAMS = frozenset({"/api/events"})
+ALWAYS = "/healthz"
+
+
+class Limits:
+    """ASGI middleware that refuses large heads and bodies, and more requests at a time than `REQUESTS`.
+
+    A body is read whole before the application is asked, so that no more of it is ever in memory.
+    `/healthz` is always answered.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] == ALWAYS:
+            await self._app(scope, receive, send)
+        elif self._running >= REQUESTS:
+            await _refused(503, "too many requests at a time; ask again later")(scope, receive, send)
+        else:
+            self._running += 1
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                self._running -= 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if _head_bytes(scope) > HEAD_BYTES:
+            refusal = _refused(431, f"a request's head may have {HEAD_BYTES} bytes")
+            await refusal(scope, receive, send)
+        elif "content-length" in headers or "transfer-encoding" in headers:
+            whole = await _read(int(headers.get("content-length", 0)), receive)
+            if whole is None:
+                refusal = _refused(413, f"a request's body may have {BODY_BYTES} bytes")
+                await refusal(scope, receive, send)
+            else:
+                await self._app(scope, _first(whole, receive), send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _read(announced: int, receive: Receive) -> Message | None:
+    """The body in one message, or that its sender is gone; `None` if it is too long."""
+    pieces: list[bytes] = []
+    size, more = announced, True
+    while more and size <= BODY_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        pieces.append(message.get("body", b""))
+        size = max(announced, sum(map(len, pieces)))
+        more = message.get("more_body", False)
+    return (
+        None if size > BODY_BYTES else {"type": "http.request", "body": b"".join(pieces), "more_body": False}
+    )
+
+
+def _first(message: Message, then: Receive) -> Receive:
+    waiting = [message]
+
+    async def receive() -> Message:
+        return waiting.pop() if waiting else await then()
+
+    return receive
+
+
+def _head_bytes(scope: Scope) -> int:
+    line = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return line + sum(len(name) + len(value) for name, value in scope["headers"])
+
+
+def _refused(status: int, detail: str) -> JSONResponse:
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return JSONResponse({"detail": detail}, status_code=status, headers=headers)

@@ -1,0 +1,42 @@
+"""The sidecar's log: to standard error, and never more than a few lines a minute for one cause."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+LINES = 5
+SECONDS = 60.0
+
+
+class Throttle(logging.Filter):
+    """Lets each place in the code log `LINES` times in `SECONDS`, then tells how often it was left out.
+
+    A client can make a line of the log appear as often as it likes. Its number of places in the code is
+    fixed, so what this remembers is bounded.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place = (record.pathname, record.lineno)
+        now = time.monotonic()
+        began, count = self._seen.get(place, (now, 0))
+        if now - began >= SECONDS:
+            if count > LINES:
+                record.msg = f"{record.getMessage()} (and {count - LINES} times before, not logged)"
+                record.args = None
+            began, count = now, 0
+        self._seen[place] = (began, count + 1)
+        return count < LINES
+
+
+def log_to_stderr() -> None:
+    """Send warnings and errors of the whole process there, throttled."""
+    handler = logging.StreamHandler()
+    handler.addFilter(Throttle())
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler]
+    )
