@@ -25,7 +25,7 @@ python - "$target/jars" <<'END'
 import shutil
 import sys
 
-from endmark.parts.jars import spark_jars
+from endmark.embedded.jars import spark_jars
 
 for jar in spark_jars(print):
     shutil.copy(jar, sys.argv[1])

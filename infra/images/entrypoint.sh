@@ -1,9 +1,12 @@
 #!/bin/sh
 # Puts the secrets of files where programs look for them.
 set -eu
+umask 077
 if [ -n "${ENDMARK_RELATION_PASSWORD_FILE:-}" ]; then
     # The URL comes as scheme://user@host/database.
-    password=$(cat "$ENDMARK_RELATION_PASSWORD_FILE")
+    # Letters that mean something in a URL are written as %40 and the like. The password is on no command line.
+    password=$(python -c 'import sys, urllib.parse as u; print(u.quote(sys.stdin.read().rstrip("\r\n"), safe=""))' \
+        < "$ENDMARK_RELATION_PASSWORD_FILE")
     export ENDMARK_RELATION_URL="${ENDMARK_RELATION_URL%%@*}:$password@${ENDMARK_RELATION_URL#*@}"
 fi
 if [ -n "${SPARK_AUTHENTICATE_SECRET_FILE:-}" ]; then

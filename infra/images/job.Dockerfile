@@ -3,14 +3,16 @@ ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
 WORKDIR /src
-COPY pyproject.toml README.md requirements.lock ./
-# uv, because it checks the lock file's hashes although it installs a part of it only.
-RUN pip install --no-cache-dir "$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock)" \
+COPY pyproject.toml README.md requirements.lock infra/images/overrides.txt ./
+# uv, because it checks the lock file's hashes although it installs a part of it only. Its own is checked by pip.
+RUN sed -n '/^uv==/,/^    #/p' requirements.lock > uv.txt \
+    && pip install --no-cache-dir --require-hashes -r uv.txt \
     && python -m venv /opt/endmark
 COPY jobs jobs
 COPY services services
 # Compiled, since whoever runs the image may not write there, and would compile everything at each start.
-RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python --constraints requirements.lock \
+RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python \
+    --constraints requirements.lock --build-constraints requirements.lock --overrides overrides.txt \
     ".[spark,verify,postgresql]"
 
 FROM ${BASE}
@@ -26,7 +28,7 @@ ENV PATH=/opt/endmark/bin:$PATH \
     SPARK_CONF_DIR=/etc/spark \
     PYTHONUNBUFFERED=1
 # Jars belong to the image: a start must not wait for the network.
-RUN python -c "from endmark.parts.jars import spark_jars; spark_jars(print)" \
+RUN python -c "from endmark.embedded.jars import spark_jars; spark_jars(print)" \
     && ln -s "$ENDMARK_HOME"/jars/*/spark /opt/endmark/jars
 COPY jobs/pipeline.py /opt/endmark/pipeline.py
 COPY infra/images/sbom.py /usr/local/lib/sbom.py

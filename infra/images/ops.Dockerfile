@@ -4,13 +4,15 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md requirements.lock ./
-# uv, because it checks the lock file's hashes although it installs a part of it only.
-RUN pip install --no-cache-dir "$(sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock)" \
+# uv, because it checks the lock file's hashes although it installs a part of it only. Its own is checked by pip.
+RUN sed -n '/^uv==/,/^    #/p' requirements.lock > uv.txt \
+    && pip install --no-cache-dir --require-hashes -r uv.txt \
     && python -m venv /opt/endmark
 COPY jobs jobs
 COPY services services
 # Compiled, since whoever runs the image may not write there, and would compile everything at each start.
-RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python --constraints requirements.lock ".[ops]"
+RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python \
+    --constraints requirements.lock --build-constraints requirements.lock ".[ops]"
 
 FROM ${BASE}
 # The user's number is the job's: both write to the volume of the ops database.

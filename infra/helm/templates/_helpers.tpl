@@ -52,7 +52,7 @@ ENDMARK_OPS_URL: {name: {{ .Values.secret }}, key: ops-url}
 type: Python
 pythonVersion: "3"
 mode: cluster
-sparkVersion: 4.2.0
+sparkVersion: 4.2.1
 image: {{ .Values.images.job }}
 imagePullPolicy: {{ .Values.images.pullPolicy }}
 mainApplicationFile: local:///opt/endmark/pipeline.py
