@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from endmark.parts.broker import Broker
-from endmark.parts.mariadb import MariaDb
-from endmark.parts.ports import free_port as find_free_port
+from endmark.embedded.broker import Broker
+from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.ports import free_port as find_free_port
 from endmark.spark.class_archive import local_jars
 from support.mysql import MySql
 from support.postgresql import PostgreSql
@@ -18,6 +18,7 @@ from support.postgresql import PostgreSql
 LONG = (
     "stack/test_pulse.py",
     "stack/test_outages.py",
+    "stack/test_stops.py",
     "stack/test_nexmark.py",
     "stack/test_class_archive.py",
     "stack/test_pace.py",
@@ -38,17 +39,17 @@ LONG = (
     "stack/test_parts_broker.py",
     "oracle/test_idle.py",
     "oracle/test_tables.py",
-    "unit/test_cli.py",
+    "unit/cli/test_cli.py",
     "oracle/test_frame_programs.py",
-    "unit/test_verify_worlds.py",
+    "unit/verify/test_worlds.py",
     "oracle/test_formats.py",
     "oracle/test_closing_rules.py",
     "oracle/test_running_groups.py",
     "oracle/test_knobs.py",
     "oracle/test_lookup_intake.py",
-    "unit/test_relation_outage.py",
+    "unit/relation/test_outage.py",
     "oracle/test_lookup_join.py",
-    "unit/test_relation_sql.py",
+    "unit/relation/test_sql.py",
     "oracle/test_stream_join.py",
     "oracle/test_lookup_operator.py",
 )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from endmark.control.heartbeat import Heartbeat
 from support.ops_job import PIPELINE, Job, job_in
 from support.ops_sidecar import Sidecar
 
-expect.set_options(timeout=30_000)  # of 5 s, a busy machine has taken more for one answer of the sidecar
+MOST_MS = 90_000  # a busy machine has taken more than 5 s for one answer of the sidecar
+
+expect.set_options(timeout=MOST_MS)
 
 CHROMIUM = "/usr/bin/chromium"
 SWITCHES = [
@@ -33,22 +37,24 @@ document.addEventListener("securitypolicyviolation", event => window.refused.pus
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES, timeout=2 * MOST_MS)
         yield browser
         browser.close()
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    with job_in(tmp_path) as job:
+    """A job that beats, so that a slow test does not make the sidecar take it for lost."""
+    with job_in(tmp_path) as job, Heartbeat(job.database, job.run_id):
         yield job
 
 
 @pytest.fixture
 def running_job(job: Job) -> Job:
     job.start()
+    now = time.time()
     for n in range(120):
-        job.commit(age=120.0 - n)
+        job.commit(age=120.0 - n, now=now)
     return job
 
 
@@ -75,6 +81,7 @@ def url(sidecar: Sidecar) -> str:
 def page(browser: Browser, url: str) -> Iterator[Page]:
     """The dashboard, opened; fails a test that left an error in the console or met the content policy."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(MOST_MS)
     context.add_init_script(WATCH_POLICY)
     page = context.new_page()
     errors: list[str] = []

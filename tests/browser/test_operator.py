@@ -16,11 +16,11 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from playwright.sync_api import Locator, Page, expect
 
+from endmark.control.database import OpsDatabase
 from endmark.demo.run import json_lines
+from endmark.embedded.broker import Broker
+from endmark.embedded.process import ManagedProcess
 from endmark.metrics import Samples
-from endmark.ops.database import OpsDatabase
-from endmark.parts.broker import Broker
-from endmark.parts.process import ManagedProcess
 from endmark.pipelines import AUCTION
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
@@ -28,7 +28,7 @@ from support.ops_sidecar import STOP_SECONDS
 from support.ops_tokens import WRITER
 from support.warehouse import START_SECONDS, Warehouse, wait_for
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1800)
 
 SELLERS = FeedOptions(seed=5, sellers=20)
 CACHED = "lookup_cached_rows_total{relation=sellers}"
@@ -121,7 +121,7 @@ def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pict
     wait_for(lambda: MENDED in _joined(warehouse), job)
     feed.silent.add("items")
     page.goto(f"{base}#graph")
-    expect(page.get_by_role("img", name="items: idle")).to_be_visible(timeout=120_000)
+    expect(page.get_by_role("img", name="items: idle")).to_be_visible(timeout=180_000)
     expect(page.locator("#blocks")).to_contain_text(
         re.compile(r"items has sent no record for [\s\w]+: what bids keep")
     )
@@ -144,7 +144,9 @@ def _turn_a_knob(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
     page.get_by_label("Token of the sidecar").fill(WRITER)
     page.get_by_role("button", name="Use it").click()
     said = card.get_by_role("status")
-    expect(said).to_contain_text(re.compile(r"Read by batch \d+; it holds from batch \d+ on"), timeout=60_000)
+    expect(said).to_contain_text(
+        re.compile(r"Read by batch \d+; it holds from batch \d+ on"), timeout=180_000
+    )
     expect(card).to_contain_text("It is inlj.")
     history = page.get_by_role("region", name="Turned so far").get_by_role("row").last
     expect(history).to_contain_text(re.compile(r"ann.*lookup\.strategy.*hybrid.*inlj"))
@@ -180,7 +182,7 @@ def _turn_the_others(warehouse: Warehouse, page: Page, job: ManagedProcess) -> N
     _turned(page, "batch.every", "1h", "3600")
     soon = _turned(page, "batch.every", "500ms", "0.5")
     _card(page, "batch.records").get_by_role("button", name="As in the file").click()
-    expect(_card(page, "batch.records")).to_contain_text("It is 500000.", timeout=60_000)
+    expect(_card(page, "batch.records")).to_contain_text("It is 500000.", timeout=180_000)
     with closing(OpsDatabase(warehouse.ops_url)) as ops:
         batches = {batch.batch_id: batch.samples for batch in ops.batches_after("auction", -1, 1000)}
     cached_rows = {number: samples[CACHED] for number, samples in batches.items()}
@@ -206,7 +208,9 @@ def _turned(page: Page, name: str, value: str, held: str) -> int:
     card.get_by_role("button", name="Turn", exact=True).click()
     said = card.get_by_role("status")
     expect(said).not_to_have_text(before)
-    expect(said).to_contain_text(re.compile(r"Read by batch \d+; it holds from batch \d+ on"), timeout=60_000)
+    expect(said).to_contain_text(
+        re.compile(r"Read by batch \d+; it holds from batch \d+ on"), timeout=180_000
+    )
     expect(card).to_contain_text(f"It is {held}.")
     last = page.get_by_role("region", name="Turned so far").get_by_role("row").nth(1)
     expect(last).to_contain_text(re.compile(rf"ann.*{re.escape(name)}.*{held}.*batch \d+"))

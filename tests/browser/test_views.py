@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from endmark.ops import forecasts
-from endmark.ops.changes import CHANGES
-from endmark.ops.description import describe
+from endmark.control import forecasts
+from endmark.control.changes import CHANGES
+from endmark.control.description import describe
+from endmark.metrics import Samples
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
+from endmark_ops.app import SHARED_SECONDS
 from support.broken_records import write_letters
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of
 from support.ops_tokens import READER, WRITER
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(400)
 
 VIEWS = ["Live", "Graph", "Ledger", "Lookup", "Dead letters", "Knobs"]
 HOSTILE = b'<img src=x onerror="document.title=1">'
@@ -76,9 +79,10 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     expect(page.locator("#blocks")).to_contain_text("items: waits for partition 2")
     page.goto(f"{page.url.partition('#')[0]}#ledger")
     ledger = page.get_by_role("region", name="Promises of items", exact=True).last
+    expect(ledger.get_by_role("row")).to_have_count(3)
     first, second = ledger.get_by_role("row").all()[1:]
     expect(first).to_have_text(re.compile(r"partition 0\s*600\s*\d.*ago\s*0"))
-    expect(second).to_have_text(re.compile(r"partition 1\s*420\s*(59|1).*ago\s*60"))
+    expect(second).to_have_text(re.compile(r"partition 1\s*420\s*(59.s|\d+.min).*ago\s*60"))
     freed = batch.totals["join_purged_rows_total{stream=bids}"]
     expect(page.locator("#ledger-tables")).to_contain_text(f"freed {freed:,.0f} rows of bids")
     page.goto(f"{page.url.partition('#')[0]}#lookup")
@@ -107,14 +111,35 @@ def test_a_batch_does_not_take_focus_from_who_reads_a_table(
     expect(read).to_be_focused()
 
 
+def commit_until(shown: Callable[[float], None], job: Job, page: Page, told: Samples | None = None) -> None:
+    """Commit batches until the page shows what they tell.
+
+    Predictions are asked for when a batch comes. The sidecar gives all who ask the same answer for half a
+    second, so the page may get one of before the batch, and it keeps that until the next one.
+    """
+    for tries_left in range(20, 0, -1):
+        page.wait_for_timeout(2000 * SHARED_SECONDS)
+        job.commit(told=told)
+        try:
+            shown(5_000)
+        except AssertionError:
+            if tries_left == 1:
+                raise
+        else:
+            return
+
+
 def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Page, pictures: Path) -> None:
     """A picture for the eye, a table with the same for all; where somebody reads in it is not lost."""
     page.goto(f"{page.url}#lookup")
     expect(page.locator("#lookup-no-plan")).to_contain_text("or endmark plan was run")
     forecasts.tell(described_job.database, PIPELINE, forecast_of("sellers"))
-    described_job.commit()
     what_if = page.get_by_role("region", name="What if sellers had other memory")
-    expect(what_if).to_contain_text("200k rows/s were predicted")
+
+    def predicted(most: float) -> None:
+        expect(what_if).to_contain_text("200k rows/s were predicted", timeout=most)
+
+    commit_until(predicted, described_job, page)
     expect(what_if).to_contain_text("measured in the last batches: 100k rows/s, 50.0 % of it")
     expect(page.locator("#lookup-no-plan")).to_be_hidden()
     expect(what_if.get_by_role("img", name="rows a second for sellers by memory")).to_be_visible()
@@ -125,7 +150,7 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
     expect(rows.nth(3)).to_have_text(re.compile(r"50.0.MB \(as planned\)\s*100k.*200k.*hybrid$"))
     figures.focus()
     described_job.commit()
-    expect(page.locator("#batch")).to_have_text("#121")
+    expect(page.locator("#batch")).to_have_text(f"#{described_job.batch_id}")
     expect(figures).to_be_focused()
     for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
         page.set_viewport_size({"width": width, "height": 900})
@@ -137,9 +162,13 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
 def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page, pictures: Path) -> None:
     """By keyboard, said to screen readers; new batches change what is predicted, not what is chosen."""
     page.goto(f"{page.url}#lookup")
-    described_job.commit(told=costs_of("sellers", 20_000.0))
     what_if = page.get_by_role("region", name="What if sellers had other memory")
-    expect(what_if).to_contain_text("500,000 rows in pages of 500, batches of 20,000 stream rows")
+
+    def live(most: float) -> None:
+        says = "500,000 rows in pages of 500, batches of 20,000 stream rows"
+        expect(what_if).to_contain_text(says, timeout=most)
+
+    commit_until(live, described_job, page, costs_of("sellers", 20_000.0))
     expect(what_if).to_contain_text("Predicted by what reads cost in the last batches")
     slider = what_if.get_by_role("slider", name="Memory of rows that wait for sellers")
     turn = what_if.get_by_role("button", name="Turn lookup.memory to")
@@ -151,8 +180,11 @@ def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page
     said = what_if.get_by_role("status").first
     expect(said).to_contain_text(re.compile(r"With 256.MB: .*rows/s"))
     before = said.inner_text()
-    described_job.commit(told=costs_of("sellers", 20_000.0, page=2e-2))
-    expect(said).not_to_have_text(before)
+
+    def another(most: float) -> None:
+        expect(said).not_to_have_text(before, timeout=most)
+
+    commit_until(another, described_job, page, costs_of("sellers", 20_000.0, page=2e-2))
     expect(slider).to_be_focused()
     expect(slider).to_have_value("6")
     rows = what_if.get_by_role("region", name="Predicted for sellers, by memory").get_by_role("row")
@@ -167,9 +199,7 @@ def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page
     page.keyboard.press("Enter")
     page.get_by_label("Token of the sidecar").fill(WRITER)
     page.get_by_role("button", name="Use it").click()
-    expect(what_if.get_by_role("status").last).to_contain_text(
-        "no Kafka broker at 127.0.0.1:1", timeout=10_000
-    )
+    expect(what_if.get_by_role("status").last).to_contain_text("no Kafka broker at 127.0.0.1:1")
     assert page.evaluate(WIDTH_OVER) <= 0
     what_if.screenshot(path=pictures / "what-if-live.png")
 
@@ -177,11 +207,12 @@ def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page
 def test_a_stream_is_idle_when_batches_come_without_it(described_job: Job, page: Page) -> None:
     """Not while a batch as long as the last one may be running: it may be reading the stream."""
     page.goto(f"{page.url}#graph")
-    slow = {"batch_seconds{phase=total}": 60.0}
-    described_job.commit(age=90, told=slow)
-    described_job.commit(age=30, told=slow | {"records_total{stream=items}": 0.0})
+    # Minutes, since the ages grow while a busy machine takes its time.
+    slow = {"batch_seconds{phase=total}": 600.0}
+    described_job.commit(age=900, told=slow)
+    described_job.commit(age=300, told=slow | {"records_total{stream=items}": 0.0})
     blocks = page.locator("#blocks")
-    expect(blocks).to_contain_text(re.compile(r"items has sent no record for 1.min \d+.s: what bids keep"))
+    expect(blocks).to_contain_text(re.compile(r"items has sent no record for 1[5-9].min.*: what bids keep"))
     expect(blocks).not_to_contain_text("bids has sent no record")
     expect(page.get_by_role("img", name="items: idle: no record comes; bids: ")).to_be_visible()
 
@@ -229,7 +260,7 @@ def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: P
             expect(card.get_by_role("status")).to_contain_text(says)
     card.get_by_label("New value").fill("4")
     card.get_by_role("button", name="Turn", exact=True).click()
-    expect(card.get_by_role("status")).to_contain_text("no Kafka broker at 127.0.0.1:1", timeout=10_000)
+    expect(card.get_by_role("status")).to_contain_text("no Kafka broker at 127.0.0.1:1")
     assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 1, ""]
 
 

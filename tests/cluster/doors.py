@@ -7,7 +7,7 @@ import urllib.request
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from endmark.parts.ports import listens
+from endmark.embedded.ports import listens
 
 if TYPE_CHECKING:
     from cluster.standalone import Cluster

@@ -19,12 +19,12 @@ from typing import Any
 
 from cluster.run import arguments
 from cluster.standalone import Cluster
-from endmark.bench.auction import Recorded, Servers, running, workload
-from endmark.bench.contest import Digest, Rates, interleaved
-from endmark.bench.delta import digests
-from endmark.bench.job import Job
-from endmark.bench.pipeline import Batch, rate, told_by
-from endmark.bench.report import origin
+from endmark_benchmarks.contenders.job import Job
+from endmark_benchmarks.harness.contest import Digest, Rates, interleaved
+from endmark_benchmarks.harness.delta import digests
+from endmark_benchmarks.harness.origin import origin
+from endmark_benchmarks.measurements.pipeline import Batch, rate, told_by
+from endmark_benchmarks.workloads.auction import Recorded, Servers, running, workload
 from support.cluster_page import RATES, RESULTS, write_page
 
 RECORDINGS = Path(__file__).parents[2] / "var" / "bench"

@@ -19,8 +19,8 @@ from cluster.doors import (
     test_no_worker_without_the_secret,
 )
 from cluster.standalone import Cluster
-from endmark.parts.broker import Broker
-from endmark.parts.process import ManagedProcess
+from endmark.embedded.broker import Broker
+from endmark.embedded.process import ManagedProcess
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.faults import Faults, step

@@ -13,8 +13,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
-from endmark.parts.ports import LOOPBACK, free_port, listens
-from endmark.parts.process import ManagedProcess
+from endmark.embedded.ports import LOOPBACK, free_port, listens
+from endmark.embedded.process import ManagedProcess
 
 _START_SECONDS = 90.0
 # Python workers are in process groups of their own and write until they find their executor gone.

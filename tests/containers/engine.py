@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
-from endmark.parts.process import ManagedProcess
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0

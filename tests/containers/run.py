@@ -95,7 +95,7 @@ def test_every_part_killed(stack: Stack, faults: Faults) -> None:
         with faults.survived("Spark's secret, as by the runbook", "Job, workers and master have another."):
             stack.execute(rotate_secret)
             moves_on(stack)
-        with faults.survived("the broker", "The job waits. Once it is back, all that it holds is read."):
+        with faults.survived("the broker", "Once it is back, all that it holds is read."):
             stack.crash("broker")
             all_done(stack)
         with step("verify"):

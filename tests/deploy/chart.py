@@ -88,6 +88,7 @@ def test_every_object_fits_its_schema() -> None:
     given: list[dict[str, Any]] = [
         {},
         {"schedule": "@every 15m"},
+        {"ops": {"tokens": "who"}},
         {"network": {"dashboardFrom": [{"podSelector": {}}]}},
     ]
     for values in given:
@@ -149,6 +150,25 @@ def test_secrets_come_by_reference() -> None:
     }
     assert "://" not in yaml.safe_dump([*job["arguments"], job["executor"]])
     assert job["sparkConf"]["spark.authenticate"] == "true"
+
+
+def test_the_sidecar_takes_tokens_from_a_secret() -> None:
+    """Who has one that may write turns knobs, so the sidecar reaches the broker."""
+    plain, given = ((rendered(ops=ops)["Deployment", "auction-ops"]) for ops in ({}, {"tokens": "who"}))
+    check_schema(given)
+    pod = given["spec"]["template"]["spec"]
+    ops = pod["containers"][0]
+    environment = {each["name"]: each for each in ops["env"]}
+    file = Path(environment["ENDMARK_OPS_TOKENS_FILE"]["value"])
+    [mount] = [each for each in ops["volumeMounts"] if each["mountPath"] == str(file.parent)]
+    [volume] = [each for each in pod["volumes"] if each["name"] == mount["name"]]
+    assert mount["readOnly"] is True
+    assert volume["secret"] == {"secretName": "who", "defaultMode": 0o440}
+    assert file.name == "tokens"
+    assert "--bootstrap=kafka:9092" in ops["args"]
+    egress = rendered()["NetworkPolicy", "auction-ops"]["spec"]["egress"][0]["ports"]
+    assert 9092 in [each["port"] for each in egress]
+    assert "tokens" not in yaml.safe_dump(plain).lower()
 
 
 def test_who_talks_to_whom() -> None:

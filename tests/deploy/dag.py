@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from endmark.parts.broker import Broker
+from endmark.embedded.broker import Broker
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse

@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 from sqlalchemy import make_url
 
-from endmark.parts.broker import Broker
-from endmark.parts.mariadb import MariaDb
-from endmark.parts.ports import LOOPBACK, free_port
+from endmark.embedded.broker import Broker
+from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.ports import LOOPBACK, free_port
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.runbook import blocks

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.control.autotune import WHO, Autotune, Spent, Told, Tuned
 from endmark.metrics import Samples
-from endmark.ops.autotune import WHO, Autotune, Spent, Told, Tuned
 from support.cases import cases
 
 NAME = "join.purge_every"

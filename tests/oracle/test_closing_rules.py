@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
+from endmark.state.segment_list import FANOUT, MERGED_ROWS
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
-from support.verify_declared import LAST
+from support.sizes import SIZES, Merging, Sizes
+from support.verify_declared import LAST, is_future
 from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, KEY_KINDS, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline
+from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline
 
+HAND_MADE = Sizes(TWO_EACH, 2, Merging(FANOUT, MERGED_ROWS))
 Batches = list[list[tuple[str, int, int, bytes | None, int]]]
 
 
@@ -45,6 +49,8 @@ def spelled_out(pipeline: Pipeline, record: Record) -> list[Record]:
     row = json.loads(record.value or b"null") if record.value != b"{" else None
     if stream.closes is None or not row or "$punctuation" in row or not LAST[stream.closes.when](row):
         return [record]
+    if is_future(stream, datetime.fromisoformat(row[stream.event_time.column]), record.timestamp):
+        return [record]
     patterns = {name: {"equals": row[name]} for name in stream.closes.on}
     return [record, Record(record.topic, record.partition, json.dumps({"$punctuation": patterns}).encode())]
 
@@ -54,9 +60,11 @@ def without_rules(pipeline: Pipeline) -> Pipeline:
     return Pipeline.model_validate(pipeline.model_dump() | {"streams": streams})
 
 
-def in_batches(pipeline: Pipeline, batches: Batches) -> Tables:
-    with tempfile.TemporaryDirectory() as directory:
-        tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory))
+def in_batches(pipeline: Pipeline, batches: Batches, sizes: Sizes = HAND_MADE) -> Tables:
+    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():
+        tasks = BucketTasks(
+            pipeline, sellers_of(pipeline), sizes.partitions, Path(directory), buckets=sizes.buckets
+        )
         return total(tasks.batch(batch) for batch in [*batches, []])
 
 
@@ -85,7 +93,8 @@ def shown(tables: Tables, rows_at: dict[tuple[str, int, int], int]) -> dict[str,
 def test_a_rule_is_punctuations_spelled_out(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """In all tables, whatever else the pipeline says."""
     pipeline = data.draw(st.composite(ruled)(data.draw(pipelines(kind, keys)), keys))
-    records = data.draw(histories(keys, pipeline.streams))
+    sizes = data.draw(SIZES)
+    records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
     size = data.draw(st.integers(1, 20))
     groups = [spelled_out(pipeline, record) for record in records]
     rows_at: dict[tuple[str, int, int], int] = {}
@@ -99,8 +108,8 @@ def test_a_rule_is_punctuations_spelled_out(data: st.DataObject, kind: JoinType,
             rows_at[topic, partition, one[2]] = offset
     located = locate(records)
 
-    by_rule = in_batches(pipeline, [located[at : at + size] for at in range(0, len(located), size)])
-    by_punctuations = in_batches(without_rules(pipeline), batches)
+    by_rule = in_batches(pipeline, [located[at : at + size] for at in range(0, len(located), size)], sizes)
+    by_punctuations = in_batches(without_rules(pipeline), batches, sizes)
 
     same = {place: place[2] for place in ((*one[:2], one[2]) for one in located)}
     found, expected = shown(by_rule, same), shown(by_punctuations, rows_at)

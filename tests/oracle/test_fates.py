@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.formats.json_records import JsonParser
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
 from endmark.verify.patterns import Bound
+from endmark.verify.reasons import reason_of
+from endmark.wire.json_records import JsonParser
 from support.cases import cases
 from support.payload_mutants import mutants
 from support.payloads import LISTED, STREAMS
@@ -20,7 +21,7 @@ from support.verify_fates import Promise, fate
 
 def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     """What the parser makes of all values at once: columns of a row, a closed key, a promise, or `dead
-    letter`."""
+    letter`, for the reason that `verify` finds."""
     declared, *_ = STREAMS[stream]
     parser = JsonParser(declared.columns, declared.punctuated_on)
     parsed = parser.parse(pa.array(values, pa.binary()))
@@ -31,6 +32,7 @@ def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     found.update((at, Promise(tuple(map(_bound, promise.patterns)))) for at, promise in parsed.promises)
     for rejection in parsed.rejections:
         assert rejection.value == values[rejection.at]
+        assert rejection.reason == reason_of(rejection.value, declared), rejection
         found[rejection.at] = "dead letter"
     return [found[at] for at in range(len(values))]
 

@@ -12,23 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.formats.debezium import DebeziumParser
-from endmark.formats.json_records import Parsed
-from endmark.formats.xml_records import XmlParser
 from endmark.pipeline import Stream
 from endmark.types import JoinType
 from endmark.verify import debezium, xml
+from endmark.verify.reasons import reason_of
+from endmark.wire.debezium import DebeziumParser
+from endmark.wire.json_records import JsonParser, Parsed
+from endmark.wire.xml_records import XmlParser
 from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
 from support.formats import envelope, said
 from support.formats import xml as as_xml
 from support.payload_mutants import FRAGMENTS
 from support.payloads import ALIVE, PIPELINE
+from support.sizes import SIZES
 from support.verify_fates import Promise, fate
 from support.verify_histories import histories, pipelines
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import PARTITIONS, bid, locate
+from support.verify_world import bid, locate
 
 BIDS = PIPELINE.streams["bids"]
 ROW = json.loads(bid(7, 1.5).value or b"")
@@ -103,7 +105,8 @@ def declared(kind: str, updates: str = "dead_letter") -> Stream:
 
 
 def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
-    """What the engine makes of records: columns of a row, a closed key, `promise` or `dead letter`."""
+    """What the engine makes of records: columns of a row, a closed key, `promise`, or `dead letter`, for
+    the reason that `verify` finds."""
     parsed = parse(stream, values)
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
@@ -112,6 +115,7 @@ def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
     found.update((at, "promise") for at, _ in parsed.promises)
     for rejection in parsed.rejections:
         assert rejection.value == values[rejection.at]
+        assert rejection.reason == reason_of(rejection.value, stream), rejection
         found[rejection.at] = "dead letter"
     assert list(parsed.row_at) == sorted(parsed.row_at)
     assert list(parsed.closed_at) == sorted(parsed.closed_at)
@@ -120,8 +124,11 @@ def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
 
 def parse(stream: Stream, values: list[bytes | None]) -> Parsed:
     on = stream.punctuated_on
-    if stream.format == "xml":
-        parsed = XmlParser(stream.columns, on, "bids", key=on).parse(pa.array(values, pa.binary()))
+    if stream.format == "json":
+        parsed = JsonParser(stream.columns, on, "bids", key=on).parse(pa.array(values, pa.binary()))
+    elif stream.format == "xml":
+        xml = XmlParser(stream.columns, on, "bids", key=on, most=stream.max_record)
+        parsed = xml.parse(pa.array(values, pa.binary()))
     else:
         updates = stream.updates == "rows"
         parser = DebeziumParser(stream.columns, on, "bids", key=on, updates=updates)
@@ -131,7 +138,8 @@ def parse(stream: Stream, values: list[bytes | None]) -> Parsed:
 
 def plain(stream: Stream, value: bytes) -> Any:
     """As `fates` tells it, by what `verify` reads."""
-    flat = {"xml": xml.flat, "debezium": debezium.flat}[stream.format](value, stream)
+    readers = {"xml": xml.flat, "debezium": debezium.flat}
+    flat = readers[stream.format](value, stream) if stream.format in readers else value
     found = fate(stream, flat)
     return "promise" if isinstance(found, Promise) else found
 
@@ -166,19 +174,73 @@ def test_xml_meets_the_same_fate(values: list[bytes]) -> None:
     assert fates(stream, list(values)) == [plain(stream, value) for value in values]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("xml", b"<record><item_id>%s</item_id></record>" % (b"9" * 5_000)),
+        ("xml", as_xml(ROW, BIDS).replace(b"> 7", b"> " + b"7" * 5_000)),
+        ("debezium", b'{"op": "c", "after": {"item_id": %s}}' % (b"9" * 5_000)),
+        ("debezium", envelope("c", None, ROW).replace(b":7,", b":%s," % (b"7" * 5_000))),
+        ("debezium", envelope("c", None, ROW).replace(b'"ts_ms":1', b'"ts_ms":' + b"1" * 5_000)),
+    ],
+)
+def test_numbers_longer_than_python_reads_meet_the_same_fate(kind: str, value: bytes) -> None:
+    stream = declared(kind)
+
+    assert fates(stream, [value]) == [plain(stream, value)]
+
+
+DECIMALS = {
+    "json": b'{"$punctuation": {"tip": {"equals": "%s"}}}',
+    "json between": b'{"$punctuation": {"tip": {"between": {"from": "%s"}}}}',
+    "xml": b"<punct:record><tip>%s</tip></punct:record>",
+    "xml list": b'<punct:record><tip>{"%s", 2}</tip></punct:record>',
+    "xml between": b"<punct:record><tip>(, %s]</tip></punct:record>",
+    "debezium": envelope("d", dict.fromkeys(ROW) | {"tip": "%s"}, None),
+    "debezium, shuffled": envelope("d", dict.fromkeys(ROW) | {"tip": "%s"}, None, shuffled=True),
+}
+ROWS_OF_DECIMALS = {
+    "json": json.dumps(ROW | {"tip": "%s"}).encode(),
+    "xml": as_xml(ROW | {"tip": "%s"}, BIDS),
+    "debezium": envelope("c", None, ROW | {"tip": "%s"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "sound"),
+    [("1.5", True), ("1.50", True), ("-0.00", True), ("1.500", False), ("0.000", False), ("10000", False)],
+)
+@pytest.mark.parametrize("written", DECIMALS)
+def test_a_decimal_is_spelled_with_no_more_digits_than_its_column(
+    written: str, text: str, sound: bool
+) -> None:
+    """In rows and punctuations of every format alike, whatever the digits too many are."""
+    kind = written.replace(",", "").split(maxsplit=1)[0]
+    stream = declared(kind).model_copy(update={"punctuated_on": ("tip",)})
+    template = DECIMALS[written], ROWS_OF_DECIMALS[kind]
+    values: list[bytes | None] = [each.replace(b"%s", text.encode()) for each in template]
+
+    found = fates(stream, values)
+
+    assert [each != "dead letter" for each in found] == [sound, sound]
+    assert found == [plain(stream, value or b"") for value in values]
+
+
 @cases(60, among=20)
 @given(data=st.data(), kind=st.sampled_from(JoinType), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """Whatever formats the streams have."""
     pipeline = data.draw(pipelines(kind, keys, formats=True))
-    records = said(data.draw(histories(keys, pipeline.streams)), pipeline.streams)
+    sizes = data.draw(SIZES)
+    records = said(data.draw(histories(keys, sizes.partitions, pipeline.streams)), pipeline.streams)
     size = data.draw(st.integers(1, 20))
     with tempfile.TemporaryDirectory() as directory:
-        tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory))
+        sellers, buckets = sellers_of(pipeline), sizes.buckets
+        tasks = BucketTasks(pipeline, sellers, sizes.partitions, Path(directory), buckets=buckets)
         located = locate(records)
         found = total(
             tasks.batch(located[at : at + size]) for at in [*range(0, len(located), size), len(located)]
         )
 
-    with recomputed(pipeline, records, found=found) as session:
+    with recomputed(pipeline, records, found, sizes.partitions) as session:
         require_within(session, pipeline)

@@ -18,15 +18,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.formats.renamed import Renaming
 from endmark.frame.texts import Writer
 from endmark.types import JoinType
+from endmark.wire.renamed_punctuations import Renaming
 from support.cases import cases
 from support.counted import counted
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
 from support.group_tasks import GroupTasks
 from support.program_streams import DOMAIN, Batch, Row, matches, meaning, possible, streams
 from support.programs import Program, Step, programs
+from support.sizes import BUCKETS, PARTITIONS
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 BATCHES = 3
@@ -44,10 +45,11 @@ def renaming(columns: list[str], steps: list[Step]) -> Renaming:
 
 
 class Run:
-    """A program batch by batch."""
+    """A program batch by batch; `buckets` share its state, and so many tasks pack each frame."""
 
-    def __init__(self, program: Program, directory: Path) -> None:
+    def __init__(self, program: Program, directory: Path, buckets: int = 2, packing: int = 2) -> None:
         self._program = program
+        self._buckets, self._packing = buckets, packing
         self._grouped: GroupTasks | None = None
         self._renamings = {side: renaming(list(DOMAIN), program.steps[side]) for side in program.sides}
         if program.kind is None:
@@ -65,6 +67,8 @@ class Run:
                 program.measures,
                 program.ordered_by,
                 running=program.running,
+                buckets=buckets,
+                packing=packing,
             )
 
     def _joined(self, kind: JoinType, directory: Path) -> Renaming:
@@ -80,7 +84,7 @@ class Run:
             )
             for side, on in zip(program.sides, program.on, strict=True)
         }
-        self._join = FrameTasks(frames, directory, kind=kind)
+        self._join = FrameTasks(frames, directory, kind=kind, buckets=self._buckets, packing=self._packing)
         self._columns = [name for name in self._join.schema.names if not name.endswith(("_at", COLUMN))]
         return renaming(self._columns, program.steps["after"])
 
@@ -122,8 +126,10 @@ class Run:
 
 
 @cases(150)
-@given(data=st.data())
-def test_programs_equal_duckdb_and_keep_to_their_punctuations(data: st.DataObject) -> None:
+@given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
+def test_programs_equal_duckdb_and_keep_to_their_punctuations(
+    data: st.DataObject, buckets: int, packing: int
+) -> None:
     """All rows are there in the end, but those that wait for a partner; no row matches what an earlier batch
     said, nor could any that the promises so far allow; and each text that was none is a dead letter, once."""
     program = data.draw(programs())
@@ -135,7 +141,7 @@ def test_programs_equal_duckdb_and_keep_to_their_punctuations(data: st.DataObjec
     columns = program.columns
     refused: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(program, Path(directory))
+        run = Run(program, Path(directory), buckets, packing)
         for number in range(BATCHES):
             batch = {side: batches[number] for side, batches in came.items()}
             rows, texts = run.batch(batch)
@@ -237,8 +243,8 @@ def _uncomputed(step: Step) -> Step:
 
 
 @cases(100)
-@given(data=st.data())
-def test_groups_come_out_once_their_key_is_closed(data: st.DataObject) -> None:
+@given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
+def test_groups_come_out_once_their_key_is_closed(data: st.DataObject, buckets: int, packing: int) -> None:
     """All of those that a punctuation on columns of the key closes, in the batch that brings it; the end of
     the stream closes the others."""
     program = data.draw(programs(joined=False).filter(lambda each: each.by != ()))
@@ -248,7 +254,7 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject) -> None:
     closed: list[dict[str, frozenset[int]]] = []
     out: Counter[Row] = Counter()
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(program, Path(directory))
+        run = Run(program, Path(directory), buckets, packing)
         for batch in [*data.draw(streams(BATCHES)), Batch([], ['{"a": {"anything": true}}'])]:
             rows, texts = run.batch({"left": batch})
             out.update(rows)
@@ -264,8 +270,8 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject) -> None:
 
 
 @cases(100)
-@given(data=st.data())
-def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject) -> None:
+@given(data=st.data(), buckets=BUCKETS, packing=PARTITIONS)
+def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject, buckets: int, packing: int) -> None:
     """Once in a batch that has rows of it, and at last in the one that closes it; so of its rows the one of
     the greatest batch is DuckDB's, of all rows so far, and nothing that is said rules out a row to come."""
     program = data.draw(programs(joined=False).filter(lambda each: each.by != ()))
@@ -274,7 +280,7 @@ def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject) -> None
     latest: dict[Row, Row] = {}
     announced: list[dict[str, frozenset[int]]] = []
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(replace(program, running=True), Path(directory))
+        run = Run(replace(program, running=True), Path(directory), buckets, packing)
         closed = Run(program, Path(directory))
         for batch in [*data.draw(streams(BATCHES)), Batch([], ['{"a": {"anything": true}}'])]:
             rows, texts = run.batch({"left": batch})

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.joins.presets import Policy
+from endmark.operators.stream_join.presets import Policy
 from endmark.types import JoinType
 from support.cases import cases
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
@@ -35,6 +35,7 @@ from support.frame_world import (
     wrong,
 )
 from support.output_world import KEYS, SIDES, History, World, histories
+from support.sizes import BUCKETS
 
 
 def join_of(history: History, directory: Path, **join: Any) -> FrameTasks:
@@ -48,7 +49,7 @@ def join_of(history: History, directory: Path, **join: Any) -> FrameTasks:
 
 @pytest.mark.parametrize("kind", JoinType)
 @cases(40, among=len(JoinType))
-@given(data=st.data(), buckets=st.sampled_from([1, 2, 7]), purge_every=st.sampled_from([1, 3]))
+@given(data=st.data(), buckets=BUCKETS, purge_every=st.sampled_from([1, 3]))
 def test_frames_equal_their_definition(
     kind: JoinType, data: st.DataObject, buckets: int, purge_every: int
 ) -> None:
@@ -76,7 +77,7 @@ def test_frames_equal_their_definition(
 
 
 @cases(20)
-@given(order=st.permutations(range(8)), buckets=st.sampled_from([1, 2, 7]))
+@given(order=st.permutations(range(8)), buckets=BUCKETS)
 def test_a_pattern_waits_for_the_last_bucket(order: list[int], buckets: int) -> None:
     """One that matches rows of all keys is announced with the last of them to be closed, in any order,
     though each batch has a punctuation for one bucket alone."""
@@ -93,7 +94,7 @@ def test_a_pattern_waits_for_the_last_bucket(order: list[int], buckets: int) -> 
 
 
 @cases(40)
-@given(data=st.data(), buckets=st.sampled_from([1, 2, 7]))
+@given(data=st.data(), buckets=BUCKETS)
 def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int) -> None:
     """No row of the first join breaks a punctuation of its own. The second has all pairs of these and the
     third frame's, none of which matches what an earlier batch announced; it announces each pattern once, a

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from endmark.joins.presets import PRESETS
+from endmark.operators.stream_join.presets import PRESETS
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
+from support.sizes import SIZES
 from support.verify_histories import broken_histories, pipelines, stamped
 from support.verify_keys import LONG
 from support.verify_recompute import recomputed, require_within, sellers_of
@@ -28,16 +29,18 @@ def test_tables_are_within_their_recomputation(kind: JoinType, data: st.DataObje
     """Whatever the batches, each row that `verify` is sure of is there, and none that it finds impossible."""
     preset = data.draw(st.sampled_from(PASSING))
     pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=True))
-    records = data.draw(broken_histories(LONG, pipeline.streams))
+    sizes = data.draw(SIZES)
+    records = data.draw(broken_histories(LONG, sizes.partitions, pipeline.streams))
     size = data.draw(st.integers(1, 4))
-    with tempfile.TemporaryDirectory() as directory:
-        tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory))
+    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():
+        sellers, buckets = sellers_of(pipeline), sizes.buckets
+        tasks = BucketTasks(pipeline, sellers, sizes.partitions, Path(directory), buckets=buckets)
         located = locate(records)
         batches = [located[at : at + size] for at in range(0, len(located), size)]
         found = total(tasks.batch(batch) for batch in [*batches, []])  # the last one is a pause
 
     event(f"overtaken: {any(row['reason'] == 'idle' for row in found.get('violations', []))}")
-    with recomputed(pipeline, records, found=found) as session:
+    with recomputed(pipeline, records, found, sizes.partitions) as session:
         event(f"uncertain results: {session.count('uncertain_results') > 0}")
         require_within(session, pipeline)
 

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from endmark.formats.control import PULSE, Turn
-from endmark.joins.presets import PRESETS
-from endmark.ops.database import OpsDatabase
-from endmark.ops.knobs import filed, knobs_of, steps_of
+from endmark.control.database import OpsDatabase
+from endmark.control.knobs import filed, knobs_of, steps_of
+from endmark.operators.stream_join.presets import PRESETS
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from support.bucket_tasks import BUCKETS, BucketTasks, Located, total
+from endmark.wire.control import PULSE, Turn
+from support.bucket_tasks import BucketTasks, Located, total
 from support.cases import cases
+from support.sizes import BUCKETS, SIZES
 from support.verify_histories import broken_histories, histories, pipelines, stamped
 from support.verify_keys import LONG
 from support.verify_others import OTHERS
@@ -41,7 +42,7 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
     "records": [(7, 7)],
     "every": [("2s", 2.0)],
 }
-NONE = [("join.type", "semi"), ("lookup.strategy", "sacn"), ("join.memory", 0), ("join", {})]
+NONE = [("join.type", "semi"), ("lookup.strategy", "sacn"), ("join.memory", 0), ("join", True)]
 
 
 @st.composite
@@ -76,19 +77,27 @@ def test_no_result_depends_on_what_is_live(kind: JoinType, idle: bool, data: st.
     """Of what is turned `verify` is told by the control topic alone, and by no clock."""
     preset = data.draw(st.sampled_from(PASSING)) if idle else None
     pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=idle, several=True))
-    history = broken_histories(LONG, pipeline.streams) if idle else histories(LONG, pipeline.streams)
+    sizes = data.draw(SIZES)
+    history = (broken_histories if idle else histories)(LONG, sizes.partitions, pipeline.streams)
     records = mixed(data, pipeline, data.draw(history))
     size = data.draw(st.integers(1, 8))
     full = data.draw(st.sampled_from([None, 1, size]))
-    with tempfile.TemporaryDirectory() as directory:
-        sellers = sellers_of(pipeline)
-        tasks = BucketTasks(pipeline, sellers, PARTITIONS, Path(directory), full_batch=full, others=OTHERS)
+    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():
+        tasks = BucketTasks(
+            pipeline,
+            sellers_of(pipeline),
+            sizes.partitions,
+            Path(directory),
+            full_batch=full,
+            others=OTHERS,
+            buckets=sizes.buckets,
+        )
         located = locate(records)
         batches = [located[at : at + size] for at in range(0, len(located), size)]
         found = total(tasks.batch(batch) for batch in [*batches, [], []])  # the last ones are pauses
 
     event(f"overtaken: {any(row['reason'] == 'idle' for row in found.get('violations', []))}")
-    with recomputed(pipeline, records, found=found) as session:
+    with recomputed(pipeline, records, found, sizes.partitions) as session:
         require_within(session, pipeline)
 
 
@@ -119,7 +128,7 @@ class Shuffled(BucketTasks):
 
     def held(self) -> list[dict[str, Any]]:
         """What each bucket has been told of knobs."""
-        return [json.loads(self._tasks[label].snapshot().knobs or b"{}") for label in BUCKETS.labels]
+        return [json.loads(task.snapshot().knobs or b"{}") for task in self._tasks.values()]
 
 
 def whole() -> Pipeline:
@@ -129,8 +138,8 @@ def whole() -> Pipeline:
 
 
 @cases(40)
-@given(data=st.data())
-def test_the_audit_is_one_order(data: st.DataObject) -> None:
+@given(data=st.data(), buckets=BUCKETS)
+def test_the_audit_is_one_order(data: st.DataObject, buckets: int) -> None:
     """By the offsets of the control topic: each turn once, though a batch is repeated, from what the one
     before has left; all buckets hold the last one. What is no turn is refused, and changes nothing."""
     pipeline = whole()
@@ -149,7 +158,7 @@ def test_the_audit_is_one_order(data: st.DataObject) -> None:
         if good:
             held[name] = told[name] = meant[0]
     with tempfile.TemporaryDirectory() as directory:
-        tasks = Shuffled(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory))
+        tasks = Shuffled(pipeline, sellers_of(pipeline), PARTITIONS, Path(directory), buckets=buckets)
         with closing(OpsDatabase(f"sqlite:///{directory}/ops.db")) as ops:
             for number, at in enumerate(range(0, len(located), size)):
                 tasks.batch(located[at : at + size])
@@ -157,7 +166,7 @@ def test_the_audit_is_one_order(data: st.DataObject) -> None:
                 for _ in range(data.draw(st.integers(1, 2))):
                     ops.record_turns("small", number, heard, filed(steps_of(pipeline)))
             found = list(ops.turns("small"))
-        assert tasks.held() == [told] * len(BUCKETS.labels)
+        assert tasks.held() == [told] * buckets
 
     assert [
         (

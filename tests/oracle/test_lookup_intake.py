@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.joins.lookup.arrivals import Arrivals
-from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.held import BATCH
-from endmark.joins.lookup.intake import Intake, IntakeSpec
-from endmark.joins.lookup.intakes import Intakes
-from endmark.joins.lookup.operator import LookupSpec, Misses, Source
-from endmark.joins.lookup.resolve import Budget
-from endmark.joins.lookup.strategies import Name
-from endmark.joins.order import Mark, batch_of
-from endmark.joins.runs import RunNews
+from endmark.operators.lookup.arrivals import Arrivals
+from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.gate import Intake, IntakeSpec
+from endmark.operators.lookup.gates import Intakes
+from endmark.operators.lookup.held_batches import BATCH
+from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.reader import Budget
+from endmark.operators.lookup.strategies import Name
+from endmark.operators.stream_join.clustering import RunNews
+from endmark.operators.stream_join.order import Mark, batch_of
 from endmark.state.keys import CODE, KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
@@ -40,7 +40,7 @@ RELATION, GROWN = (
 )
 DROP = Misses("drop")
 DELAY = 15  # while batches are 10 apart
-IN_STATE = ["n", "id", "name", "r_v", CODE]  # an order that checkpoints of earlier versions have
+IN_STATE = ["n", "id", "name", "r_v", CODE]
 # Rows with their value or `None` for a miss, promises, progress, then keys closed, marks and runs.
 Said = tuple[
     Counter[tuple[int, str | None]], list[dict[str, int]], dict[int, Any], list[list[dict[str, Any]]]

@@ -15,13 +15,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.joins.lookup.arrivals import Arrivals
-from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.held import BATCH
-from endmark.joins.lookup.intake import Intake, IntakeSpec
-from endmark.joins.lookup.intakes import MISSED, Intakes
-from endmark.joins.lookup.operator import LookupSpec, Misses, Source
-from endmark.joins.lookup.resolve import Budget
+from endmark.operators.lookup.arrivals import Arrivals
+from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.gate import Intake, IntakeSpec
+from endmark.operators.lookup.gates import MISSED, Intakes
+from endmark.operators.lookup.held_batches import BATCH
+from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.reader import Budget
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.joins.lookup.costs import measure
-from endmark.joins.lookup.operator import LookupJoin, LookupSpec, Misses, Source
-from endmark.joins.lookup.strategies import Name
+from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
+from endmark.operators.lookup.strategies import Name
 from endmark.pipeline import Relation
 from endmark.relation.sql import SqlRelation
 from endmark.state.keys import KeySpec
@@ -25,7 +25,7 @@ from support.cases import cases
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from endmark.parts.mariadb import MariaDb
+    from endmark.embedded.mariadb import MariaDb
     from support.postgresql import PostgreSql
 
 KEYS = st.integers(-3, 12)

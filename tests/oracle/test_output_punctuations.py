@@ -13,20 +13,21 @@ from endmark.types import JoinType
 from support.cases import cases
 from support.output_driver import Driver
 from support.output_world import World, histories
+from support.sizes import BUCKETS, MERGING, Merging
 
 
 @pytest.mark.parametrize("kind", JoinType)
 @cases(60, among=len(JoinType))
-@given(data=st.data(), buckets=st.sampled_from([1, 2, 7]), purge_every=st.sampled_from([1, 3]))
+@given(data=st.data(), buckets=BUCKETS, purge_every=st.sampled_from([1, 3]), merging=MERGING)
 def test_announcements_equal_their_definition(
-    kind: JoinType, data: st.DataObject, buckets: int, purge_every: int
+    kind: JoinType, data: st.DataObject, buckets: int, purge_every: int, merging: Merging
 ) -> None:
     """Results and violations are those of the definition; no result matches what an earlier batch announced;
     and in the end every pattern that is complete is announced, once, whatever the batches and buckets and
     however late state is purged."""
     history = data.draw(histories(kind))
     expected = World(history).expected()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, merging.limits():
         actual = Driver(history, buckets, Path(directory), purge_every).run()
 
     assert actual.results == expected.results

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, note
 
-from endmark.reference.contract import Row, Side
+from endmark_papers.algorithms.contract import Row, Side
 from support.cases import cases
 from support.join_definition import World
 from support.join_moves import Move, elements, from_yaml, moves, to_yaml

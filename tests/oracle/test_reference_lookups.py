@@ -7,9 +7,9 @@ from math import ceil
 import pytest
 from hypothesis import given
 
-from endmark.reference.hybridjoin import HybridJoin
-from endmark.reference.inlj import IndexNestedLoopJoin
-from endmark.reference.meshjoin import MeshJoin
+from endmark_papers.algorithms.hybridjoin import HybridJoin
+from endmark_papers.algorithms.inlj import IndexNestedLoopJoin
+from endmark_papers.algorithms.meshjoin import MeshJoin
 from support.cases import cases
 from support.lookup_oracle import History, Subject, check, histories
 

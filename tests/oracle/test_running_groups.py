@@ -7,20 +7,26 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.operators.group_by.group_by import ClosingAggregate, KeyColumn
+from endmark.operators.group_by.measures import MeasureSpec
+from endmark.operators.group_by.running_groups import RunningGroups
 from endmark.pipeline import Pipeline
+from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, Tables
 from support.cases import cases
+from support.sizes import SIZES
 from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_measures import measured
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import PARTITIONS, locate
+from support.verify_world import locate
 
 
 class Groups:
@@ -67,18 +73,44 @@ def test_a_batch_tells_what_it_changed(kind: JoinType, data: st.DataObject, keys
     pipeline = data.draw(
         pipelines(kind, keys, several=True).filter(lambda each: bool(each.running_columns()))
     )
-    located = locate(records := data.draw(histories(keys, pipeline.streams)))
+    sizes = data.draw(SIZES)
+    located = locate(records := data.draw(histories(keys, sizes.partitions, pipeline.streams)))
     size = data.draw(st.integers(1, 20))
     groups = Groups(pipeline)
     found: Tables = defaultdict(list)
-    with tempfile.TemporaryDirectory() as directory:
-        sellers, full = sellers_of(pipeline), data.draw(st.sampled_from([None, 1, size]))
-        tasks = BucketTasks(pipeline, sellers, PARTITIONS, Path(directory), full_batch=full, others=OTHERS)
+    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():
+        tasks = BucketTasks(
+            pipeline,
+            sellers_of(pipeline),
+            sizes.partitions,
+            Path(directory),
+            full_batch=data.draw(st.sampled_from([None, 1, size])),
+            others=OTHERS,
+            buckets=sizes.buckets,
+        )
         for at in [*range(0, len(located), size), len(located)]:
             batch = tasks.batch(located[at : at + size])
             told = [{name: row[name] for name in row if name != "batch"} for row in batch["running"]]
             assert sorted(told, key=groups.key_of) == sorted(groups.expected(batch), key=groups.key_of)
             for channel, rows in batch.items():
                 found[channel] += rows
-    with recomputed(pipeline, records, found=found) as session:
+    with recomputed(pipeline, records, found, sizes.partitions) as session:
         require_within(session, pipeline)
+
+
+def test_the_groups_of_all_steps_are_told(tmp_path: Path) -> None:
+    """A batch that enters the join in two steps tells the groups that only the first one changed."""
+    keys = [KeyColumn("item", pa.int64(), ("l_item",))]
+    groups = ClosingAggregate(
+        keys, [MeasureSpec("rows", "count", None, pa.int64())], SegmentStore(MemoryBlobs(), tmp_path)
+    )
+    running = RunningGroups(groups, groups.schema.names)
+    for number in (1, 2):
+        added = [groups.inputs(pa.record_batch([pa.array([number])], names=["l_item"]))]
+        groups.add(added)
+        running.note(added, pa.RecordBatch.from_pylist([], groups.schema))
+
+    told = running.told().to_pylist()
+
+    assert sorted(row["item"] for row in told) == [1, 2]
+    assert [(row["rows"], row["final"]) for row in told] == [(1, False), (1, False)]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.formats.control import Turn
+from endmark.engine.bucket import lookups
 from endmark.metrics import sample
 from endmark.pipeline import Pipeline
-from endmark.spark.bucket import lookups
 from endmark.types import JoinType
+from endmark.wire.control import Turn
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
-from support.verify_histories import histories, pipelines
+from support.kept_promises import broken_promises
+from support.sizes import SIZES
+from support.verify_histories import histories, pipelines, stamped
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
@@ -55,28 +58,35 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
-    step where rows are parked."""
+    step where rows are parked; and no result breaks a punctuation of an earlier batch."""
     pipeline = data.draw(pipelines(kind, keys, parking=True, several=True))
-    records = data.draw(histories(keys, pipeline.streams))
+    sizes = data.draw(SIZES)
+    records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):
         place = data.draw(st.integers(0, len(records)))
         records.insert(place, Record(pipeline.control_topic, 0, turn.written()))
     size = data.draw(st.integers(1, 20))
     clock = count(0, STEP)
-    with tempfile.TemporaryDirectory() as directory, patch.object(lookups, "_now", clock.__next__):
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        patch.object(lookups, "_now", clock.__next__),
+        sizes.merging.limits(),
+    ):
         tasks = BucketTasks(
             pipeline,
             sellers_of(pipeline),
-            PARTITIONS,
+            sizes.partitions,
             Path(directory),
             full_batch=data.draw(st.sampled_from([None, 1, size])),
             others=OTHERS,
+            buckets=sizes.buckets,
         )
         located = locate(records)
         batches = [located[at : at + size] for at in range(0, len(located), size)]
-        found = total([*map(tasks.batch, batches), *pauses(tasks)])
+        came = [*map(tasks.batch, batches), *pauses(tasks)]
 
-    with recomputed(pipeline, records, found=found) as session:
+    assert list(broken_promises(pipeline, came)) == []
+    with recomputed(pipeline, records, total(came), sizes.partitions) as session:
         require_within(session, pipeline)
 
 
@@ -196,24 +206,58 @@ def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
         require_within(session, pipeline)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("declared", ["unique", "clustered", "ordered", "closes"])
+def test_a_row_of_the_future_counts_for_nothing(tmp_path: Path, declared: str, size: int) -> None:
+    """Its event time is more than an hour after Kafka's. It makes no later row late or out of order, it takes
+    no unique key, ends no run and fires no closing rule."""
+    says: dict[str, Any] = {"unique": ["item_id"], "clustered": ["item_id"]}
+    says |= {"ordered": {"item_id": "ascending"}, "closes": {"on": "item_id", "when": "seller_id = 3"}}
+    pipeline = make_pipeline(lookup="items", declared=({declared: says[declared]}, {}))
+    ahead = timedelta(hours=1)
+    bold = [item(key, ahead.total_seconds() + 10.000001, seller=3, partition=0) for key in (0, 2)]
+    last = (item(0, 0).value or b"").replace(b"2026-01-01", b"9999-12-31")
+    bold.append(Record("all.items", 0, last))
+    rows = [item(0, 5, partition=0), *bold, item(0, 6, partition=0), item(2, 7, partition=0)]
+    just = item(5, ahead.total_seconds() + 10)
+    on_time = [(row, 10) for row in rows]
+    later = (item(4, 8, partition=0), 9_000)  # Kafka's time goes on, for later records
+    records = stamped(*on_time, later, (item(3, 9), 10), (bid(0, 8), 10), (bid(3, 9), 10), (just, 10))
+    if declared == "unique":
+        del records[0]
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    first = 0 if declared == "unique" else 1
+    assert told(found) == [(first + at, "future", None, None) for at in range(3)]
+    assert len(found["results"]) == (2 if declared == "unique" else 3)
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
 @pytest.mark.parametrize("time_per_batch", [None, "0ms"])
-def test_a_pattern_waits_for_parked_rows(tmp_path: Path, time_per_batch: str | None) -> None:
+@pytest.mark.parametrize(("lookup", "other"), [("items", "bids"), ("bids", "items")])
+def test_a_pattern_waits_for_parked_rows(
+    tmp_path: Path, lookup: str, other: str, time_per_batch: str | None
+) -> None:
     """A bucket that parks a row has not heard of what came with it: what the others release is announced when
     the row's results are out."""
     park = {"delay": "1s", "attempts": 3, "then": "nulls"}
     looking = {"miss": {"park": park}, "time_per_batch": time_per_batch}
-    pipeline = make_pipeline(lookup="items", wider=("seller_id",), looking=looking)
+    pipeline = make_pipeline(lookup=lookup, wider=("seller_id",), looking=looking)
     of_nobody = {"seller_id": {"equals": 4}}
-    patterns = [promise("items", of_nobody, partition) for partition in range(PARTITIONS)]
-    records = [bid(0, 1), item(0, 1, 4), item(1, 1, 1), *patterns, close("bids", 0)]
+    patterns = [promise(lookup, of_nobody, partition) for partition in range(PARTITIONS)]
+    rows: dict[str, Callable[..., Record]] = {"items": item, "bids": bid}
+    records = [rows[other](0, 1), rows[lookup](0, 1, 4), rows[lookup](1, 1, 1)]
+    records += [*patterns, close(other, 0)]
     clock = count(0, STEP)
     with patch.object(lookups, "_now", clock.__next__):
         tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
         batches = [tasks.batch(locate(records)), *pauses(tasks)]
 
     results = [at for at, found in enumerate(batches) if found["results"]]
-    of_items = {"punctuation": '{"items_seller_id": {"equals": 4}}', "completed_by": "closed"}
-    announced = [at for at, found in enumerate(batches) if of_items in found["announced"]]
+    pattern = {"punctuation": f'{{"{lookup}_seller_id": {{"equals": 4}}}}', "completed_by": "closed"}
+    announced = [at for at, found in enumerate(batches) if pattern in found["announced"]]
     assert results == announced
     assert results[0] > 1
     with recomputed(pipeline, records, found=total(batches)) as session:

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from endmark.ops.autotune import WHO
-from endmark.ops.database import OpsDatabase
-from endmark.ops.knobs import filed, knobs_of, steps_of, turned
-from endmark.parts.broker import Broker
+from endmark.control.autotune import WHO
+from endmark.control.database import OpsDatabase
+from endmark.control.knobs import filed, knobs_of, steps_of, turned
+from endmark.embedded.broker import Broker
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions

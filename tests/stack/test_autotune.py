@@ -11,13 +11,13 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from endmark.formats.control import Turn
-from endmark.ops.autotune import WHO
-from endmark.ops.database import OpsDatabase
-from endmark.ops.pulse import send
-from endmark.parts.broker import Broker
-from endmark.parts.mariadb import MariaDb
+from endmark.control.autotune import WHO
+from endmark.control.database import OpsDatabase
+from endmark.control.pulse import send
+from endmark.embedded.broker import Broker
+from endmark.embedded.mariadb import MariaDb
 from endmark.pipelines import AUCTION
+from endmark.wire.control import Turn
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse, wait_for

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pytest
 
-from endmark.bench import lookup_input, lookup_map
-from endmark.bench.contest import DisagreementError
+from endmark_benchmarks.harness.contest import DisagreementError
+from endmark_benchmarks.measurements import lookup_map
+from endmark_benchmarks.workloads import lookup_input
 
 SMALL_MAP = lookup_map.Options(
     rows=(2_000,),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.parts.jars import spark_jars
+from endmark.embedded.jars import spark_jars
 from endmark.spark import class_archive
 from endmark.spark.class_archive import archive_of, local_jars, record
 

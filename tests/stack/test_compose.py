@@ -5,6 +5,7 @@ The stack in real containers is tests/containers."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import stat
@@ -17,7 +18,7 @@ import typer
 import yaml
 from sqlalchemy import make_url
 
-from endmark.cli import app
+from endmark.cli.app import app
 from endmark.metrics import CATALOGUE
 from endmark_ops.access import parse_tokens
 
@@ -51,6 +52,110 @@ def test_services() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_no_service_takes_all_of_the_machine(name: str) -> None:
     assert {"mem_limit", "pids_limit"} <= set(SERVICES[name])
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_has_rights_it_does_not_need(name: str) -> None:
+    """The database starts as its own user, since as root it would need capabilities to become that one."""
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    # The broker's image writes its settings below /opt; Spark keeps state and spilled rows in /tmp.
+    assert service.get("read_only", False) is (name in {"mysql", "ops", "prometheus", "grafana"})
+    assert SERVICES["mysql"]["user"] == "mysql"
+
+
+def test_services_reach_those_they_need_and_no_others() -> None:
+    cluster = {"broker", "mysql", "job", "spark-master", "spark-worker"}
+    reached = {
+        name: {other for other in SERVICES if set(networks(name)) & set(networks(other))} - {name}
+        for name in SERVICES
+    }
+    assert reached == {
+        **{name: cluster - {name} for name in ("job", "spark-master", "spark-worker")},
+        "broker": (cluster | {"feed", "verify", "ops"}) - {"broker"},
+        "mysql": (cluster | {"feed", "verify"}) - {"mysql"},
+        "feed": {"broker", "mysql", "verify"},
+        "verify": {"broker", "mysql", "feed"},
+        "ops": {"broker", "prometheus"},
+        "prometheus": {"ops", "grafana"},
+        "grafana": {"prometheus"},
+    }
+    # Spark finds its own parts by names, and one with several addresses would listen at one of them.
+    assert all(len(networks(name)) == 1 for name in ("job", "spark-master", "spark-worker"))
+    assert COMPOSE["networks"]["clients"] == {"internal": True}
+
+
+def networks(name: str) -> list[str]:
+    found: list[str] = SERVICES[name]["networks"]
+    assert set(found) <= set(COMPOSE["networks"])
+    return found
+
+
+def images() -> dict[str, str]:
+    """The images of others, by the variable that names each in `.env`."""
+    lines = (ROOT / ".env").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if re.match(r"\w+_IMAGE=", line))
+
+
+def test_images_of_others_are_named_in_one_file() -> None:
+    """There their digests stand, once `infra/pin-images.sh` has asked their registry for these."""
+    assert set(images()) == {
+        f"{name}_IMAGE" for name in ("PYTHON", "KAFKA", "MYSQL", "PROMETHEUS", "GRAFANA")
+    }
+    for image in images().values():
+        assert re.fullmatch(r"[a-z/]+:[\w.-]*\d[\w.-]*(@sha256:[0-9a-f]{64})?", image)
+    for service in SERVICES.values():
+        if "build" in service:
+            assert service["build"]["args"]["BASE"] == "${PYTHON_IMAGE:?}"
+        else:
+            variable = re.fullmatch(r"\$\{(\w+):\?\}", service["image"])
+            assert variable is not None
+            assert variable[1] in images()
+    for dockerfile in BUILT:
+        assert f"ARG BASE={images()['PYTHON_IMAGE'].partition('@')[0]}\n" in (ROOT / dockerfile).read_text()
+
+
+def test_images_of_others_are_pinned_by_what_their_registry_says(tmp_path: Path) -> None:
+    """A program stands in for `docker`, which no test can ask for images of a registry."""
+    (tmp_path / "infra").mkdir()
+    script = shutil.copy(ROOT / "infra/pin-images.sh", tmp_path / "infra")
+    (tmp_path / ".env").write_text(f"# Kept.\nPROFILES=x\nA_IMAGE=a/b:1.0\nB_IMAGE=c:2@sha256:{'0' * 64}\n")
+    docker = tmp_path / "docker"
+    docker.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        "    'pull --quiet a/b:1.0' | 'pull --quiet c:2') ;;\n"
+        f"    *'inspect '*' a/b:1.0') echo a/b@sha256:{'1' * 64} ;;\n"
+        f"    *'inspect '*' c:2') echo c@sha256:{'2' * 64} ;;\n"
+        "    *) exit 1 ;;\n"
+        "esac\n"
+    )
+    docker.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run([script], check=True, env=environment)
+    assert (tmp_path / ".env").read_text() == (
+        f"# Kept.\nPROFILES=x\nA_IMAGE=a/b:1.0@sha256:{'1' * 64}\nB_IMAGE=c:2@sha256:{'2' * 64}\n"
+    )
+    docker.write_text("#!/bin/sh\necho nothing\n")
+    before = (tmp_path / ".env").read_text()
+    assert subprocess.run([script], check=False, env=environment).returncode != 0
+    assert (tmp_path / ".env").read_text() == before
+
+
+@pytest.mark.parametrize("dockerfile", BUILT)
+def test_images_install_nothing_from_elsewhere_without_its_hash(dockerfile: str) -> None:
+    """Not even what builds packages: uv, hatchling for ours, setuptools for pyspark's source archive."""
+    content = (ROOT / dockerfile).read_text()
+    for line in re.findall(r"^.*\bpip install\b.*", re.sub(r"\\\n\s+", "", content), re.MULTILINE):
+        if "uv pip install" in line:
+            assert "--constraints requirements.lock --build-constraints requirements.lock" in line
+        else:
+            assert "pip install --no-cache-dir --require-hashes -r" in line
+    lock = (ROOT / "requirements.lock").read_text()
+    for name in ("uv", "hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers", "setuptools"):
+        assert re.search(rf"^{name}==\S+ \\\n    --hash=sha256:", lock, re.MULTILINE), name
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -197,4 +302,4 @@ def test_grafana_shows_metrics_that_there_are() -> None:
     assert {panel["datasource"]["uid"] for panel in panels} == {source["uid"]}
     asked = " ".join(target["expr"] for panel in panels for target in panel["targets"])
     names = set(re.findall(r"\bendmark_(\w+)", asked))
-    assert names - {"last_batch_age_seconds", "run_up"} <= set(CATALOGUE)
+    assert names - {"last_batch_age_seconds", "lag_records", "run_up"} <= set(CATALOGUE)

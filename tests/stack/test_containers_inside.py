@@ -20,10 +20,11 @@ import yaml
 from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from endmark.parts.mariadb import MariaDb
-from endmark.parts.ports import free_port as find_free_port
-from endmark.parts.ports import listens
-from endmark.parts.process import ManagedProcess
+from endmark.databases import database_url
+from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.ports import free_port as find_free_port
+from endmark.embedded.ports import listens
+from endmark.embedded.process import ManagedProcess
 from endmark_feed.relation import sellers_table
 from support.mysql import MySql
 
@@ -54,6 +55,18 @@ def test_the_entrypoint_completes_the_relations_url(name: str, tmp_path: Path) -
     shown = told(name, tmp_path, "ENDMARK_RELATION_URL")
     user, _, rest = SERVICES[name]["environment"]["ENDMARK_RELATION_URL"].partition("@")
     assert shown == f"{user}:abc123@{rest}"
+
+
+def test_the_entrypoint_spells_a_password_for_a_url(tmp_path: Path) -> None:
+    spelled = "p@ss:w/o?r#d%41 'x'"
+    environment = inside("job", tmp_path)
+    Path(environment["ENDMARK_RELATION_PASSWORD_FILE"]).write_text(f"{spelled}\n")
+    command = [str(ROOT / "infra/images/entrypoint.sh"), "printenv", "ENDMARK_RELATION_URL"]
+    shown = subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    found = database_url(shown, "the relation's URL")
+    assert (found.password, found.host, found.database) == (spelled, "mysql", "warehouse")
 
 
 @pytest.mark.parametrize("name", ["spark-master", "spark-worker", "job"])

@@ -80,7 +80,6 @@ def results(
         "on": ["shop", "day"],
         "time": "at",
         "window": WINDOW,
-        "cache_name": f"endmark-segments-test-{directory.name}",
     }
     joined = stream_join(left, right, **(usual | join))
     found: list[tuple[Any, ...]] = []
@@ -151,8 +150,7 @@ def test_values_of_all_types_and_nulls_come_out_as_they_were(
     left, right = (
         spark.readStream.schema(schema).parquet(str(tmp_path / side)) for side in ("left", "right")
     )
-    name = f"endmark-segments-test-{tmp_path.name}"
-    joined = stream_join(left, right, on="k", time="at", window=WINDOW, cache_name=name)
+    joined = stream_join(left, right, on="k", time="at", window=WINDOW)
     found: list[tuple[Any, ...]] = []
     shown = [f"{side}_c{at}" for side in ("left", "right") for at in range(len(types))]
 
@@ -233,7 +231,7 @@ def test_what_cannot_be_joined_is_said(spark: SparkSession, join: dict[str, Any]
     local = "cast(timestamp as timestamp_ntz) local"
     left = rate.selectExpr(*columns.split(", "), "cast(value as int) size", local, "'' Left_Shop")
     right = rate.selectExpr(*columns.split(", "), "value size", local, "'' note")
-    arguments: dict[str, Any] = {"on": "shop", "time": "at", "window": WINDOW, "cache_name": "none"}
+    arguments: dict[str, Any] = {"on": "shop", "time": "at", "window": WINDOW}
 
     with pytest.raises(ConfigError, match=complaint):
         stream_join(left, right, **(arguments | join))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.parts.broker import Broker
+from endmark.embedded.broker import Broker
 from endmark.pipelines import AUCTION
 from support.commands import endmark
 

@@ -10,8 +10,8 @@ import time
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
-from endmark.parts.broker import Broker
 from endmark_feed.papers.names import parse_workload
 from endmark_feed.papers.run import messages, run_workload
 
@@ -19,7 +19,7 @@ from endmark_feed.papers.run import messages, run_workload
 def consume(bootstrap: str, topic: str, partitions: int) -> list[list[tuple[bytes, bytes]]]:
     """Keys and values of every partition."""
     assigned = [TopicPartition(topic, index) for index in range(partitions)]
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=90_000)
     found: list[list[tuple[bytes, bytes]]] = [[] for _ in assigned]
     try:
         consumer.assign(assigned)
@@ -36,7 +36,7 @@ def test_a_topic_holds_the_stream(broker: Broker) -> None:
     command = [sys.executable, "-m", "endmark.cli", "feed-workload", "punct-asc-30-40"]
     command += ["--topic=papers-asc", "--values=40", "--partitions=3", "--pace=fast", "--seed=5", "--json"]
     command += [f"--bootstrap={broker.bootstrap}"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
 
     expected = list(messages(parse_workload("punct-asc-30-40", values=40), "papers-asc", 5, 3))
     report = json.loads(ended.stdout)

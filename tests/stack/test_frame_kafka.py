@@ -13,9 +13,9 @@ from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
 from endmark.frame import PunctuatedFrame
-from endmark.parts.broker import Broker
 from endmark.pipeline import Relation
 from endmark_feed.producer import create_topics
 from support.delta_batches import rows_by_batch

@@ -96,17 +96,14 @@ def run(spark: SparkSession, program: Program, relation: Relation, base: Path) -
             how=program.kind,
             time="at",
             window=None,
-            cache_name=f"endmark-segments-test-{base.name}",
         )
         frame = taken(frame, program.steps["after"], relation)
     frame = frame.select(*program.shown["after"])
     if program.by:
-        name = f"endmark-segments-test-groups-{base.name}"
         frame = frame.aggregate(
             program.by,
             ordered_by=program.ordered_by,
             running=program.running,
-            cache_name=name,
             **program.measures,
         )
     query = frame.write_delta(

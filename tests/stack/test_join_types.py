@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from endmark.embedded.broker import Broker
 from endmark.errors import MissingPartError
-from endmark.parts.broker import Broker
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse
@@ -64,7 +64,7 @@ def require_refused(warehouse: Warehouse) -> None:
     full, pwjoin = "  type: full\n", "  type: full\n  preset: pwjoin\n"
     for buckets, old, new, said in [
         (7, full, full, "buckets was 2, is 7"),
-        (2, full, pwjoin, 'join.preset was left out, is "pwjoin"'),
+        (2, full, pwjoin, 'join.preset was "auto", is "pwjoin"'),
         (2, "item_id: long", "item_id: string", 'columns.item_id was "long", is "string"'),
     ]:
         warehouse.pipeline.write_text(text.replace(old, new))

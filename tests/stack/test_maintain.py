@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from endmark.embedded.broker import Broker
 from endmark.maintenance import Maintained, maintain
-from endmark.parts.broker import Broker
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
@@ -75,7 +75,7 @@ def test_beside_the_job_and_after_it(warehouse: Warehouse) -> None:
     results = warehouse.directory / "warehouse" / "results"
     feed = threading.Thread(target=warehouse.feed)
     feed.start()
-    job = warehouse.start_job("--set=batch.records=2500")
+    job = warehouse.start_job("--set=batch.records=1000")
     wait_for(lambda: warehouse.batches() > 2, job, 300)
     left_behind = results / "part-of-a-killed-attempt.parquet"
     left_behind.touch()

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from endmark.bench.nexmark.at_once import MICROS, loaded
-from endmark.bench.nexmark.events import AUCTIONS, BIDS, Generator
-from endmark.bench.nexmark.queries import QUERIES
-from endmark.bench.nexmark.record import Recording
-from endmark.bench.nexmark.run import ours
+from endmark_benchmarks.contenders.nexmark_duckdb import MICROS, loaded
+from endmark_benchmarks.contenders.nexmark_run import ours
+from endmark_benchmarks.workloads.nexmark.events import AUCTIONS, BIDS, Generator
+from endmark_benchmarks.workloads.nexmark.queries import QUERIES
+from endmark_benchmarks.workloads.nexmark.record import Recording
 from support.delta_batches import rows_by_batch
 
 # The columns of answers that are over up to some id, and by which promise at the latest.
@@ -47,7 +47,7 @@ def test_answers_are_those_of_all_rows_at_once(
 ) -> None:
     """No row comes late or breaks a promise, and no answer follows a punctuation that matches it. What is
     announced lets go of all but what is in flight, so state does not grow."""
-    frame = ours(spark, name, recording, f"endmark-segments-nexmark-{name}")
+    frame = ours(spark, name, recording)
     query = frame.write_delta(
         tmp_path / "answers",
         tmp_path / "checkpoint",

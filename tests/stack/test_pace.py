@@ -9,11 +9,11 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from endmark.formats.control import Turn
-from endmark.ops.database import Batch, OpsDatabase
-from endmark.ops.pulse import send
-from endmark.parts.broker import Broker
-from endmark.parts.process import ManagedProcess
+from endmark.control.database import Batch, OpsDatabase
+from endmark.control.pulse import send
+from endmark.embedded.broker import Broker
+from endmark.embedded.process import ManagedProcess
+from endmark.wire.control import Turn
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse, wait_for
@@ -48,6 +48,12 @@ class Turned:
         wait_for(lambda: read_by() != [], job)
         return read_by()[0]
 
+    def spoil(self, name: str, value: Any) -> None:
+        """Store a turn to something that a knob cannot be turned to, behind all others."""
+        place = {"partition": 0, "offset": 1_000_000, "set_at": 7.0, "by": "Bo", "why": None}
+        with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
+            ops.record_turns("auction", 1, [{**place, "name": name, "value": value, "refused": None}], {})
+
     def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[Batch]:
         """So many batches from the second one after."""
         wait_for(lambda: self._warehouse.batches() > batch_id + 1 + count, job)
@@ -61,8 +67,8 @@ def records(batch: Batch) -> float:
 
 def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
     """From the second batch after the one that reads of it, since the next is planned by then; also when the
-    job was killed. What would have to wait for an hour is read at once. Nothing is lost or done twice, and
-    Spark's log has no error of it."""
+    job was killed, and a stored turn is none any more. What would have to wait for an hour is read at once.
+    Nothing is lost or done twice, and Spark's log has no error of it."""
     with Broker(tmp_path / "broker") as broker:
         create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
         feed(broker.bootstrap)
@@ -76,6 +82,7 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
         apart = turned.after(job, turned.turn(job, "batch.every", f"{APART}s"), 3)
         job.kill()
         last = warehouse.batches()
+        turned.spoil("batch.every", 1e-05)
         job = warehouse.start_job(*said)
         still = turned.after(job, last, 3)
         turned.turn(job, "batch.every", "1h")
@@ -86,6 +93,8 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
         report = warehouse.verify()
 
     assert report.ok, report.to_json()
+    ignored = "ignores what Bo turned in batch 1: batch.every: 1e-05 is no whole number of milliseconds"
+    assert sum(ignored in log.read_text() for log in tmp_path.glob("job-*.log")) == 1
     for log in tmp_path.glob("job-*.log"):
         assert "NewPaceError" not in log.read_text()
     assert {records(batch) for batch in large} == {FIRST}

@@ -7,9 +7,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
+from endmark.embedded.broker import Broker
+from endmark.embedded.ports import listens
 from endmark.errors import MissingPartError
-from endmark.parts.broker import Broker
-from endmark.parts.ports import listens
 from support.orphans import orphaned
 
 
@@ -25,13 +25,13 @@ def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
     try:
         for sent in [producer.send(topic, value) for value in values]:
-            sent.get(timeout=20)
+            sent.get(timeout=90)
     finally:
         producer.close()
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=20_000)
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=90_000)
     try:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()
@@ -116,7 +116,7 @@ def test_a_second_broker_leaves_the_first_ones_data_alone(tmp_path: Path) -> Non
 
 
 def test_the_broker_does_not_outlive_its_parent(tmp_path: Path, free_port: int) -> None:
-    orphaned("endmark.parts.broker", "Broker", tmp_path, free_port)
+    orphaned("endmark.embedded.broker", "Broker", tmp_path, free_port)
     # A restart in the same place can follow at once.
     with Broker(tmp_path, free_port):
         assert listens(free_port)

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import re
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from endmark.embedded import jars as parts_jars
+from endmark.embedded.java import require_java
 from endmark.errors import MissingPartError
-from endmark.parts import jars as parts_jars
-from endmark.parts.java import require_java
+
+SMALL = "spark/commons-pool2-2.13.1.jar"
 
 
 def names(paths: list[Path]) -> set[str]:
@@ -28,6 +30,10 @@ def a_home_with_pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, revision: 
           </dependencies>
         </ivy-module>""")
     monkeypatch.setattr(parts_jars, "_PINS", pins)
+    known = Path(parts_jars.__file__).with_name("jars.sha256").read_text().splitlines()
+    sums = tmp_path / "jars.sha256"
+    sums.write_text("".join(f"{line}\n" for line in known if line.endswith(f" {SMALL}")))
+    monkeypatch.setattr(parts_jars, "_SUMS", sums)
     monkeypatch.setenv("ENDMARK_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -51,12 +57,64 @@ def test_the_broker_gets_a_whole_class_path() -> None:
     assert any(name.startswith("snappy-java-") for name in found)
 
 
-def test_a_second_call_is_instant_and_silent(jars: list[Path]) -> None:
+def test_a_second_call_is_silent(jars: list[Path]) -> None:
     said: list[str] = []
-    started = time.monotonic()
     assert parts_jars.spark_jars(said.append) == jars
-    assert time.monotonic() - started < 0.1
     assert said == []
+
+
+def test_a_jar_that_was_changed_is_refused_whenever_it_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jars: list[Path]
+) -> None:
+    """One changed byte, one jar more and one less are told by the jar's name."""
+    a_home_with_pins(monkeypatch, tmp_path, "2.13.1")
+    pins = parts_jars.pins_digest()
+    cached = tmp_path / "home" / "jars" / pins / "spark"
+    cached.mkdir(parents=True)
+    [small] = [jar for jar in jars if jar.name == Path(SMALL).name]
+    good = small.read_bytes()
+    kept = cached / small.name
+
+    kept.write_bytes(good)
+    assert parts_jars.spark_jars(print) == [kept]
+    kept.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with pytest.raises(MissingPartError, match=rf"{small.name} is not the jar .* remove {cached}"):
+        parts_jars.spark_jars(print)
+    kept.write_bytes(good)
+    (cached / "more-1.0.jar").write_bytes(good)
+    with pytest.raises(MissingPartError, match=r"more-1\.0\.jar is not the jar"):
+        parts_jars.spark_jars(print)
+    (cached / "more-1.0.jar").unlink()
+    kept.unlink()
+    with pytest.raises(MissingPartError, match=f"{small.name} is not the jar"):
+        parts_jars.spark_jars(print)
+
+
+def test_a_jar_that_a_repository_gives_changed_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = a_home_with_pins(monkeypatch, tmp_path, "2.13.1")
+    sums = tmp_path / "jars.sha256"
+    sums.write_text(f"{'0' * 64}  {SMALL}\n")
+    with pytest.raises(MissingPartError, match=r"commons-pool2-2\.13\.1\.jar is not the jar"):
+        parts_jars.spark_jars(print)
+    assert list(home.glob("jars/**/*.jar")) == []
+
+
+def test_every_pinned_jar_has_a_checksum() -> None:
+    """Each dependency of `ivy.xml` has one in each of its configurations."""
+    folder = Path(parts_jars.__file__).parent
+    sums = (folder / "jars.sha256").read_text().splitlines()
+    known = {line.split()[1] for line in sums}
+    assert len(known) == len(sums)
+    pins = re.findall(
+        r'<dependency .*name="(.+?)" rev="(.+?)" conf="(.+?)"', (folder / "ivy.xml").read_text()
+    )
+    assert len(pins) > 20
+    for name, revision, mappings in pins:
+        for mapping in mappings.split(";"):
+            jar = f"{mapping.partition('->')[0]}/{name}-{revision}"
+            assert any(each.startswith(jar) for each in known), jar
 
 
 def test_two_callers_fetch_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

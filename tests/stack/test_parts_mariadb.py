@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
+from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.ports import listens
 from endmark.errors import MissingPartError
-from endmark.parts.mariadb import MariaDb
-from endmark.parts.ports import listens
 from support.orphans import orphaned
 
 
@@ -89,14 +89,14 @@ def test_a_second_server_leaves_the_first_ones_data_alone(tmp_path: Path) -> Non
 
 
 def test_no_mariadb_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("endmark.parts.mariadb._SBIN", "")
+    monkeypatch.setattr("endmark.embedded.mariadb._SBIN", "")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingPartError, match="install mariadb-server or give --relation-url"):
         MariaDb(tmp_path).start()
 
 
 def test_the_server_does_not_outlive_its_parent(tmp_path: Path, free_port: int) -> None:
-    orphaned("endmark.parts.mariadb", "MariaDb", tmp_path, free_port)
+    orphaned("endmark.embedded.mariadb", "MariaDb", tmp_path, free_port)
     # A restart in the same place can follow at once.
     with MariaDb(tmp_path, free_port) as again:
         assert run(again.url, "SELECT 1") == [(1,)]

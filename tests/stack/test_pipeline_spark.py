@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +16,20 @@ import pytest
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from endmark.joins.presets import Preset
+from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.postgresql import PostgreSql
 from support.relations import Database
+from support.sizes import SIZES
 from support.spark_pipeline import End, SparkPipeline
 from support.verify_histories import MATCHINGS, broken_histories, histories, matched, pipelines
 from support.verify_keys import KEY_KINDS
 from support.verify_others import seed_others
 from support.verify_places import seed_sellers
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import PARTITIONS, Record, locate, make_pipeline
+from support.verify_world import Record, locate, make_pipeline
 
 AT_ONCE = 2  # the start of a query mostly waits for one core
 
@@ -43,6 +44,7 @@ class Case:
     pipeline: Pipeline
     records: list[Record]
     cuts: list[tuple[int, End]]
+    partitions: Mapping[str, int]
     buckets: int
     full_batch: int | None
 
@@ -51,12 +53,18 @@ class Case:
 def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
     kind, keys = draw(st.sampled_from(JoinType)), draw(st.sampled_from(list(KEY_KINDS.values())))
     idle = draw(st.booleans())
-    records = draw(broken_histories(keys) if idle else histories(keys, least=20))
+    sizes = draw(SIZES)
+    partitions = sizes.partitions
+    pipeline = draw(pipelines(kind, keys, url, preset, idle=idle, several=True))
+    streams = pipeline.streams
+    history = (
+        broken_histories(keys, partitions, streams) if idle else histories(keys, partitions, streams, 20)
+    )
+    records = draw(history)
     inner = [*draw(st.lists(st.integers(0, len(records) - 1), min_size=1, max_size=2)), len(records) - 1]
     ends = [draw(st.sampled_from([End.STOP, End.STOP, End.FAIL, End.GO_ON])) for _ in inner]
     cuts = [*zip(sorted(inner), ends, strict=True), (len(records), End.GO_ON)]
-    pipeline = draw(pipelines(kind, keys, url, preset, idle=idle, several=True))
-    return Case(pipeline, records, cuts, draw(st.sampled_from([1, 2, 7])), draw(st.sampled_from([None, 2])))
+    return Case(pipeline, records, cuts, partitions, sizes.buckets, draw(st.sampled_from([None, 2])))
 
 
 def seeded(url: str) -> str:
@@ -86,11 +94,11 @@ def check(spark: SparkSession, case: Case) -> None:
     batches = [(located[start:stop], end) for start, (stop, end) in zip(starts, case.cuts, strict=False)]
     directory = Path(tempfile.mkdtemp(prefix="endmark-case-"))
     try:
-        query = SparkPipeline(spark, case.pipeline, PARTITIONS, case.buckets, case.full_batch, directory)
+        query = SparkPipeline(spark, case.pipeline, case.partitions, case.buckets, case.full_batch, directory)
         found = query.run(batches)
     finally:
         shutil.rmtree(directory)
-    with recomputed(case.pipeline, case.records, found=found) as session:
+    with recomputed(case.pipeline, case.records, found, case.partitions) as session:
         require_within(session, case.pipeline)
 
 

@@ -15,15 +15,15 @@ from deltalake import DeltaTable
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 
-from endmark.formats.json_records import JsonParser
-from endmark.parts.broker import Broker
+from endmark.driver.topics import partition_counts
+from endmark.embedded.broker import Broker
+from endmark.engine.streams import arrow_schema
 from endmark.pipeline import Pipeline
 from endmark.pipelines import AUCTION
-from endmark.punctuation.spelled import named
-from endmark.spark.kafka import partition_counts
+from endmark.punctuation.json_text import named
 from endmark.spark.publish import OutputTopic
-from endmark.spark.streams import arrow_schema
 from endmark.types import JoinType
+from endmark.wire.json_records import JsonParser
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
 from support.output_topic import MARK, out_of_order, read_topic, without_repeats

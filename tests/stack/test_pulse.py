@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -10,19 +9,19 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from kafka import KafkaProducer
 from pyspark.sql import DataFrame, SparkSession
 
+from endmark.control.database import OpsDatabase
+from endmark.driver.topics import make_topic
+from endmark.embedded.broker import Broker
+from endmark.embedded.mariadb import MariaDb
 from endmark.errors import MissingPartError
 from endmark.metrics import parse
-from endmark.ops.database import OpsDatabase
-from endmark.parts.broker import Broker
-from endmark.parts.mariadb import MariaDb
 from endmark.pipelines import AUCTION
-from endmark.spark.kafka import make_topic
 from endmark.spark.plan import Source, kafka_records
 from endmark_feed.producer import create_topics
 from endmark_feed.run import FeedOptions
+from support.auction_records import bid, item, over, send
 from support.relations import Database
 from support.warehouse import Warehouse, wait_for
 
@@ -41,29 +40,8 @@ def start(directory: Path, broker: Broker, relation_url: str, lookup: str) -> Wa
     return Warehouse(directory, broker, relation_url, SELLERS, pipeline)
 
 
-def send(broker: Broker, topic: str, *values: Any) -> None:
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    for value in values:
-        producer.send(topic, value if isinstance(value, bytes) else json.dumps(value).encode(), partition=0)
-    producer.close()
-
-
-def item(number: int) -> dict[str, Any]:
-    place = {"item_id": number, "seller_id": 1, "category": "art", "start_price": 1.0}
-    return place | {"listed_at": "2026-01-01T00:00:00Z"}
-
-
-def bid(number: int, seller: int) -> dict[str, Any]:
-    place = {"bid_id": number, "item_id": number, "seller_id": seller, "bidder_id": 1, "price": 2.0}
-    return place | {"bid_at": "2026-01-01T00:00:01Z"}
-
-
 def turn(name: str, value: Any) -> dict[str, Any]:
     return {"set": {name: value}, "by": "Ann"}
-
-
-def over(number: int) -> dict[str, Any]:
-    return {"$punctuation": {"item_id": {"equals": number}}}
 
 
 def rows(warehouse: Warehouse, table: str, *columns: str) -> set[tuple[Any, ...]]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from endmark.bench.auction import PARTITIONS, workload
-from endmark.bench.recorded_feed import Phase, RecordedFeed
+from endmark.embedded.broker import Broker
 from endmark.errors import EndmarkError
-from endmark.parts.broker import Broker
+from endmark_benchmarks.workloads.auction import PARTITIONS, workload
+from endmark_benchmarks.workloads.recorded_feed import Phase, RecordedFeed
 from endmark_feed.message import BIDS, ITEMS
 from endmark_feed.producer import create_topics
 from endmark_feed.workload import messages

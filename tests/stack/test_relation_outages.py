@@ -13,11 +13,22 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 
+from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError
-from endmark.parts.mariadb import MariaDb
 from endmark.relation.outage import RelationUnreachableError, passes
+from endmark.relation.sql import SqlRelation
 from support.mysql import WITH_TEXT_KEYS, MySql
-from support.relation_outages import ROWS, later, read, reader_of, resume, stall, survive_a_restart
+from support.relation_outages import (
+    ROWS,
+    later,
+    read,
+    reader_of,
+    resume,
+    seconds_to_give_up,
+    stall,
+    survive_a_restart,
+    wait_out_a_lock,
+)
 from support.relations import Database, batch_of, rows_of
 
 
@@ -47,7 +58,7 @@ def test_a_database_that_comes_back_costs_time_only(server: MariaDb, database: D
 def test_a_database_that_comes_up_after_the_job(server: MariaDb, database: Database) -> None:
     """Started together, the job waits for it, and says so."""
     said: list[str] = []
-    reader = database.reader("r", "k", retry="20s", say=said.append, k="long", v="string")
+    reader = database.reader("r", "k", retry="90s", say=said.append, k="long", v="string")
     server.kill()
     with ThreadPoolExecutor(1) as aside:
         checking = aside.submit(reader.check)
@@ -59,27 +70,37 @@ def test_a_database_that_comes_up_after_the_job(server: MariaDb, database: Datab
         checking.result()
     assert read(reader) == ROWS
     [waiting] = said
-    assert waiting.startswith("relation 'r': waiting 20 s for the database: (20")
+    assert waiting.startswith("relation 'r': waiting 90 s for the database: (20")
 
 
 def test_a_database_that_stays_away(server: MariaDb, database: Database) -> None:
     """All reads of a batch share one deadline, which they have to its end; the next batch has its own."""
-    reader = reader_of(database, retry="4s")
-    directory = reader.directory(100)
-    server.kill()
-    try:
+    readers = [reader_of(database, retry="4s") for _ in range(3)]
+    directory = readers[0].directory(100)
+
+    def seconds_of_two_reads(reader: SqlRelation) -> tuple[float, float]:
         started = time.monotonic()
         with pytest.raises(
             RelationUnreachableError, match=r"relation 'r': the database did not answer for \d"
         ):
             reader.pages([directory.range_of(0)])
-        assert 4 <= taken(started) < 5
-        started = time.monotonic()
+        between = time.monotonic()
         with pytest.raises(RelationUnreachableError):
             reader.read_keys(batch_of(reader, [(1,)]))
-        assert taken(started) < 1
+        return between - started, taken(between)
+
+    server.kill()
+    try:
+        found = []
+        for reader in readers:
+            found.append(seconds_of_two_reads(reader))
+            if found[-1][0] < 5 and found[-1][1] < 1:  # a busy machine makes one take long
+                break
     finally:
         server.start()
+    assert all(first >= 4 for first, _ in found)
+    assert found[-1][0] < 5, found
+    assert found[-1][1] < 1, found
     with reader.batch():
         assert read(reader) == ROWS
 
@@ -91,14 +112,13 @@ def test_a_database_that_stalls(server: MariaDb, database: Database) -> None:
     pid = server.pid
     stall(pid)
     try:
-        started = time.monotonic()
-        with pytest.raises(RelationUnreachableError), impatient.batch():
-            pass
-        assert 4 <= taken(started) < 5.5
+        found = seconds_to_give_up(impatient, 5.5)
     finally:
         resumed = later(2, lambda: resume(pid))
         with resumed:
             assert read(patient) == ROWS
+    assert min(found) >= 4
+    assert found[-1] < 5.5, found
 
 
 def connected(database: Database) -> pymysql.Connection[Any] | None:
@@ -120,22 +140,16 @@ def test_too_many_connections(database: Database) -> None:
     with ExitStack() as held:
         while connection := connected(database):
             held.enter_context(connection)
+        started = time.monotonic()
         with later(2, held.pop_all().close):
-            started = time.monotonic()
             assert read(reader) == ROWS
     assert taken(started) > 1
 
 
 def test_a_locked_table(database: Database) -> None:
-    """A read that a lock holds up is given up and tried again, until the lock is gone."""
-    reader = reader_of(database, retry="10s")
-    assert read(reader) == ROWS
-    with sa.create_engine(database.url).connect() as other:
-        other.execute(sa.text("LOCK TABLES r WRITE"))
-        with later(4, lambda: other.connection.cursor().execute("UNLOCK TABLES")):
-            started = time.monotonic()
-            assert read(reader) == ROWS
-    assert 3 < taken(started) < 9
+    wait_out_a_lock(
+        database, "LOCK TABLES r WRITE", lambda other: other.connection.cursor().execute("UNLOCK TABLES")
+    )
 
 
 PASS, STAY = (1205, 1213, 1040, 2013, 1969, 3024), (1045, 1054, 1064, 1142, 1146)
@@ -182,7 +196,7 @@ def test_an_altered_table(database: Database, statement: str, between: str | Non
     else:
         with pytest.raises(ConfigError, match=f"relation 'r'.*{between}"), reader.batch():
             raise AssertionError("the batch began")
-    assert taken(started) < 2
+    assert taken(started) < 60  # of 90 s for what passes
 
 
 def test_additions_to_a_table(database: Database) -> None:
@@ -232,8 +246,10 @@ def test_no_page_is_read_by_halves(database: Database) -> None:
     changing = threading.Thread(target=change)
     changing.start()
     try:
-        seen = set()
-        for _ in range(60):
+        seen: set[str] = set()
+        rounds, started = 0, time.monotonic()
+        while rounds < 60 or (len(seen) <= 5 and taken(started) < 120):
+            rounds += 1
             for page in range(len(directory)):
                 found = rows_of(reader.pages([directory.range_of(page)]))
                 [version] = {v for _, v in found}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from endmark.parts.mariadb import MariaDb
+from endmark.embedded.mariadb import MariaDb
 from endmark.relation.sql import SqlRelation
 from support.relations import Database, rows_of
 from support.wire import Wire

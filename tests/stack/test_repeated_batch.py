@@ -50,7 +50,6 @@ def run(spark: SparkSession, directory: Path, files: int, batch: Batch) -> None:
         on="key",
         time="at",
         window=timedelta(minutes=1),
-        cache_name=f"endmark-segments-test-{time.time_ns()}",  # as that of a job that was started again
     )
     checkpoint = str(directory / "checkpoint")
     writer = joined.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
@@ -67,7 +66,7 @@ class Attempts:
     def failing(self, batch: DataFrame, number: int) -> None:
         self.good(batch, number)
         if number == 2:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while len(list(self.directory.glob("checkpoint/state/0/*/3*.zip"))) < 2:  # of each bucket
                 assert time.monotonic() < deadline, "no snapshot was written"
                 time.sleep(0.1)

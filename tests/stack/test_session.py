@@ -6,19 +6,25 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyspark
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from endmark.spark.plan import bucket_labels
+from endmark.spark.session import java_launched
 
 # Prints the heap in MB, and how many JVMs this program has started.
 LAUNCHED = """
@@ -39,11 +45,25 @@ print(json.dumps([java.Runtime.getRuntime().maxMemory() / 2**20, int(count.stdou
 def test_a_session_is_in_the_java_that_was_launched_for_it(jars: list[Path]) -> None:
     """With the heap and the jars that it asks for, and in no second one."""
     command = [sys.executable, "-c", LAUNCHED, *map(str, jars)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     heap, javas = json.loads(ended.stdout.splitlines()[-1])
 
     assert 600 < heap <= 700
     assert javas == 1
+
+
+def test_a_jvm_that_is_lost_at_its_start_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to the whole group ends it in a job's first second. Py4J says then that a connection is lost,
+    and no thread of the job puts a traceback beside the job's last line."""
+    uncaught = Mock()
+    lost = Mock(side_effect=Py4JNetworkError("Error while sending or receiving"))
+    monkeypatch.setattr(threading, "excepthook", uncaught)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lost)
+
+    with suppress(KeyboardInterrupt), java_launched([], master="local[1]", driver_memory="700m"):
+        raise KeyboardInterrupt
+
+    assert (lost.call_count, uncaught.call_count) == (1, 0)
 
 
 # Writes a file as checkpoints are written.
@@ -68,11 +88,11 @@ def test_a_file_is_written_with_its_checksum_and_without_a_process(jars: list[Pa
     (tmp_path / "chmod").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     command = [sys.executable, "-c", WRITES, str(tmp_path / "written"), *map(str, jars)]
-    subprocess.run(command, env=os.environ | {"PATH": path}, timeout=120, check=True)
+    subprocess.run(command, env=os.environ | {"PATH": path}, timeout=300, check=True)
 
     assert (tmp_path / "written").read_bytes() == b"\1"
     assert (tmp_path / ".written.crc").exists()
-    assert (tmp_path / "written").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "written").stat().st_mode & 0o777 == 0o600
     assert not trace.exists()
 
 
@@ -129,7 +149,7 @@ def test_plans_wait_for_no_python_that_compiles_an_archive(spark: SparkSession, 
     sink = kept.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = sink.start()
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not query.lastProgress and time.monotonic() < deadline:
             time.sleep(0.1)
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from endmark.spark.packing.channels import DEAD_LETTER_SCHEMA
+from endmark.engine.channels import DEAD_LETTER_SCHEMA
 
 # Topic, partition, offset, reason, error and value.
 Letter = tuple[str, int, int, str, str, bytes | None]

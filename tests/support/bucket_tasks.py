@@ -11,23 +11,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from endmark.joins.announce import aligned
+from endmark.engine import channels
+from endmark.engine.bucket.lookup_plan import lookup_plan
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.bucket.task import BucketTask
+from endmark.engine.channels import Buckets
+from endmark.engine.ingest.control_rows import ControlPlan
+from endmark.engine.ingest.ingest import Ingest
+from endmark.engine.streams import arrow_schema, stream_plans
+from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Pipeline, Relation
 from endmark.relation.contract import PagedRelation
-from endmark.spark.bucket.lookup import lookup_plan
-from endmark.spark.bucket.plan import BucketPlan
-from endmark.spark.bucket.task import BucketTask
-from endmark.spark.packing import channels
-from endmark.spark.packing.channels import Buckets
-from endmark.spark.packing.control import ControlPlan
-from endmark.spark.packing.ingest import Ingest
-from endmark.spark.streams import arrow_schema, stream_plans
 from endmark.spark.tables import targets
 from endmark.state import codec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.memory_relation import MemoryRelation
 
-BUCKETS = Buckets((3, 5))
+LABELS = (3, 5, 6, 9, 12)
+BUCKETS = Buckets(LABELS[:2])
 # Topic, partition, offset, value and timestamp in milliseconds.
 Located = tuple[str, int, int, bytes | None, int]
 Tables = dict[str, list[dict[str, Any]]]
@@ -61,19 +62,23 @@ class BucketTasks:
     """One task for each bucket, restored from its snapshot before every batch.
 
     `relation` are rows of that of the first lookup, or where it is, `others` by the name of theirs. `reports`
-    are what the last batch told of itself, as the sink gets them.
+    are what the last batch told of itself, as the sink gets them. `partitions` are counted by topic, unless
+    each has as many.
     """
 
     def __init__(
         self,
         pipeline: Pipeline,
         relation: Iterable[tuple[Any, ...]] | PagedRelation,
-        partitions: int,
+        partitions: int | Mapping[str, int],
         directory: Path,
         full_batch: int | None = None,
         others: Mapping[str, Iterable[tuple[Any, ...]]] = MappingProxyType({}),
+        buckets: int = len(BUCKETS),
     ) -> None:
-        counts = {pipeline.streams[side].topic: partitions for side in pipeline.sides}
+        topics = [pipeline.streams[side].topic for side in pipeline.sides]
+        counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
+        self._buckets = Buckets(LABELS[:buckets])
         streams = stream_plans(pipeline, counts)
         lookups = []
         for declared in pipeline.lookups:
@@ -87,7 +92,7 @@ class BucketTasks:
                 lookup_plan(
                     declared,
                     streams[declared.stream],
-                    len(BUCKETS),
+                    buckets,
                     reader,
                     reader.directory(page_rows),
                     nullcontext,
@@ -95,17 +100,23 @@ class BucketTasks:
                     first=declared is pipeline.lookups_of(declared.stream)[0],
                 )
             )
-        self.plan = BucketPlan.of(pipeline, streams, lookups, len(BUCKETS), full_batch)
+        self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)
         self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
         self._batches = 0
         self._store = SegmentStore(MemoryBlobs(), directory)
-        self._tasks = {label: BucketTask(self.plan, self._store, None) for label in BUCKETS.labels}
-        self._ingest = Ingest(streams, BUCKETS, ControlPlan.of(pipeline))
+        self._tasks = {label: BucketTask(self.plan, self._store, None) for label in self._buckets.labels}
+        self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
         return [row for rows in self._ingest(iter([kafka_batch(records)])) for row in rows.to_pylist()]
+
+    def tell(self, channel: str, blob: bytes) -> None:
+        """Give each bucket a batch of one blob."""
+        for task in self._tasks.values():
+            for _ in task.run([(channel, blob)]):
+                pass
 
     def batch(self, records: list[Located]) -> Tables:
         """The rows that one batch of records adds to each table, by channel."""

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from endmark.reproduce.report import Table
+from endmark_papers.experiments.report import Table
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "tests" / "bench" / "results"
+RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "cluster.md"
 FAULTS = ("compose_faults", "cluster_faults")
 RATES = "cluster_rates"

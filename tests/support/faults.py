@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from endmark.bench.report import origin
+from endmark_benchmarks.harness.origin import origin
 from support.cluster_page import RESULTS, write_page
 
 

@@ -11,16 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from endmark.formats.renamed import Renaming
-from endmark.joins.presets import DEFAULT, Policy
-from endmark.spark.bucket.plan import BucketPlan
-from endmark.spark.bucket.task import BucketTask
+from endmark.condition import Condition
+from endmark.engine import channels
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.engine.bucket.task import BucketTask
+from endmark.engine.channels import Buckets
+from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
+from endmark.operators.stream_join.presets import DEFAULT, Policy
 from endmark.spark.frame_inputs import frame_stream
-from endmark.spark.packing import channels
-from endmark.spark.packing.channels import Buckets
-from endmark.spark.packing.frames import PackFrame, UnpackFrame
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
+from endmark.wire.renamed_punctuations import Renaming
 
 COLUMN = "said"
 Rows = list[dict[str, Any]]
@@ -44,7 +45,10 @@ def said(text: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 class FrameTasks:
-    """One task for each bucket, restored from its snapshot before every batch; two tasks pack each frame."""
+    """One task for each bucket, restored from its snapshot before every batch.
+
+    `packing` tasks pack each frame.
+    """
 
     def __init__(
         self,
@@ -53,11 +57,14 @@ class FrameTasks:
         *,
         kind: JoinType = JoinType.INNER,
         buckets: int = 2,
+        packing: int = 2,
         policy: Policy = DEFAULT,
         lateness: timedelta = timedelta(0),
+        residual: Condition | None = None,
     ) -> None:
         self._buckets = Buckets(tuple(range(3, 3 + buckets)))
         self._frames = frames
+        self._packing = packing
         self._streams = {
             side: frame_stream(
                 side,
@@ -71,7 +78,7 @@ class FrameTasks:
             for side, frame in frames.items()
         }
         self._plan = BucketPlan(
-            self._streams["left"], self._streams["right"], kind, None, policy, None, in_band=True
+            self._streams["left"], self._streams["right"], kind, residual, policy, None, in_band=True
         )
         shown = ["left"] if kind is JoinType.SEMI else ["left", "right"]
         fields = [field for side in shown for field in self._streams[side].side.schema]
@@ -102,6 +109,6 @@ class FrameTasks:
         schema = pa.schema([*frame.schema, (COLUMN, pa.string())]) if frame.punctuated else frame.schema
         place = len(frame.schema) if frame.punctuated else None
         pack = PackFrame(self._streams[side], self._buckets, place, frame.renaming)
-        tasks = [rows[::2], rows[1::2]]
+        tasks = [rows[at :: self._packing] for at in range(self._packing)]
         batches = [pa.RecordBatch.from_pylist(share, schema) for share in tasks]
         return [row for each in batches for packed in pack(iter([each])) for row in packed.to_pylist()]

@@ -39,7 +39,7 @@ def of_frames(history: History) -> History:
         ]
         events.sort(key=lambda event: (event.time is None, event.time or 0, json.dumps(_texts(event))))
         batches.append(events)
-    return replace(history, batches=batches, partitions=1)
+    return replace(history, batches=batches, partitions=dict.fromkeys(SIDES, 1))
 
 
 def batches(history: History) -> Iterator[dict[Side, Rows]]:

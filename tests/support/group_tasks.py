@@ -7,18 +7,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from endmark.formats.renamed import Renaming
+from endmark.engine import channels
+from endmark.engine.bucket.task import BucketTask
+from endmark.engine.channels import Buckets
+from endmark.engine.ingest.frame_rows import UnpackFrame
 from endmark.frame.grouping import Grouping, PackGroups, declared_groups
-from endmark.spark.bucket.task import BucketTask
-from endmark.spark.packing import channels
-from endmark.spark.packing.channels import Buckets
-from endmark.spark.packing.frames import UnpackFrame
 from endmark.state.store import MemoryBlobs, SegmentStore
+from endmark.wire.renamed_punctuations import Renaming
 from support.frame_tasks import COLUMN, Rows
 
 
 class GroupTasks:
-    """One task for each bucket, restored from its snapshot before every batch; two tasks pack the frame."""
+    """One task for each bucket, restored from its snapshot before every batch.
+
+    `packing` tasks pack the frame.
+    """
 
     def __init__(
         self,
@@ -29,9 +32,11 @@ class GroupTasks:
         measures: dict[str, Any],
         ordered_by: tuple[str, ...] = (),
         buckets: int = 2,
+        packing: int = 2,
         *,
         running: bool = False,
     ) -> None:
+        self._packing = packing
         self._buckets = Buckets(tuple(range(3, 3 + buckets)))
         declared = declared_groups(by, measures, ordered_by, rows, running=running)
         self.grouping = Grouping.of(rows, declared, ordered_by, buckets)
@@ -48,7 +53,9 @@ class GroupTasks:
 
     def batch(self, rows: Rows) -> Rows:
         """What one batch adds to the result, in which texts go by the names of the join's results."""
-        shares = [pa.RecordBatch.from_pylist(share, self._input) for share in (rows[::2], rows[1::2])]
+        shares = [
+            pa.RecordBatch.from_pylist(rows[at :: self._packing], self._input) for at in range(self._packing)
+        ]
         packed = [row for share in shares for each in self._pack(iter([share])) for row in each.to_pylist()]
         moved = []
         for label, task in self._tasks.items():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from endmark.punctuation.pattern import Pattern
-from endmark.reference.contract import Closing, Element, Result, Row, Side
+from endmark_papers.algorithms.contract import Closing, Element, Result, Row, Side
 
 Windows = dict[Side, float | None]
 Knowledge = Callable[[Row, Row | None], list[Pattern]]

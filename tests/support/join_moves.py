@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
-from endmark.reference.contract import Closing, Element, Row, Side
+from endmark_papers.algorithms.contract import Closing, Element, Row, Side
 
 KEYS = range(4)
 VALUES = range(-1, 5)  # what a pattern can tell apart: keys, and what lies below and above

@@ -6,8 +6,17 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from endmark.reference.contract import Announced, Element, Output, ReferenceJoin, Result, Row, Side, Violation
-from endmark.reference.mjoin import MetadataJoin
+from endmark_papers.algorithms.contract import (
+    Announced,
+    Element,
+    Output,
+    ReferenceJoin,
+    Result,
+    Row,
+    Side,
+    Violation,
+)
+from endmark_papers.algorithms.mjoin import MetadataJoin
 from support.join_definition import Knowledge, Windows, World
 from support.join_moves import VALUES, Crash, Idle, Move, Save, elements
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from endmark.punctuation.pattern import Between, Equals, Pattern, Value
-from endmark.reference.contract import Row, Side
-from endmark.reference.mjoin import MetadataJoin
-from endmark.reference.mjoin_options import Arrival, MJoinOptions, StreamScheduling, TupleScheduling
-from endmark.reference.pjoin import PJoin
-from endmark.reference.pwjoin import PunctuatedWindowJoin
-from endmark.reference.shj import SymmetricHashJoin
-from endmark.reference.wjoin import WindowJoin
-from endmark.reference.xjoin import XJoin
+from endmark_papers.algorithms.contract import Row, Side
+from endmark_papers.algorithms.mjoin import MetadataJoin
+from endmark_papers.algorithms.mjoin_options import Arrival, MJoinOptions, StreamScheduling, TupleScheduling
+from endmark_papers.algorithms.pjoin import PJoin
+from endmark_papers.algorithms.pwjoin import PunctuatedWindowJoin
+from endmark_papers.algorithms.shj import SymmetricHashJoin
+from endmark_papers.algorithms.wjoin import WindowJoin
+from endmark_papers.algorithms.xjoin import XJoin
 from support.join_definition import Knowledge
 from support.join_oracle import Subject
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from endmark.reference.relation import (
+from endmark_papers.algorithms.relation import (
     Lookup,
     MasterRow,
     Match,

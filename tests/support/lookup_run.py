@@ -8,10 +8,10 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from endmark.joins.lookup import cache
-from endmark.joins.lookup.cache import CacheSpec, FrontCache
-from endmark.joins.lookup.operator import LookupJoin, LookupOutput, LookupSpec, Misses, Source
-from endmark.joins.lookup.resolve import Budget
+from endmark.operators.lookup import cache
+from endmark.operators.lookup.cache import CacheSpec, FrontCache
+from endmark.operators.lookup.join import LookupJoin, LookupOutput, LookupSpec, Misses, Source
+from endmark.operators.lookup.reader import Budget
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.lookup_world import Arrive, Evict, History, Restart

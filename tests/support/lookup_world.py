@@ -8,9 +8,9 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from endmark.joins.lookup.costs import ReadCosts
-from endmark.joins.lookup.operator import Fate
-from endmark.joins.lookup.strategies import Name
+from endmark.operators.lookup.costs import ReadCosts
+from endmark.operators.lookup.join import Fate
+from endmark.operators.lookup.strategies import Name
 
 Key = tuple[Any, ...]
 

@@ -20,6 +20,7 @@ from rich.table import Table
 from support.cases import CASES, IN_HASTE
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "jobs/endmark", ROOT / "papers/endmark_papers"
 MUTANTS = ROOT / "tests/oracle/mutants.yaml"
 TRIES = "1000"
 
@@ -54,7 +55,8 @@ def run(mutant: Mutant) -> Verdict:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         sources = Path(directory)
-        shutil.copytree(ROOT / "jobs/endmark", sources / "endmark")
+        for package in PACKAGES:
+            shutil.copytree(package, sources / package.name)
         target = sources / mutant.file
         text = target.read_text()
         if text.count(mutant.old) != 1:
@@ -62,11 +64,10 @@ def run(mutant: Mutant) -> Verdict:
                 f"{mutant.name}: {mutant.file} holds {text.count(mutant.old)} times: {mutant.old}"
             )
         target.write_text(text.replace(mutant.old, mutant.new))
-        tests = [str(file) for file in sorted((ROOT / "tests/oracle").glob("test_*.py"))]
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", mutant.tests]
         command.append("--hypothesis-seed=1")  # a fault noticed today is noticed tomorrow
         done = subprocess.run(
-            [*command, *(test for test in tests if "mutants" not in test)],
+            [*command, *_files(mutant.tests)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(sources), IN_HASTE: "1", CASES: TRIES},
             capture_output=True,
@@ -80,6 +81,20 @@ def run(mutant: Mutant) -> Verdict:
     return Verdict(mutant, done.returncode == 1, _reason(done.stdout), time.monotonic() - start)
 
 
+def _files(expression: str) -> list[str]:
+    """The files of tests that have a word of a pytest expression; all of them if none has.
+
+    To collect all files takes 2.3 s of CPU, for each of 237 faults.
+    """
+    files = {
+        str(file): f"{file.stem} {file.read_text()}"
+        for file in sorted((ROOT / "tests/oracle").glob("test_*.py"))
+        if "mutants" not in file.stem
+    }
+    words = set(re.findall(r"\w+", expression)) - {"and", "or", "not"}
+    return [file for file, text in files.items() if any(word in text for word in words)] or list(files)
+
+
 def _reason(output: str) -> str:
     """What pytest's last error says, without the traceback."""
     found = re.findall(r"^E +(\w*(?:Error|Exception).*)$", output, re.MULTILINE)
@@ -87,9 +102,13 @@ def _reason(output: str) -> str:
 
 
 def main() -> None:
-    """Run every mutant and print the table; fail when one survives."""
+    """Run every mutant, print each verdict as it comes and then the table; fail when one survives."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        verdicts = list(pool.map(run, load()))
+        verdicts = []
+        for verdict in pool.map(run, load()):
+            verdicts.append(verdict)
+            said = "noticed" if verdict.killed else "NOT NOTICED"
+            print(f"{verdict.seconds:6.1f} s, {said}: {verdict.mutant.name}", flush=True)
     table = Table("mutant", "file", "noticed", "by", "seconds", title="seeded faults")
     for verdict in verdicts:
         noticed = "yes" if verdict.killed else "NO"

@@ -8,8 +8,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from endmark.parts.jars import mysql_jars
-from endmark.parts.mariadb import MariaDb
+from endmark.embedded.jars import mysql_jars
+from endmark.embedded.mariadb import MariaDb
 
 # Servers whose relations may have texts as keys: the MySQL of the jar has no collation that is exact.
 WITH_TEXT_KEYS = ["mariadb", *(["mysql"] if "ENDMARK_MYSQLD" in os.environ else [])]

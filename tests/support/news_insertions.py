@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from endmark.joins.presets import Preset
+from endmark.operators.stream_join.presets import Preset
 from endmark.punctuation.pattern import Equals
-from endmark.reference.contract import Closing, Row, Side
-from endmark.reference.mjoin import MetadataJoin
-from endmark.reference.mjoin_options import MJoinOptions, StreamScheduling, TupleScheduling
+from endmark_papers.algorithms.contract import Closing, Row, Side
+from endmark_papers.algorithms.mjoin import MetadataJoin
+from endmark_papers.algorithms.mjoin_options import MJoinOptions, StreamScheduling, TupleScheduling
 from support.state_bounds import Streams, run
 
 SCHEDULED = MJoinOptions(

@@ -47,6 +47,10 @@ class Sidecar:
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def cpu_seconds(self) -> float:
         """What it has had of all cores since it began; on Linux."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()

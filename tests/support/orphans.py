@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from endmark.parts.ports import listens
+from endmark.embedded.ports import listens
 
 
 def orphaned(module: str, part: str, directory: Path, port: int) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from endmark.joins.announce import aligned
-from endmark.joins.presets import Policy
-from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
-from endmark.joins.stream_join import StreamJoin
+from endmark.engine.channels import Buckets
+from endmark.operators.stream_join.announce import aligned
+from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.presets import Policy
+from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, late_rows
 from endmark.punctuation.domain import Domain
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
-from endmark.spark.packing.channels import Buckets
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
-from support.output_world import COLUMNS, NUMBERS, PARTITIONS, SIDES, Event, History, Place, Result, Side
+from support.output_world import COLUMNS, NUMBERS, SIDES, Event, History, Place, Result, Side
 
 Placed = list[tuple[Event, Place]]
 _LONG = pa.int64()
@@ -53,7 +53,7 @@ def _spec(history: History, side: Side) -> SideSpec:
         partition=f"{side}_partition",
         offset=f"{side}_offset",
         window=history.windows[side],
-        partitions=PARTITIONS,
+        partitions=history.partitions[side],
         punctuated_on=tuple(f"{side}_{name}" for name in (COLUMNS if history.keyed[side] else COLUMNS[1:])),
     )
 
@@ -99,7 +99,7 @@ class Driver:
         own = [(event, at) for event, at in batch if event.side == side]
         rows: Placed = []
         newest = {}
-        for partition in range(PARTITIONS):
+        for partition in range(self._history.partitions[side]):
             mine = [(event, at) for event, at in own if at[0] == partition and event.time is not None]
             if mine:
                 times = np.array([event.time for event, _ in mine], np.int64)

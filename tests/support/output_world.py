@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
 from endmark.types import JoinType
+from support.sizes import PARTITIONS, speakers
 
 Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
-PARTITIONS = 2
 COLUMNS = ("key", "value")
 KEYS = range(4)
 NUMBERS = range(-1, 7)  # what a pattern can tell apart: the numbers rows have, and some beside them
@@ -51,7 +51,7 @@ class History:
     windows: dict[Side, int | None]
     keyed: dict[Side, bool]  # whether a side declares punctuations on its key
     batches: list[list[Event]]
-    partitions: int = PARTITIONS
+    partitions: dict[Side, int]
 
     def placed(self) -> list[list[tuple[Event, Place]]]:
         """The batches with partition and offset of each event."""
@@ -91,7 +91,7 @@ class World:
 
     def _processed(self, side: Side) -> dict[Place, Event]:
         rows = {}
-        for partition in range(self._history.partitions):
+        for partition in range(self._history.partitions[side]):
             own = self._of(side, partition)
             newest = None
             for event, at in own:
@@ -130,12 +130,12 @@ class World:
             for event in closings
             if event.patterns and event.promise.keys() == {"key"} and key in event.promise["key"]
         }
-        return len(found) == self._history.partitions
+        return len(found) == self._history.partitions[side]
 
     def _over(self, side: Side, other: Side, row: Event) -> bool:
         """Whether no partner can come."""
         window, newest = self._history.windows[side], []
-        for partition in range(self._history.partitions):
+        for partition in range(self._history.partitions[other]):
             times = [event.time for event, _ in self._of(other, partition) if event.time is not None]
             newest.append(max(times, default=None))
         if self._closed(other, row.key):
@@ -179,7 +179,7 @@ class World:
         """What some partition has promised as news, and every one has promised by now."""
         promised: list[list[Promise]] = []
         news: list[Promise] = []
-        for partition in range(self._history.partitions):
+        for partition in range(self._history.partitions[side]):
             promised.append([])
             for event, _ in self._of(side, partition):
                 if event.patterns and not any(not numbers for numbers in event.promise.values()):
@@ -243,10 +243,10 @@ def _patterns(draw: st.DrawFn) -> Pattern:
 
 
 @st.composite
-def _events(draw: st.DrawFn, place: int, keyed: dict[Side, bool]) -> list[Event]:
+def _events(draw: st.DrawFn, place: int, keyed: dict[Side, bool], partitions: dict[Side, int]) -> list[Event]:
     side = draw(st.sampled_from(SIDES))
     key = draw(st.sampled_from(KEYS))
-    partition = key % PARTITIONS
+    partition = key % partitions[side]
     what = draw(st.integers(0, 9))
     if what < 5:
         time = max(0, place // 2 + draw(st.integers(-1, 2)))
@@ -261,18 +261,20 @@ def _events(draw: st.DrawFn, place: int, keyed: dict[Side, bool]) -> list[Event]
     patterns = tuple((name, draw(_patterns())) for name in names)
     if names == ("key",) and not isinstance(patterns[0][1], Between):
         return [Event(side, partition, key)]  # a value of the only key column names a key
-    homes = draw(st.sampled_from([(0, 1), (0, 1), (1, 0), (0,), (1,)]))
-    return [Event(side, home, patterns=patterns) for home in homes]
+    return [Event(side, home, patterns=patterns) for home in draw(speakers(partitions[side]))]
 
 
 @st.composite
 def histories(draw: st.DrawFn, kind: JoinType) -> History:
     keyed = {side: draw(st.booleans()) for side in SIDES}
-    events = [event for place in range(draw(st.integers(0, 24))) for event in draw(_events(place, keyed))]
+    partitions = {side: draw(PARTITIONS) for side in SIDES}
+    places = range(draw(st.integers(0, 24)))
+    events = [event for place in places for event in draw(_events(place, keyed, partitions))]
     cuts = sorted(draw(st.sets(st.integers(0, len(events)), max_size=6)))
     return History(
         kind=kind,
         windows={side: draw(st.sampled_from([None, 0, 2, 5])) for side in SIDES},
         keyed=keyed,
         batches=[events[low:high] for low, high in zip([0, *cuts], [*cuts, len(events)], strict=True)],
+        partitions=partitions,
     )

@@ -76,6 +76,10 @@ DEAD = {
     "long above int64": having("item_id", b"9223372036854775808"),
     "long below int64": having("item_id", b"-9223372036854775809"),
     "long with 40 digits": having("item_id", b"9" * 40),
+    "long with 5,000 digits": having("item_id", b"-" + b"9" * 5_000),
+    "5,000 digits and a missing member": ROW.replace(b'"urgent": false, ', b"").replace(
+        b"7", b"7" * 5_000, 1
+    ),
     "leading zero": having("item_id", b"07"),
     "leading plus": having("item_id", b"+7"),
     "hexadecimal": having("item_id", b"0x7"),
@@ -225,6 +229,9 @@ DEAD_KEYS = {
     "one value is of another type": MANY.replace(b"true", b'"true"'),
     "one value is no date": MANY.replace(b"2026-01-01", b"2026-02-30", 1),
     "one value has too many digits": MANY.replace(b"1.50", b"1.505"),
+    "one value has a third place of 0": MANY.replace(b"1.50", b"1.500"),
+    "one end has a third place of 0": MANY.replace(b'"equals": "1.50"', b'"between": {"to": "1.500"}'),
+    "one value is 0 with a third place": MANY.replace(b"1.50", b"0.000"),
     "one value is too large": MANY.replace(b"1.50", b"10000.00"),
     "one value is a number": MANY.replace(b'"1.50"', b"1.50"),
     "one value is half a character": MANY.replace(b'a \\"', rb"a \ud800\""),
@@ -237,7 +244,6 @@ ALIVE_KEYS: dict[str, tuple[bytes, tuple[Any, ...] | str]] = {
     "of all values of one column": (MANY.replace(b'"open": {"equals": true}, ', b""), "promise"),
     "of any value of one column": (MANY.replace(b'{"equals": true}', b'{"anything": true}'), "promise"),
     "of two values of one column": (MANY.replace(b'"equals": true', b'"one_of": [true, false]'), "promise"),
-    "with places of 0": (MANY.replace(b"1.50", b"1.500"), KEY),
     "as declared": (MANY, KEY),
     "in another order": (
         b'{"$punctuation": {"open": {"equals": true}, '

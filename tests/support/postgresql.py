@@ -13,10 +13,10 @@ from pathlib import Path
 from sqlalchemy import URL, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from endmark.parts.jars import postgresql_jars
-from endmark.parts.part import Part
-from endmark.parts.ports import LOOPBACK, listens, require_free_port
-from endmark.parts.process import ManagedProcess
+from endmark.embedded.jars import postgresql_jars
+from endmark.embedded.ports import LOOPBACK, listens, require_free_port
+from endmark.embedded.process import ManagedProcess
+from endmark.embedded.server import Part
 
 _ARCHIVE = "postgres-linux-x86_64.txz"
 _NOBODY = 65534

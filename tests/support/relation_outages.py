@@ -12,6 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
+import sqlalchemy as sa
+
+from endmark.relation.outage import RelationUnreachableError
 from endmark.relation.sql import SqlRelation
 from support.relations import Database, rows_of
 
@@ -26,7 +30,7 @@ class Server(Protocol):
     def start(self) -> None: ...
 
 
-def reader_of(database: Database, retry: str = "20s") -> SqlRelation:
+def reader_of(database: Database, retry: str = "90s") -> SqlRelation:
     """Of the table `r`, which holds `ROWS`."""
     return database.reader("r", "k", retry=retry, k="long", v="string")
 
@@ -35,6 +39,21 @@ def read(reader: SqlRelation) -> list[tuple[Any, ...]]:
     """All rows, of three pages at once."""
     directory = reader.directory(100)
     return rows_of(reader.pages([directory.range_of(page) for page in range(len(directory))]))
+
+
+def seconds_to_give_up(reader: SqlRelation, soon: float) -> list[float]:
+    """Begin batches while the database is away, and return how many seconds each took to fail.
+
+    A busy machine may make one take long. So this tries again, three times in all, until one took less than
+    `soon` seconds, which is then the last of the list.
+    """
+    found: list[float] = []
+    while len(found) < 3 and (not found or found[-1] >= soon):
+        started = time.monotonic()
+        with pytest.raises(RelationUnreachableError), reader.batch():
+            pass
+        found.append(time.monotonic() - started)
+    return found
 
 
 @contextmanager
@@ -80,3 +99,15 @@ def survive_a_restart(server: Server, database: Database) -> None:
         assert not waiting.done()
         server.start()
         assert waiting.result() == ROWS
+
+
+def wait_out_a_lock(database: Database, lock: str, unlock: Callable[[sa.Connection], object]) -> None:
+    """Give up a read that a lock holds up and try it again, until the lock is gone after 8 s."""
+    reader = reader_of(database, retry="30s")
+    assert read(reader) == ROWS
+    with sa.create_engine(database.url).connect() as other:
+        other.execute(sa.text(lock))
+        started = time.monotonic()
+        with later(8, lambda: unlock(other)):
+            assert read(reader) == ROWS
+    assert 7 < time.monotonic() - started < 28

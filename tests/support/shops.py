@@ -9,6 +9,7 @@ from typing import Any
 
 from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Located, Tables
+from support.verify_world import STAMPED
 
 SALE = {"day": "date", "shop": "string", "price": "decimal(18,2)", "card": "long", "at": "timestamp"}
 OFFER = {"shop": "string", "day": "date", "least": "decimal(18,2)", "at": "timestamp"}
@@ -68,7 +69,7 @@ class Shops:
         located: list[Located] = []
         for topic, values in records.items():
             for value in values:
-                located.append((topic, 0, self._ends[topic], json.dumps(value).encode(), 0))
+                located.append((topic, 0, self._ends[topic], json.dumps(value).encode(), STAMPED))
                 self._ends[topic] += 1
         return self._tasks.batch(located)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +16,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from endmark.engine import channels
 from endmark.pipeline import Pipeline
 from endmark.relation.sql import SqlRelation
 from endmark.spark import plan
-from endmark.spark.packing import channels
 from endmark.spark.tables import targets
 from endmark.state import codec
 from support.bucket_tasks import Located, Tables, announced_together, kafka_batch, number_running, total
@@ -44,7 +43,7 @@ class SparkPipeline:
     Args:
         spark: any session; its settings stay as they are.
         pipeline: whose relation is in a database that tasks can reach.
-        partitions: of each topic.
+        partitions: counted by topic.
         buckets: fixed for the life of the directory.
         full_batch: as in `BucketPlan`.
         directory: of input files, checkpoint and local copies of segments.
@@ -54,7 +53,7 @@ class SparkPipeline:
         self,
         spark: SparkSession,
         pipeline: Pipeline,
-        partitions: int,
+        partitions: Mapping[str, int],
         buckets: int,
         full_batch: int | None,
         directory: Path,
@@ -62,7 +61,7 @@ class SparkPipeline:
         self._spark = spark.newSession()
         self._spark.conf.set("spark.sql.shuffle.partitions", str(buckets))
         self._pipeline = pipeline
-        self._partitions = {stream.topic: partitions for stream in pipeline.streams.values()}
+        self._partitions = dict(partitions)
         relations = {name: SqlRelation(relation) for name, relation in pipeline.relations.items()}
         self._pages = {name: relation.directory(page_rows=1) for name, relation in relations.items()}
         self._full_batch = full_batch
@@ -129,9 +128,14 @@ class SparkPipeline:
             "maxFilesPerTrigger", sum(self._partitions.values())
         )
         records = reader.parquet(str(self._directory / "records"))
-        cache = f"endmark-segments-{os.getpid()}-{self._directory.name}"
         frame = plan.build(
-            self._spark, self._pipeline, records, self._partitions, self._pages, cache, self._full_batch
+            self._spark,
+            self._pipeline,
+            records,
+            self._partitions,
+            self._pages,
+            self._directory.name,
+            self._full_batch,
         )
         return (
             frame.writeStream.foreachBatch(collect)
@@ -141,5 +145,6 @@ class SparkPipeline:
         )
 
 
-def _as_set(tables: Tables) -> dict[str, Counter[tuple[Any, ...]]]:
-    return {channel: Counter(tuple(row.values()) for row in rows) for channel, rows in tables.items()}
+def _as_set(tables: Tables) -> dict[str, Counter[str]]:
+    """Rows as they print, since those of groups may hold lists."""
+    return {channel: Counter(repr(row) for row in rows) for channel, rows in tables.items()}

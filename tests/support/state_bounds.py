@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from endmark.joins.presets import Preset
-from endmark.joins.side import SideInput, SideSpec
-from endmark.joins.stream_join import StreamJoin
+from endmark.engine.streams import stream_plans
+from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.presets import Preset
+from endmark.operators.stream_join.side import SideInput, SideSpec
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import State, states
 from endmark.punctuation.pattern import Anything
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.spark.streams import stream_plans
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark_feed.papers.event import Event, Workload
 from endmark_feed.papers.names import parse_workload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.condition import Condition
-from endmark.joins.presets import DEFAULT, Policy
-from endmark.joins.side import NEVER, SideInput, SideSpec, late_rows
-from endmark.joins.stream_join import BatchOutput, StreamJoin
+from endmark.engine.channels import Buckets
+from endmark.operators.stream_join.join import BatchOutput, StreamJoin
+from endmark.operators.stream_join.presets import DEFAULT, Policy
+from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, late_rows
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.spark.packing.channels import Buckets
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
 from support.stream_join_keys import KeyKind
 from support.stream_join_world import (
     KEYS,
-    PARTITIONS,
     SIDES,
     Coordinates,
     Event,
@@ -63,13 +63,18 @@ def spec(history: History, key: KeyKind, side: SideName) -> SideSpec:
         offset=f"{side}_offset",
         window=history.windows[side],
         lateness=history.lateness[side],
-        partitions=PARTITIONS,
+        partitions=len(history.streams[side]),
         keyed=history.keyed[side],
     )
 
 
 class Driver:
-    """Every batch in turn; with `restart`, a fresh operator continues from the snapshot each time."""
+    """Every batch in turn.
+
+    Args:
+        restart: a fresh operator continues from the snapshot before each batch.
+        drained: numbers of the batches after which the join drains, as at the end of a run.
+    """
 
     def __init__(
         self,
@@ -80,7 +85,9 @@ class Driver:
         restart: bool,
         policy: Policy = DEFAULT,
         buckets: int = 1,
+        drained: Collection[int] = (),
     ) -> None:
+        self._drained = drained
         self._history = history
         self._key = key
         self._directory = directory
@@ -95,7 +102,9 @@ class Driver:
         left, right = (spec(self._history, self._key, side) for side in SIDES)
         residual = None
         if self._history.residual:
-            residual = Condition("left_value <= right_value", ("left_value", "right_value"))
+            # 9223372036854775805 + 3 is no BIGINT.
+            fails = "left_value + right_value + 9223372036854775805 > 0"
+            residual = Condition(f"left_value <= right_value AND {fails}", ("left_value", "right_value"))
         store = SegmentStore(self._blobs, self._directory)
         return StreamJoin(
             left,
@@ -108,7 +117,7 @@ class Driver:
         )
 
     def run(self) -> Actual:
-        for batch in self._history.batches():
+        for number, batch in enumerate(self._history.batches()):
             if self._restart:
                 for copy in self._directory.iterdir():
                     copy.unlink()
@@ -118,13 +127,26 @@ class Driver:
                 for result in join.process(left, right):
                     self._collect(result)
             self._note()
-        for join in self._joins:
-            for result in join.drain():
-                self._collect(result)
+            if number in self._drained:
+                self._drain()
+        self._drain()
+        self._pause()
         self._actual.state_rows = sum(
             side.rows.rows for join in self._joins for side in (join.left, join.right)
         )
         return self._actual
+
+    def _pause(self) -> None:
+        """A batch in which nothing comes: there is time for all that was put off."""
+        for join in self._joins:
+            for result in join.process(SideInput(), SideInput()):
+                self._collect(result)
+        self._note()
+
+    def _drain(self) -> None:
+        for join in self._joins:
+            for result in join.drain():
+                self._collect(result)
 
     def _shares(self, side: SideName, given: SideInput) -> list[SideInput]:
         """What each bucket sees of a batch: its keys, and all that is said of any key."""
@@ -141,7 +163,7 @@ class Driver:
     def _input(self, side: SideName, events: list[Tagged]) -> SideInput:
         good: list[Tagged] = []
         newest: dict[int, int] = {}
-        for partition in range(PARTITIONS):
+        for partition in range(len(self._history.streams[side])):
             rows = [tagged for tagged in events if tagged[0] == partition and tagged[2].time is not None]
             times = np.array([event.time for _, _, event in rows], np.int64)
             late, last = late_rows(times, NEVER, self._history.lateness[side])

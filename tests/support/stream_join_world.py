@@ -8,19 +8,19 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from endmark.joins.presets import Propagation
+from endmark.operators.stream_join.presets import Propagation
 from endmark.types import JoinType
+from support.sizes import PARTITIONS, speakers
 from support.stream_join_keys import KeyKind
 
 SideName = Literal["left", "right"]
 SIDES: tuple[SideName, SideName] = ("left", "right")
-PARTITIONS = 2
 KEYS = range(6)
 
 
 @dataclass(frozen=True)
 class Event:
-    """A row, or with `time` None a punctuation. Of a keyed stream, it is in partition `key % PARTITIONS`.
+    """A row, or with `time` None a punctuation. A keyed stream has a key in the partition `key % count`.
 
     `key` is a number; `stream_join_keys` says what the engine sees of it. A punctuation that has patterns,
     one for each key column there may be, is about these and not about the one key.
@@ -73,7 +73,7 @@ class History:
     """Streams as partitions of events in offset order, and the batches they are read in.
 
     `cuts[b][side][partition]` is how many events batch b reads. With `residual`, a pair also needs
-    `left.value <= right.value`.
+    `left.value <= right.value`, and a sum of both values of at most 2: the condition fails on a larger one.
     """
 
     kind: JoinType
@@ -87,7 +87,7 @@ class History:
 
     def batches(self) -> list[dict[SideName, list[tuple[int, int, Event]]]]:
         """Per batch and side: (partition, offset, event); a last batch reads what is left."""
-        read = {side: [0] * PARTITIONS for side in SIDES}
+        read = {side: [0] * len(self.streams[side]) for side in SIDES}
         everything = {side: [len(events) for events in self.streams[side]] for side in SIDES}
         batches = []
         for cut in [*self.cuts, everything]:
@@ -191,7 +191,9 @@ def processed(
 def _joins(history: History, left: Event, right: Event) -> bool:
     assert left.time is not None
     assert right.time is not None
-    if left.key != right.key or (history.residual and left.value > right.value):
+    if left.key != right.key:
+        return False
+    if history.residual and (left.value > right.value or left.value + right.value > 2):
         return False
     window = history.windows["left" if left.time <= right.time else "right"]
     return window is None or abs(left.time - right.time) <= window
@@ -218,10 +220,11 @@ def _patterns(draw: st.DrawFn, living: list[int]) -> Pattern:
     return Pattern(None, draw(end), draw(end), draw(st.booleans()), draw(st.booleans()))
 
 
-def _events(draw: st.DrawFn, partition: int, *, keyed: bool) -> list[Event]:
-    living = [number for number in KEYS if not keyed or number % PARTITIONS == partition]
+def _events(draw: st.DrawFn, partition: int, count: int, *, keyed: bool) -> list[Event]:
+    """Those of one of `count` partitions, which have as many together however many there are."""
+    living = [number for number in KEYS if not keyed or number % count == partition]
     events, time = [], 0
-    for _ in range(draw(st.integers(0, 12))):
+    for _ in range(draw(st.integers(0, 24 // count))):
         key = draw(st.sampled_from(living))
         if draw(st.integers(0, 3)) == 0:
             patterns = st.tuples(_patterns(living), _patterns(living), _patterns(living))
@@ -233,29 +236,66 @@ def _events(draw: st.DrawFn, partition: int, *, keyed: bool) -> list[Event]:
 
 
 def _stream(draw: st.DrawFn, *, keyed: bool) -> list[list[Event]]:
-    """Partitions, half of the time with a pattern that all of them promise, so that it closes keys."""
-    partitions = [_events(draw, partition, keyed=keyed) for partition in range(PARTITIONS)]
+    """Partitions, half of the time with a pattern that most of them promise, so that it may close keys, or a
+    key that most of them name if it may live in any."""
+    count = draw(PARTITIONS)
+    partitions = [_events(draw, partition, count, keyed=keyed) for partition in range(count)]
     if draw(st.booleans()):
         end = st.sampled_from(KEYS)
-        patterns = (Pattern(low=draw(end)), Pattern(high=draw(end)), Pattern(high=draw(end)))
-        for events in partitions:
-            events.insert(draw(st.integers(0, len(events))), Event(0, None, patterns=patterns[::-1]))
+        patterns = (Pattern(high=draw(end)), Pattern(high=draw(end)), Pattern(low=draw(end)))
+        named = not keyed and draw(st.booleans())
+        said = Event(draw(end), None, patterns=() if named else patterns)
+        for events in (partitions[at] for at in draw(speakers(count))):
+            events.insert(draw(st.integers(0, len(events))), said)
     return partitions
 
 
 @st.composite
 def histories(draw: st.DrawFn, kind: JoinType, *, windowed: bool = True, residual: bool = True) -> History:
-    """Tiny domains: six keys, two partitions a side, a few time steps; collisions find join bugs."""
+    """Tiny domains: six keys, few partitions a side, a few time steps; collisions find join bugs."""
     keyed = {side: draw(st.integers(0, 2)) > 0 for side in SIDES}
+    streams = {side: _stream(draw, keyed=keyed[side]) for side in SIDES}
     return History(
         kind=kind,
         residual=residual and draw(st.booleans()),
         keyed=keyed,
-        streams={side: _stream(draw, keyed=keyed[side]) for side in SIDES},
+        streams=streams,
         windows={side: draw(st.sampled_from([None, 0, 1, 3, 6] if windowed else [None])) for side in SIDES},
         lateness={side: draw(st.integers(0, 2)) for side in SIDES},
         cuts=[
-            {side: [draw(st.integers(0, 5)) for _ in range(PARTITIONS)] for side in SIDES}
+            {side: [draw(st.integers(0, 5)) for _ in streams[side]] for side in SIDES}
             for _ in range(draw(st.integers(0, 5)))
         ],
+    )
+
+
+@st.composite
+def crowded_histories(draw: st.DrawFn, *, windowed: bool) -> History:
+    """Histories of many short batches, whose rows have one of two keys.
+
+    Each row's segment is spilled, meets rows that came later, merges and dies in different batches. Histories
+    of `histories` have too few batches and too few pairs to notice a wrong order of these steps.
+    """
+    batches = draw(st.integers(6, 16))
+    streams: dict[SideName, list[list[Event]]] = {side: [[]] for side in SIDES}
+    cuts = []
+    for time in range(batches):
+        cut = {}
+        for side in SIDES:
+            count = draw(st.sampled_from([1, 0, 2]))
+            events = [Event(draw(st.integers(0, 1)), time) for _ in range(count)]
+            if draw(st.integers(0, 7)) == 0:
+                events.append(Event(draw(st.integers(0, 1)), None))
+            streams[side][0] += events
+            cut[side] = [len(events)]
+        cuts.append(cut)
+    windows = st.sampled_from([None, None, 3, 6] if windowed else [None])
+    return History(
+        kind=draw(st.sampled_from(JoinType)),
+        residual=False,
+        streams=streams,
+        windows={side: draw(windows) for side in SIDES},
+        lateness=dict.fromkeys(SIDES, 0),
+        keyed=dict.fromkeys(SIDES, True),
+        cuts=cuts,
     )

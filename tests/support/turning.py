@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from endmark.formats.control import Turn
+from endmark.engine import channels
 from endmark.metrics import add
+from endmark.wire.control import Turn
 from support.bucket_tasks import BUCKETS, BucketTasks, Located
 from support.verify_world import Record, make_pipeline
 
@@ -33,9 +35,19 @@ class Turning:
         for record in [*records, *turns]:
             offset = self._ends.get(record.topic, 0)
             self._ends[record.topic] = offset + 1
-            located.append((record.topic, 0, offset, record.value, 0))
+            located.append((record.topic, 0, offset, record.value, record.timestamp))
         self._tasks.batch(located)
-        return add(report["samples"] for report in self._tasks.reports)
+        return add(report["samples"] for report in self.reports)
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """What the last batch told."""
+        return self._tasks.reports
+
+    def spoil(self, name: str, value: Any) -> None:
+        """Have state say that a knob was turned to something that it cannot be turned to."""
+        blob = json.dumps({"partition": 0, "offset": -1, "name": name, "value": value}).encode()
+        self._tasks.tell(channels.KNOBS, blob)
 
 
 def keys_of(bucket: int) -> list[int]:

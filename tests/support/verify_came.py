@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from endmark.pipeline import Lookup, Pipeline, Stream
 from endmark.types import JoinType
-from support.verify_declared import end_of_run, is_behind, precedes, said_by_row
+from support.verify_declared import end_of_run, is_behind, is_future, precedes, said_by_row
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
 from support.verify_others import OTHERS
-from support.verify_world import PARTITIONS, Record, Row, locate
+from support.verify_world import Record, Row, locate
 
 Sellers = Sequence[Row]
 
@@ -36,11 +37,17 @@ class Came:
     """What came of both streams, and what was processed of it; `expected` learns what was not."""
 
     def __init__(
-        self, pipeline: Pipeline, sellers: Sellers, records: list[Record], expected: Expected
+        self,
+        pipeline: Pipeline,
+        sellers: Sellers,
+        records: list[Record],
+        expected: Expected,
+        partitions: Mapping[str, int],
     ) -> None:
         self.pipeline = pipeline
         self.sellers = sellers
         self.streams = [pipeline.streams[name] for name in pipeline.sides]
+        self.partitions = [range(partitions[stream.topic]) for stream in self.streams]
         self.windows = (pipeline.join.window.left, pipeline.join.window.right)
         kind = pipeline.join.type
         self.kept = (kind in (JoinType.LEFT, JoinType.FULL), kind in (JoinType.RIGHT, JoinType.FULL))
@@ -54,7 +61,7 @@ class Came:
         self, stream: Stream, located: list[tuple[str, int, int, bytes | None, int]], expected: Expected
     ) -> list[Line]:
         lines = []
-        for topic, partition, offset, value, _ in located:
+        for topic, partition, offset, value, stamped in located:
             if topic != stream.topic:
                 continue
             found = fate(stream, value, self.pipeline.join.on)
@@ -64,6 +71,9 @@ class Came:
                 lines.append(Line(partition, offset, (), {}, found))
             elif isinstance(found, tuple):
                 lines.append(Line(partition, offset, found, {}))
+            elif is_future(stream, found[stream.event_time.column], stamped):
+                line = Line(partition, offset, self.key(found), found)
+                expected.violations.append(_violation(stream, line, "future"))
             else:
                 lines.append(Line(partition, offset, self.key(found), found, value=value))
                 said = said_by_row(stream, found, self.pipeline.join.on)
@@ -86,14 +96,14 @@ class Came:
         rows = {
             partition for partition, other in self.came[side] if other == key and self.streams[side].unique
         }
-        rows |= {at for at in range(PARTITIONS) if self._ended(side, at, key) is not None}
+        rows |= {at for at in self.partitions[side] if self._ended(side, at, key) is not None}
         names = rows or any(self._names(line, key) for line in by)
         if names and self.streams[side].punctuation_scope == "partition":
             return True
         passed = [
             line for line in self.lines[side] if line.columns and precedes(self.streams[side], key, line.key)
         ]
-        return len({line.partition for line in by + passed} | rows) == PARTITIONS
+        return len({line.partition for line in by + passed} | rows) == len(self.partitions[side])
 
     def _ended(self, side: int, partition: int, key: Key) -> int | None:
         rows = [
@@ -144,9 +154,7 @@ class Came:
                 self.came[side].add((line.partition, line.key))
                 continue
             broken = self._broken(before, line.key) if reason == "closed" else (None, None, None)
-            expected.violations.append(
-                (stream.topic, line.partition, line.offset, reason, moment, "{}", *broken)
-            )
+            expected.violations.append(_violation(stream, line, reason, broken))
         for lookup in self.pipeline.lookups_of(self.pipeline.sides[side]):
             processed = self._looked_up(lookup, stream.topic, processed, expected)
         return processed
@@ -178,7 +186,7 @@ class Came:
 
     def _progress(self, side: int) -> datetime | None:
         newest = []
-        for partition in range(PARTITIONS):
+        for partition in self.partitions[side]:
             times = [
                 self.time(side, line)
                 for line in self.lines[side]
@@ -188,3 +196,18 @@ class Came:
                 return None
             newest.append(max(times))
         return min(newest) - self.streams[side].event_time.lateness
+
+
+def _violation(stream: Stream, line: Line, reason: str, broken: Row = (None, None, None)) -> Row:
+    moment = line.columns[stream.event_time.column]
+    record = {name: _spelled(value, stream.columns[name].scale) for name, value in line.columns.items()}
+    return (stream.topic, line.partition, line.offset, reason, moment, json.dumps(record), *broken)
+
+
+def _spelled(value: Any, scale: int) -> Any:
+    """A value as JSON has it, with all the digits of a decimal."""
+    if isinstance(value, Decimal):
+        return f"{value:.{scale}f}"
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return str(value) if isinstance(value, date) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -10,11 +11,20 @@ from endmark.pipeline import Stream
 from endmark.verify.patterns import Bound
 from support.verify_fates import Key, Promise
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Conditions of closing rules, and what they mean.
 LAST: dict[str, Callable[[dict[str, Any]], bool]] = {
     "seller_id = 3": lambda row: row["seller_id"] == 3,
     "Seller_ID in (2, 4) -- or so": lambda row: row["seller_id"] in (2, 4),
+    # It fails on sellers above 3.
+    "seller_id >= 3 AND seller_id + 9223372036854775804 > 0": lambda row: row["seller_id"] == 3,
 }
+
+
+def is_future(stream: Stream, moment: datetime, stamped: int) -> bool:
+    """Whether an event time is too far ahead of Kafka's timestamp, in milliseconds, of its record."""
+    ahead = stream.event_time.ahead
+    return ahead is not None and moment - ahead > _EPOCH + stamped * timedelta(milliseconds=1)
 
 
 def said_by_row(stream: Stream, row: dict[str, Any], on: tuple[str, ...]) -> Key | Promise | None:

@@ -44,10 +44,11 @@ class Promise:
         return all(column in on for column, _ in self.bounds)
 
     def matches(self, key: dict[str, Any]) -> bool:
-        return all(_within(key[column], bound) for column, bound in self.bounds)
+        return all(within(key[column], bound) for column, bound in self.bounds)
 
 
-def _within(value: Any, bound: Bound) -> bool:
+def within(value: Any, bound: Bound) -> bool:
+    """Whether a value is one that a pattern matches."""
     if bound.among is not None:
         return value in bound.among
     above = bound.low is None or value > bound.low or (value == bound.low and not bound.low_open)

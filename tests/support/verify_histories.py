@@ -1,4 +1,4 @@
-"""Random pipelines and random records for them, which collide: five keys, four sellers, two partitions."""
+"""Random pipelines and random records for them, which collide: five keys, four sellers, few partitions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from endmark.joins.presets import PRESETS, Preset, Propagation
+from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
+from support.sizes import speakers
 from support.verify_declared import LAST
 from support.verify_keys import KeyKind
 from support.verify_measures import any_measures
 from support.verify_others import other_lookups
 from support.verify_world import (
-    PARTITIONS,
+    EPOCH,
     Record,
     bid,
     close,
@@ -39,9 +40,11 @@ CONDITIONS = [
     None,
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id",
     "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment",
+    "bids_price > -9 OR items_seller_id + 9223372036854775806 > 0",  # which fails on sellers above 1
 ]
+AHEAD = ["1h", "1h", "1s", None]
 PRICES = [0.1, 1e17, -3.5]  # whose sum hangs on their order, unless it is exact
-STREAM_OF = {"item": "items", "bid": "bids"}
+STREAM_OF = {"item": "items", "bid": "bids", "bad": "bids"}
 NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 
 
@@ -109,6 +112,7 @@ def pipelines(
         windows=(draw(bound), draw(bound)),
         lateness=(draw(lateness), draw(lateness)),
         idle=(draw(silence), draw(silence)),
+        ahead=(draw(st.sampled_from(AHEAD)), draw(st.sampled_from(AHEAD))),
         lookup=lookup,
         looking={
             **matched(matching, lookup),
@@ -138,16 +142,21 @@ def pipelines(
 
 @st.composite
 def histories(
-    draw: st.DrawFn, keys: KeyKind, streams: Mapping[str, Stream] = NO_STREAMS, least: int = 0
+    draw: st.DrawFn,
+    keys: KeyKind,
+    partitions: Mapping[str, int],
+    streams: Mapping[str, Stream] = NO_STREAMS,
+    least: int = 0,
 ) -> list[Record]:
     """Records of five keys, which mostly keep what `streams` declare, in partitions by key unless they say
-    otherwise; time moves on, else nearly every row would be late."""
+    otherwise; time moves on, else nearly every row would be late. A few rows are of a far future. Partitions
+    are counted by topic."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     records = []
     size = draw(st.integers(least, 40))
     for place in range(size):
         seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
-        now = place * pace + draw(st.integers(-2, 2))
+        now = place * pace + draw(st.sampled_from([*range(-2, 3)] * 6 + [250_000_000_000]))
         kind = draw(
             st.sampled_from(
                 ["item"] * 4
@@ -156,40 +165,53 @@ def histories(
                 + ["items!", "bids!", "items*", "bids*", "bad"]
             )
         )
-        declared = streams.get(STREAM_OF.get(kind, kind))
+        stream = STREAM_OF.get(kind, kind.rstrip("!*"))
+        declared, count = streams.get(stream), partitions[f"all.{stream}"]
         key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
         scattered = declared is not None and declared.punctuation_scope == "topic"
-        home = draw(st.integers(0, 1)) if scattered else None
+        home = draw(st.integers(0, count - 1)) if scattered else keys.home(key, count)
+        came = stamp(place * pace)
         if kind == "item":
-            records.append(item(key, now, seller, home, keys))
+            records.append(replace(item(key, now, seller, home, keys), timestamp=came))
         elif kind == "bid":
-            records.append(bid(key, now, seller, PRICES[seller % 3], home, keys))
+            row = bid(key, now, seller, PRICES[seller % 3], home, keys)
+            records.append(replace(row, timestamp=came))
         elif kind == "bad":
             records.append(raw("bids", b"{"))
         elif kind.endswith("*"):
-            records += draw(wider_promises(kind[:-1], keys))
+            records += draw(wider_promises(stream, keys, count))
         elif kind.endswith("!"):
-            records += draw(promises(kind[:-1], keys))
+            records += draw(promises(stream, keys, count))
         else:
-            records.append(close(kind, key, home, keys))
+            homes = draw(speakers(count)) if scattered else [home]
+            records += [close(stream, key, each, keys) for each in homes]
     return records
 
 
 def stamped(*records: tuple[Record, float]) -> list[Record]:
-    """Records with Kafka's timestamps, in seconds."""
-    return [replace(record, timestamp=int(1000 * seconds)) for record, seconds in records]
+    """Records with Kafka's timestamps, in seconds after `EPOCH`."""
+    return [replace(record, timestamp=stamp(seconds)) for record, seconds in records]
+
+
+def stamp(seconds: float) -> int:
+    """A timestamp of Kafka's, in milliseconds, so many seconds after `EPOCH`."""
+    return int(1000 * (EPOCH.timestamp() + seconds))
 
 
 @st.composite
 def broken_histories(
-    draw: st.DrawFn, keys: KeyKind, streams: Mapping[str, Stream] = NO_STREAMS
+    draw: st.DrawFn,
+    keys: KeyKind,
+    partitions: Mapping[str, int],
+    streams: Mapping[str, Stream] = NO_STREAMS,
 ) -> list[Record]:
     """Histories in which a partition falls silent for a while, and then brings what it had held back.
 
     Kafka stamps records as they come, nearly.
     """
-    records = draw(histories(keys, streams, least=30))
-    topic, partition = draw(st.sampled_from(["all.items", "all.bids"])), draw(st.integers(0, PARTITIONS - 1))
+    records = draw(histories(keys, partitions, streams, least=30))
+    topic = draw(st.sampled_from(["all.items", "all.bids"]))
+    partition = draw(st.integers(0, partitions[topic] - 1))
     start = draw(st.integers(0, 10))
     end = start + draw(st.integers(10, 25))
 
@@ -197,9 +219,9 @@ def broken_histories(
         held = (records[place].topic, records[place].partition) == (topic, partition)
         return end if held and start <= place < end else place
 
-    pace = draw(st.sampled_from([500, 1000]))
+    pace = draw(st.sampled_from([0.5, 1]))
     return [
-        replace(records[place], timestamp=1_000_000 + (now + draw(st.integers(-1, 1))) * pace)
+        replace(records[place], timestamp=stamp((now + draw(st.integers(-1, 1))) * pace))
         for now, place in enumerate(sorted(range(len(records)), key=arrival))
     ]
 

@@ -14,6 +14,11 @@ class KeyKind:
     types: dict[str, str]
     spell: Callable[[int], dict[str, Any]]
 
+    def home(self, number: int, count: int) -> int:
+        """The partition of a key, among `count`. Numbers that are spelled alike are one key."""
+        alike = next(each for each in range(9) if self.spell(each) == self.spell(number))
+        return alike % count
+
 
 LONG = KeyKind({"item_id": "long"}, lambda n: {"item_id": n})
 COMPOSITE = KeyKind({"item_id": "long", "lot": "string"}, lambda n: {"item_id": n // 2, "lot": "ab"[n % 2]})

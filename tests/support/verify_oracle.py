@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from endmark.joins.presets import Preset
+from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.counted import counted
@@ -15,7 +15,7 @@ from support.verify_came import Came, Expected, Sellers
 from support.verify_fates import Key
 from support.verify_line import Line
 from support.verify_measures import measured
-from support.verify_world import Record, Row
+from support.verify_world import TWO_EACH, Record, Row
 
 Pair = tuple[Line, Line]
 
@@ -25,10 +25,11 @@ def recompute(
     records: Iterable[Record],
     sellers: Sellers,
     condition: Callable[[dict[str, Any]], bool] = lambda pair: True,
+    partitions: Mapping[str, int] = TWO_EACH,
 ) -> Expected:
-    """`condition` is what `join.where` says, of a pair's columns."""
+    """`condition` is what `join.where` says, of a pair's columns; `partitions` are counted by topic."""
     expected = Expected()
-    world = _World(pipeline, sellers, list(records), expected)
+    world = _World(pipeline, sellers, list(records), expected, partitions)
     pairs = [pair for pair in world.pairs() if condition(world.shown(*pair))]
     expected.results += [tuple(row.values()) for row in world.results(pairs)]
     expected.groups += world.groups(world.results(pairs))

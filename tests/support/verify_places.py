@@ -12,15 +12,17 @@ from deltalake import write_deltalake
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
 from endmark.verify.consume import SCHEMA, Range
-from support.verify_world import PARTITIONS, Record, Row, locate
+from support.verify_world import TWO_EACH, Record, Row, locate
 
 
-def to_kafka(records: Iterable[Record]) -> tuple[list[Range], list[pa.RecordBatch]]:
-    """What `Log` would read: ranges of every partition, and Arrow batches."""
+def to_kafka(
+    records: Iterable[Record], partitions: Mapping[str, int] = TWO_EACH
+) -> tuple[list[Range], list[pa.RecordBatch]]:
+    """What `Log` would read: ranges of every partition, which are counted by topic, and Arrow batches."""
     located = locate(records)
     ranges = []
-    for topic in ("all.items", "all.bids"):
-        for partition in range(PARTITIONS):
+    for topic, count in partitions.items():
+        for partition in range(count):
             end = sum((found[0], found[1]) == (topic, partition) for found in located)
             ranges.append(Range(topic, partition, 0, end))
     columns = list(zip(*located, strict=True)) or [()] * len(SCHEMA)

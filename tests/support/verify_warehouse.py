@@ -36,6 +36,9 @@ RECORDS: list[Record] = [
 ]
 
 
+REASONS = {b"\xff\x00": "not_utf8", b"": "empty", None: "empty", b'{"item_id": 1}': "missing_field"}
+
+
 class Warehouse:
     """Delta tables that can be wrong on purpose: the right rows, changed, and then verified."""
 
@@ -46,6 +49,8 @@ class Warehouse:
         sellers = sellers_of(self.pipeline)
         seed_sellers(url, sellers)
         self.rows: Expected = recompute(self.pipeline, RECORDS, sellers)
+        letters = self.rows.dead_letters
+        letters[:] = [(*row[:3], REASONS.get(row[5], row[3]), *row[4:]) for row in letters]
 
     def verify(self) -> VerifyReport:
         shutil.rmtree(self.path, ignore_errors=True)

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from support.sizes import speakers
 from support.verify_keys import LONG, KeyKind
 from support.verify_measures import usual_measures
 from support.verify_others import RANK, with_others
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-PARTITIONS = 2
+PARTITIONS = 2  # of each topic, where records are written by hand
+TWO_EACH: Mapping[str, int] = MappingProxyType(dict.fromkeys(("all.items", "all.bids"), PARTITIONS))
+STAMPED = int((EPOCH + timedelta(days=365)).timestamp()) * 1000  # Kafka's time, in ms, where it has no part
 Row = tuple[Any, ...]
 
 
@@ -26,13 +29,13 @@ Row = tuple[Any, ...]
 class Record:
     """One Kafka record; its offset is its place among the records of its partition.
 
-    `timestamp` is Kafka's, in milliseconds.
+    `timestamp` is Kafka's, in milliseconds, and after most event times.
     """
 
     topic: str
     partition: int
     value: bytes | None
-    timestamp: int = 0
+    timestamp: int = STAMPED
 
 
 def make_pipeline(
@@ -41,6 +44,7 @@ def make_pipeline(
     windows: tuple[int | None, int | None] = (5, 5),
     lateness: tuple[int, int] = (0, 0),
     idle: tuple[int | None, int | None] = (None, None),
+    ahead: tuple[str | None, str | None] = ("1h", "1h"),
     lookup: str = "bids",
     looking: Mapping[str, Any] = MappingProxyType({}),
     punctuated: tuple[bool, bool] = (True, True),
@@ -67,7 +71,7 @@ def make_pipeline(
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": _streams(keys, lateness, idle, punctuated, declared, wider),
+            "streams": _streams(keys, lateness, idle, ahead, punctuated, declared, wider),
             "relations": {
                 name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
                 for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
@@ -91,6 +95,7 @@ def _streams(
     keys: KeyKind,
     lateness: tuple[int, int],
     idle: tuple[int | None, int | None],
+    ahead: tuple[str | None, str | None],
     punctuated: tuple[bool, bool],
     declared: tuple[Mapping[str, Any], Mapping[str, Any]],
     wider: tuple[str, ...],
@@ -114,12 +119,13 @@ def _streams(
                 "column": list(columns)[-1],
                 "lateness": f"{allowed}s",
                 "idle": silent and f"{silent}s",
+                "ahead": bound,
             },
             "punctuated_on": [*(keys.types if promises else ()), *wider],
             **fields,
         }
-        for (stream, columns), allowed, silent, promises, fields in zip(
-            own.items(), lateness, idle, punctuated, declared, strict=True
+        for (stream, columns), allowed, silent, bound, promises, fields in zip(
+            own.items(), lateness, idle, ahead, punctuated, declared, strict=True
         )
     }
 
@@ -142,6 +148,7 @@ def bid(
     price: float = 1.0,
     partition: int | None = None,
     keys: KeyKind = LONG,
+    tip: str | None = None,
 ) -> Record:
     value = keys.spell(key) | {
         "seller_id": seller,
@@ -149,7 +156,7 @@ def bid(
         "urgent": seller % 2 == 0,
         "note": f"bid \u00fc {seconds}",
         "due": f"2026-01-{10 + seller % 9}",
-        "tip": f"{seller % 9}.5",
+        "tip": tip or f"{seller % 9}.5",
         "bid_at": instant(seconds),
     }
     return Record("all.bids", _home(key, partition), json.dumps(value).encode())
@@ -165,42 +172,44 @@ def promise(stream: str, patterns: Mapping[str, Any], partition: int) -> Record:
 
 
 @st.composite
-def promises(draw: st.DrawFn, stream: str, keys: KeyKind) -> list[Record]:
-    """Patterns on the key, in one partition or in all, as most need to close anything. Listed values are of
-    keys of their own partition, since they may name some."""
+def promises(draw: st.DrawFn, stream: str, keys: KeyKind, count: int) -> list[Record]:
+    """Patterns on the key, in some of `count` partitions, mostly in all, as most need to close anything.
+    Listed values are of keys of their own partition, since they may name some."""
     columns = draw(st.sets(st.sampled_from(list(keys.types)), min_size=1))
     ends = draw(st.lists(st.sampled_from(["from", "to"]), unique=True))
     numbers = {end: draw(st.integers(0, 4)) for end in ends}
     opened = {f"{end}_open": draw(st.booleans()) for end in ends}
     records = []
-    for home in draw(st.sampled_from([[0, 1], [0, 1], [0], [1]])):
+    for home in draw(speakers(count)):
+        living = [number for number in range(5) if keys.home(number, count) == home]
         patterns: dict[str, Any] = {}
         for column in sorted(columns):
             spelled = {end: keys.spell(number)[column] for end, number in numbers.items()}
             patterns[column] = {"between": spelled | opened}
-            if draw(st.integers(0, 2)) == 0:
-                listed = draw(st.lists(st.sampled_from(range(home, 5, PARTITIONS)), max_size=2))
+            if living and draw(st.integers(0, 2)) == 0:
+                listed = draw(st.lists(st.sampled_from(living), max_size=2))
                 patterns[column] = {"one_of": [keys.spell(number)[column] for number in listed]}
         records.append(promise(stream, patterns, home))
     return records
 
 
 @st.composite
-def wider_promises(draw: st.DrawFn, stream: str, keys: KeyKind) -> list[Record]:
-    """Patterns on the seller, with or without one on the key, in one partition or in all."""
+def wider_promises(draw: st.DrawFn, stream: str, keys: KeyKind, count: int) -> list[Record]:
+    """Patterns on the seller, with or without one on the key, in some of `count` partitions."""
     number = st.integers(1, 4)
     seller = draw(
         st.one_of(
             st.builds(lambda one: {"equals": one}, number),
             st.builds(lambda one, other: {"one_of": [one, other]}, number, number),
             st.builds(lambda end: {"between": {"to": end, "to_open": True}}, number),
+            st.just({"anything": True}),  # alone, it ends the stream; beside a key, it says nothing
         )
     )
     patterns: dict[str, Any] = {"seller_id": seller}
     if draw(st.booleans()):
         column = draw(st.sampled_from(list(keys.types)))
         patterns[column] = {"equals": keys.spell(draw(st.integers(0, 4)))[column]}
-    return [promise(stream, patterns, home) for home in draw(st.sampled_from([[0, 1], [1, 0], [0], [1]]))]
+    return [promise(stream, patterns, home) for home in draw(speakers(count))]
 
 
 def raw(stream: str, value: bytes | None, partition: int = 0) -> Record:

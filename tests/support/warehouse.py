@@ -7,11 +7,11 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from endmark.control.database import Batch, OpsDatabase
 from endmark.demo.run import json_lines
-from endmark.ops.database import Batch, OpsDatabase
-from endmark.parts.process import ManagedProcess
+from endmark.embedded.process import ManagedProcess
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.verify.run import verify
@@ -20,10 +20,10 @@ from endmark_feed.run import FeedOptions, run_feed, seed_relation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from endmark.parts.broker import Broker
+    from endmark.embedded.broker import Broker
     from endmark.verify.report import VerifyReport
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 
 
 class Warehouse:
@@ -89,7 +89,16 @@ class Warehouse:
         return verify(spec, self.broker.bootstrap, self.directory / "warehouse")
 
 
-def wait_for(condition: Callable[[], bool], job: ManagedProcess, seconds: float = START_SECONDS) -> None:
+class Running(Protocol):
+    """A job as a process, however it was started."""
+
+    log: Path
+
+    @property
+    def running(self) -> bool: ...
+
+
+def wait_for(condition: Callable[[], bool], job: Running, seconds: float = START_SECONDS) -> None:
     """Wait until `condition`, failing at once when the job ends first."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -98,7 +107,7 @@ def wait_for(condition: Callable[[], bool], job: ManagedProcess, seconds: float 
         time.sleep(0.1)
 
 
-def errors(job: ManagedProcess) -> list[Any]:
+def errors(job: Running) -> list[Any]:
     """What the job said was wrong, and its last words for anything it did not say."""
     said = [line["error"] for line in json_lines(job.log) if "error" in line]
     return said or job.log.read_text(errors="replace").splitlines()[-5:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 
-from endmark.bench.relay import Relay
+from endmark_benchmarks.workloads.relay import Relay
 
 _PIECE = 4096
 

@@ -1,0 +1,382 @@
+"""Ten thousand hostile inputs against a running job and its sidecar.
+
+They are records in each format, knobs, pipeline files and requests. At the end the job runs, every record is
+accounted for, every table is right, and memory and file descriptors are where they were.
+
+Run by `make test-attacks`, never by `make test`; it takes about an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from attacks import payloads
+from attacks.clients import Attacker
+from endmark.control.database import OpsDatabase
+from endmark.embedded.broker import Broker
+from endmark.embedded.mariadb import MariaDb
+from endmark.embedded.process import ManagedProcess
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.file import load
+from endmark_feed.run import FeedOptions
+from support.ops_sidecar import Sidecar
+from support.processes import descendants, selectors
+from support.warehouse import Warehouse, errors, wait_for
+
+NAME = "attacked"
+TOKEN = "attacker-0123456789abcdef"  # noqa: S105  # of a sidecar that lives as long as this run
+PIPELINE = """\
+name: attacked
+streams:
+  items:
+    topic: items
+    format: {items}
+    columns: {{item_id: long, seller_id: long, listed_at: timestamp}}
+    event_time: {{column: listed_at, lateness: 36500d}}
+    punctuated_on: {items_closed}
+    quarantine: off
+  bids:
+    topic: bids
+    format: {bids}
+    columns:
+      {{item_id: long, seller_id: long, price: double, urgent: boolean, note: string, due: date,
+       tip: "decimal(6,2)", bid_at: timestamp}}
+    event_time: {{column: bid_at, lateness: 36500d}}
+    punctuated_on: [item_id, seller_id]
+    quarantine: off
+relations:
+  sellers:
+    url: ${{ENDMARK_RELATION_URL}}
+    table: sellers
+    key: seller_id
+    columns: {{seller_id: long, name: string}}
+lookup: {{stream: bids, relation: sellers, key: seller_id, page_rows: 50, time_per_batch: 1s, cache: {{}}}}
+join:
+  left: items
+  right: bids
+  on: item_id
+  where: items_seller_id + bids_seller_id * 4611686018427387904 > 0
+  window: {{left: 60s, right: 60s}}
+aggregate:
+  by: item_id
+  measures: {{bids: count, tips: {{sum: bids.tip}}, mean: {{avg: bids.price}}}}
+batch: {{every: 500ms}}
+"""
+# Unix milliseconds, of which Spark makes microseconds.
+_STAMPS = 0, 1, 2**40, 2**53, 9_223_372_036_854_776, 2**62, 2**63 - 1
+FORMATS = ("json", "xml"), ("debezium", "json")
+# What a process tree may have more of at the end.
+MORE_BYTES, MORE_FILES = 200_000_000, 60
+# Each start of a query leaves a selector in Spark 4.2.1, with a socket and an event descriptor
+# (`endmark.driver.pace`). The job starts its query again at most five times in 150 s.
+FILES_PER_SELECTOR = 3
+STARTS, STARTS_SECONDS = 5, 150.0
+# The heap grows to its limit of 1 GB whatever comes. Classes, compiled code and RocksDB stand beside it.
+JAVA_BYTES = 1_900_000_000
+# Longer than any batch takes, and than a turn may wait for the job to start its query again (150 s).
+STANDS_SECONDS = 300.0
+SETTLED_SECONDS = 420.0
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Numbers of generated inputs, of all jobs together."""
+
+    records: int = 6_000
+    control: int = 1_400
+    turns: int = 600
+    files: int = 1_000
+    requests: int = 1_000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process and all its descendants have at one time.
+
+    Args:
+        python, java: memory of the Python and of the Java processes, in bytes.
+        files: open file descriptors.
+        selectors: those of `files` that are selectors.
+        time: seconds that never go back.
+    """
+
+    python: int
+    java: int
+    files: int
+    selectors: int
+    time: float
+
+    @classmethod
+    def of(cls, pid: int) -> Usage:
+        memory = {"python": 0, "java": 0}
+        files = 0
+        processes = descendants(pid)
+        for one in processes:
+            try:
+                pages = int(Path(f"/proc/{one}/statm").read_text().split()[1])
+                files += len(list(Path(f"/proc/{one}/fd").iterdir()))
+                kind = "java" if "java" in Path(f"/proc/{one}/comm").read_text() else "python"
+            except OSError:
+                continue
+            memory[kind] += pages * os.sysconf("SC_PAGESIZE")
+        return cls(**memory, files=files, selectors=selectors(processes), time=time.monotonic())
+
+    def is_within(self, before: Usage) -> bool:
+        """Return whether this is no more than `before` and what is allowed beside it."""
+        starts = STARTS * (1 + (self.time - before.time) / STARTS_SECONDS)
+        more = min(starts, max(0, self.selectors - before.selectors))
+        return (
+            self.python < before.python + MORE_BYTES
+            and self.java < JAVA_BYTES
+            and self.files < before.files + MORE_FILES + FILES_PER_SELECTOR * more
+        )
+
+
+def settled(pid: int, before: Usage, whose: str) -> Usage:
+    """Return the usage of a process as soon as it is within limits; wait for that as long as is allowed.
+
+    Raises:
+        AssertionError: The process has more, and keeps it.
+    """
+    until = time.monotonic() + SETTLED_SECONDS
+    while not (after := Usage.of(pid)).is_within(before):
+        assert time.monotonic() < until, f"{whose}: {before} before, {after} after"
+        time.sleep(5.0)
+    return after
+
+
+def pipeline_text(items: str, bids: str) -> str:
+    """The pipeline whose streams have these formats."""
+    # A deletion of Debezium names all columns that its stream is punctuated on, and `closings` name the item.
+    closed = "[item_id]" if items == "debezium" else "[item_id, seller_id]"
+    return PIPELINE.format(items=items, bids=bids, items_closed=closed)
+
+
+def files_refused(chance: random.Random, sound: str, count: int) -> dict[str, int]:
+    """Each text is a pipeline or is refused in words; returns how many were which."""
+    found = {"read": 0, "refused": 0}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "pipeline.yaml"
+        for text in payloads.pipeline_files(chance, sound, count):
+            path.write_bytes(text)
+            try:
+                load(path, {"ENDMARK_RELATION_URL": "sqlite://"})
+            except ConfigError:
+                found["refused"] += 1
+            else:
+                found["read"] += 1
+    return found
+
+
+class Target:
+    """A broker, a warehouse with a job, and its sidecar."""
+
+    def __init__(self, directory: Path, broker: Broker, database: MariaDb, formats: tuple[str, str]) -> None:
+        path = directory / "attacked.yaml"
+        path.write_text(pipeline_text(*formats))
+        feed = FeedOptions(seed=1, sellers=500)
+        self.warehouse = Warehouse(directory, broker, database.url, feed, path)
+        self.warehouse.ops_url = database.url
+        self.pipeline: Pipeline = load(path, {"ENDMARK_RELATION_URL": database.url})
+        self._bootstrap = broker.bootstrap
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        two: dict[str, Any] = {"num_partitions": 2, "replication_factor": 1}
+        admin.create_topics({"items": two, "bids": two})
+        admin.close()
+
+    def send(self, topic: str, values: Iterable[bytes | None], partitions: int) -> int:
+        """Send records to partitions in turn, one every few milliseconds so that many batches see them."""
+        producer = KafkaProducer(bootstrap_servers=self._bootstrap)
+        count = 0
+        for count, value in enumerate(values, 1):
+            producer.send(topic, value, b"key", partition=count % partitions)
+            if count % 50 == 0:
+                producer.flush()
+                time.sleep(0.1)
+        producer.close()
+        return count
+
+    def send_stamped(self, topic: str, value: bytes) -> int:
+        """Send a record with each of some timestamps; returns how many the broker takes."""
+        producer = KafkaProducer(bootstrap_servers=self._bootstrap)
+        taken = 0
+        for stamp in _STAMPS:
+            with suppress(KafkaError):
+                producer.send(topic, value, b"key", partition=0, timestamp_ms=stamp).get(30)
+                taken += 1
+        producer.close()
+        return taken
+
+    def wait_read(self, job: ManagedProcess) -> None:
+        """Until the job has read all that the topics hold.
+
+        Turns make batches as small as one record, so that 200 control records took 200 s: the job may be
+        slow, but never stand.
+        """
+        last, since = self._read(), time.monotonic()
+        while (read := self._read()) != self._ends():
+            if read != last:
+                last, since = read, time.monotonic()
+            assert job.running, errors(job)
+            assert time.monotonic() - since < STANDS_SECONDS, f"read {read} of {self._ends()}, and no further"
+            time.sleep(1.0)
+
+    def _ends(self) -> dict[str, dict[str, int]]:
+        consumer = KafkaConsumer(bootstrap_servers=self._bootstrap)
+        topics = ["items", "bids", self.pipeline.control_topic]
+        places = [
+            TopicPartition(topic, each)
+            for topic in topics
+            for each in consumer.partitions_for_topic(topic) or ()
+        ]
+        ends = consumer.end_offsets(places)
+        consumer.close()
+        found: dict[str, dict[str, int]] = {}
+        for place, end in ends.items():
+            if end:
+                found.setdefault(place.topic, {})[str(place.partition)] = end
+        return found
+
+    def _read(self) -> dict[str, dict[str, int]]:
+        with closing(OpsDatabase(self.warehouse.ops_url)) as ops:
+            batch = ops.latest_batch(NAME)
+        read = {} if batch is None else batch.offsets
+        ends = {topic: {at: end for at, end in each.items() if end} for topic, each in read.items()}
+        return {topic: each for topic, each in ends.items() if each}
+
+    def batches(self) -> int:
+        with closing(OpsDatabase(self.warehouse.ops_url)) as ops:
+            batch = ops.latest_batch(NAME)
+        return 0 if batch is None else batch.batch_id + 1
+
+
+def attacked(attack: Attack, formats: tuple[str, str], directory: Path) -> dict[str, Any]:
+    """What became of one job; half of the attack's records, turns and requests are for it.
+
+    Raises:
+        AssertionError: it has ended, a table is wrong, or it has kept memory or file descriptors.
+    """
+    chance = random.Random(attack.seed)
+    with Broker(directory / "broker") as broker, MariaDb(directory / "mariadb") as database:
+        target = Target(directory, broker, database, formats)
+        job = target.warehouse.start_job("--driver-memory=1g")
+        wait_for(lambda: target.batches() > 0 or _is_running(target), job, 300)
+        reach = {"tokens": f"attacker:write:{TOKEN}", "bootstrap": broker.bootstrap}
+        sidecar = Sidecar(target.warehouse.ops_url, NAME, reach=reach)
+        sidecar.start()
+        try:
+            client = Attacker(sidecar.url, TOKEN)
+            _send_sound(chance, target)
+            target.wait_read(job)
+            before = Usage.of(job.pid), Usage.of(sidecar.pid)
+            stamped = target.send_stamped("items", b'{"item_id": 1}')
+            statuses = _send_all(chance, attack, target, client)
+            floods = _overwhelm(client)
+            target.wait_read(job)
+            after = settled(job.pid, before[0], "job"), settled(sidecar.pid, before[1], "sidecar")
+            assert job.running, errors(job)
+            assert client.is_healthy()
+        finally:
+            sidecar.stop()
+        job.stop()
+        target.warehouse.run_to_the_end()
+        report = target.warehouse.verify()
+        assert report.ok, report.to_json()
+        rows = {table.table: table.actual for table in report.tables}
+        assert min(rows.values()) > 0, f"some table has no rows: {rows}"
+        return {
+            "formats": formats,
+            "batches": target.batches(),
+            "odd_timestamps": stamped,
+            "statuses": {str(status): count for status, count in sorted(statuses.items())},
+            "flood_bytes": floods,
+            "rows": rows,
+            "job": {"before": asdict(before[0]), "after": asdict(after[0])},
+            "sidecar": {"before": asdict(before[1]), "after": asdict(after[1])},
+        }
+
+
+def _is_running(target: Target) -> bool:
+    with closing(OpsDatabase(target.warehouse.ops_url)) as ops:
+        run = ops.latest_run(NAME)
+    return run is not None and run["state"] == "running"
+
+
+def _send_sound(chance: random.Random, target: Target) -> None:
+    """Enough for Java, Python and the caches to be as they are in use."""
+    for name, stream in target.pipeline.streams.items():
+        values = [value for value in payloads.records(chance, stream, 600) if value is not None]
+        target.send(name, values[-300:], 2)
+
+
+def _send_all(chance: random.Random, attack: Attack, target: Target, client: Attacker) -> Counter[int]:
+    share = len(FORMATS)
+    for name, stream in target.pipeline.streams.items():
+        target.send(name, payloads.records(chance, stream, attack.records // share // 2), 2)
+        target.send(name, payloads.closings(stream), 2)
+    target.send(target.pipeline.control_topic, payloads.control_records(chance, attack.control // share), 1)
+    statuses: Counter[int] = Counter()
+    for name, value in payloads.knob_turns(chance, attack.turns // share):
+        statuses[client.turn(name, value)] += 1
+    for _ in range(attack.requests // share):
+        client.ask(chance)
+    assert client.is_healthy()
+    # What people want in the end.
+    client.turn("batch.every", "500ms")
+    client.turn("batch.records", 100_000)
+    return statuses
+
+
+def _overwhelm(client: Attacker) -> dict[str, int]:
+    """Half-open connections, a head and a body without end; health is answered all the while."""
+    with client.half_open(1_100):
+        assert client.is_healthy(), "1,100 half-open connections keep others out"
+    host = b"Host: 127.0.0.1\r\n"
+    head = client.flood(b"GET / HTTP/1.1\r\n" + host + b"X-Long: ", 200_000_000)
+    sized = b"PUT /api/knobs/batch.every HTTP/1.1\r\n" + host + b"Content-Length: 100000000\r\n\r\n"
+    body = client.flood(sized, 100_000_000)
+    assert client.is_healthy()
+    limit = 20_000_000  # what loopback's buffers may hold, and more
+    assert max(head, body) < limit, (head, body)
+    return {"head": head, "body": body}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--share", type=float, default=1.0, help="Of the inputs; 1: ten thousand.")
+    options = parser.parse_args()
+    print(f"repeat with: --seed={options.seed}", flush=True)
+    numbers = asdict(Attack())
+    numbers = {name: round(number * options.share) for name, number in numbers.items()}
+    attack = Attack(**(numbers | {"seed": options.seed}))
+    started = time.monotonic()
+    sound = pipeline_text("json", "json")
+    assert yaml.safe_load(sound)["name"] == NAME
+    found: dict[str, Any] = {"files": files_refused(random.Random(attack.seed), sound, attack.files)}
+    print(json.dumps(found), flush=True)
+    for formats in FORMATS:
+        with tempfile.TemporaryDirectory() as directory:
+            print(json.dumps(attacked(attack, formats, Path(directory))), flush=True)
+    print(f"attacked for {time.monotonic() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""The command line, as a child process: one clear line and exit code 2 for what a user can mend."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from endmark.control import forecasts
+from endmark.control.database import OpsDatabase
+from endmark.pipelines import AUCTION
+from endmark_feed.relation import seed_relation
+from support.commands import endmark
+
+
+def run_arguments(tmp_path: Path) -> list[str]:
+    impatient = tmp_path / "pipeline.yaml"
+    impatient.write_text(AUCTION.read_text().replace("table: sellers", "table: sellers\n    retry: 1s"))
+    return [
+        "run",
+        str(impatient),
+        "--bootstrap=127.0.0.1:1",
+        f"--warehouse={tmp_path}",
+        f"--checkpoint={tmp_path / 'checkpoint'}",
+        f"--ops-url=sqlite:///{tmp_path / 'ops.db'}",
+    ]
+
+
+def assert_one_line(ended: subprocess.CompletedProcess[str], *parts: str) -> None:
+    assert ended.returncode == 2, ended.stderr
+    [line] = [line for line in ended.stderr.splitlines() if line.startswith("endmark: ")]
+    for part in parts:
+        assert part in line
+    assert "Traceback" not in ended.stderr
+
+
+def test_valid_pipeline() -> None:
+    """`validate` says that the example is valid."""
+    ended = endmark("validate", ENDMARK_RELATION_URL="sqlite:///r.db")
+
+    assert ended.returncode == 0
+    assert "pipeline auction is valid" in ended.stdout
+
+
+def _sellers(path: Path, rows: int) -> str:
+    url = f"sqlite:///{path / 'r.db'}"
+    seed_relation(url, rows, seed=1)
+    return url
+
+
+def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
+    """It names every way to look up, the fastest first, and what more memory gives."""
+    url = _sellers(tmp_path, 20_000)
+    ended = endmark("plan", "--memory=2MB", "--batch-rows=5000", "--json", ENDMARK_RELATION_URL=url)
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    rates = [each["rate"] for each in found["predictions"]]
+    assert rates == sorted(rates, reverse=True)
+    assert {each["strategy"] for each in found["predictions"]} == {
+        "hybrid", "mesh", "pages", "batched", "scan", "inlj",
+    }  # fmt: skip
+    assert found["setup"]["memory"] == 2_000_000
+    assert found["setup"]["relation_rows"] == 20_000
+    rows = [each["rows_per_read"] for each in found["what_if"].values()]
+    assert rows == sorted(rows)
+
+    by_memory = {
+        memory: {each["strategy"]: each["rate"] for each in some}
+        for memory, some in found["by_memory"].items()
+    }
+    assert list(by_memory) == list(found["what_if"])
+    assert by_memory["2000000"] == {each["strategy"]: each["rate"] for each in found["predictions"]}
+    assert by_memory["500000"]["hybrid"] < by_memory["8000000"]["hybrid"]
+    assert by_memory["500000"]["scan"] == by_memory["8000000"]["scan"]
+
+
+def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
+    """With what it was made for; people read the same."""
+    ops_url = f"sqlite:///{tmp_path / 'ops.db'}"
+    people = endmark("plan", f"--ops-url={ops_url}", ENDMARK_RELATION_URL=_sellers(tmp_path, 20_000))
+    assert people.returncode == 0, people.stderr
+    assert "hybrid: pages of the oldest rows" in people.stdout
+    with closing(OpsDatabase(ops_url)) as database:
+        (told,) = forecasts.told(database, "auction")
+    assert (told.relation, told.relation_rows, told.batch_rows) == ("sellers", 20_000, 100_000)
+    fastest = max(told.by_memory[2].rates.values())
+    assert told.by_memory[2].memory == told.memory
+    assert f"{fastest:12,.0f}" in people.stdout
+
+
+def test_what_cannot_be_planned(tmp_path: Path) -> None:
+    empty = endmark("plan", ENDMARK_RELATION_URL=_sellers(tmp_path, 0))
+    assert_one_line(empty, "relation sellers: the relation is empty")
+    wrong = endmark("plan", "--memory=lots")
+    assert wrong.returncode == 2
+    assert "'lots' is not a size" in wrong.stderr
+
+
+def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:
+    """A misspelt field is named, for people and as JSON."""
+    file = tmp_path / "p.yaml"
+    file.write_text(AUCTION.read_text().replace("left: items", "lefft: items"))
+
+    assert_one_line(endmark("validate", str(file), ENDMARK_RELATION_URL="x"), "join.lefft: unknown field")
+    ended = endmark("validate", str(file), "--json", ENDMARK_RELATION_URL="x")
+    assert ended.returncode == 2
+    assert "join.lefft: unknown field" in json.loads(ended.stdout)["error"]
+
+
+def test_port_in_use() -> None:
+    """A taken port is named."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_one_line(endmark("ops", "--ops-url=sqlite://", f"--port={port}"), str(port), "in use")
+
+
+def test_missing_java(tmp_path: Path) -> None:
+    """Without Java the demo says what to install."""
+    ended = endmark("demo", f"--directory={tmp_path}", PATH="", JAVA_HOME="")
+    assert_one_line(ended, "Java 17 or newer is needed", "install")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mysql+pymysql://u:secret@127.0.0.1:1/w", "the database did not answer for"),
+        ("sqlite:///{}/empty.db", "the database has no such table, only: none"),
+        ("sqlite:///{}/narrow.db", "no column rating; there are seller_id, name, country"),
+        ("sqlite:////nowhere/r.db", "the database did not answer"),
+    ],
+)
+def test_missing_database(tmp_path: Path, url: str, says: str) -> None:
+    """A relation that cannot be read is one line, without its password."""
+    columns: list[sa.Column[Any]] = [
+        sa.Column("seller_id", sa.BigInteger),
+        sa.Column("name", sa.Text),
+        sa.Column("country", sa.Text),
+    ]
+    narrow = sa.create_engine(f"sqlite:///{tmp_path}/narrow.db")
+    sa.Table("sellers", sa.MetaData(), *columns).create(narrow)
+
+    ended = endmark(*run_arguments(tmp_path), ENDMARK_RELATION_URL=url.format(tmp_path))
+
+    assert_one_line(ended, "relation 'sellers'", says)
+    assert "secret" not in ended.stderr + ended.stdout
+
+
+def test_missing_broker(tmp_path: Path) -> None:
+    """A broker that does not answer is named."""
+    columns = [sa.Column(name, sa.Text) for name in ("name", "country")]
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/r.db")
+    key, rating = sa.Column("seller_id", sa.Integer, primary_key=True), sa.Column("rating", sa.Double)
+    sa.Table("sellers", sa.MetaData(), key, *columns, rating).create(engine)
+
+    ended = endmark(*run_arguments(tmp_path), ENDMARK_RELATION_URL=f"sqlite:///{tmp_path}/r.db")
+
+    assert_one_line(ended, "no Kafka broker answers at 127.0.0.1:1", "start it, or correct --bootstrap")

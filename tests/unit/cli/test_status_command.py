@@ -1,0 +1,40 @@
+"""`endmark status` over a real ops database."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+from endmark.control.database import OpsDatabase
+from support.commands import endmark
+from support.ops_job import Job
+
+
+def test_it_says_what_the_sidecar_says(tmp_path: Path) -> None:
+    """For people, and for programs; without a run it waits for one."""
+    url = f"--ops-url=sqlite:///{tmp_path / 'ops.db'}"
+    before = endmark("status", url)
+    with closing(OpsDatabase(url.removeprefix("--ops-url="))) as database:
+        job = Job(database)
+        job.start()
+        job.commit()
+        job.database.set_run_state(job.run_id, "failed", "the broker is gone")
+    said = endmark("status", url).stdout.splitlines()
+    found = json.loads(endmark("status", url, "--json").stdout)
+
+    assert before.returncode == 0
+    assert before.stdout == "auction is waiting\nbehind: unknown, since no broker tells\n"
+    assert said[:2] == ["auction is failed", "error: the broker is gone"]
+    assert said[2].startswith("last batch: 0, ")
+    assert "bids: partition 1 is 40 s behind" in said
+    assert "violations: 3" in said
+    assert (found["state"], found["last_batch"]["batch_id"]) == ("failed", 0)
+
+
+def test_a_database_that_is_away_is_told(tmp_path: Path) -> None:
+    gone = endmark("status", "--ops-url=mysql+pymysql://ops:hunter2@127.0.0.1:1/endmark")
+
+    assert gone.returncode == 2
+    assert "cannot read the ops database mysql+pymysql://ops:***@127.0.0.1:1" in gone.stderr
+    assert "hunter2" not in gone.stderr

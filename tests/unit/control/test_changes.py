@@ -1,0 +1,123 @@
+"""What another value of each field takes: the table is complete, true and written down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from endmark.control.changes import CHANGES, PINNED, REMARKS, Change, change_of
+from endmark.control.dials import KNOBS
+from endmark.driver.checkpoint import settings
+from endmark.engine.bucket.knob_turns import Knobs
+from endmark.engine.bucket.plan import BucketPlan
+from endmark.pipeline import Control, Pipeline
+from support.bucket_tasks import BucketTasks
+from support.turning import SELLERS
+from support.verify_world import make_pipeline
+
+ROOT = Path(__file__).parents[3]
+PIPELINE = make_pipeline(
+    looking={"cache": {}, "miss": {"park": {"delay": "1s", "attempts": 2}}, "time_per_batch": "1s"},
+    idle=(None, 5),
+    join={"where": "bids_price > 0", "memory": "1MB"},
+)
+# Says all there is to say, so that each field has a value to be changed.
+SPEC = PIPELINE.model_dump(mode="json") | {"publish": {"topic": "joined"}, "control": {"topic": "said"}}
+
+
+def pinned(said: dict[str, Any]) -> dict[str, Any]:
+    """By a file that says anything, consistent or not."""
+    pipeline = PIPELINE.model_copy(update={"control": Control.model_construct(**said["control"])})
+    with patch.object(Pipeline, "model_dump", return_value=deepcopy(said)):
+        return settings(pipeline, buckets=2)
+
+
+def fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from fields(inner, (*path, name))
+    else:
+        yield path
+
+
+@pytest.mark.parametrize("path", list(fields(SPEC)), ids=".".join)
+def test_a_checkpoint_refuses_what_takes_a_new_one(path: tuple[str, ...]) -> None:
+    """And nothing else, field by field."""
+    said: Any = deepcopy(SPEC)
+    *above, last = path
+    inside = said
+    for name in above:
+        inside = inside[name]
+    inside[last] = "another"
+
+    assert (pinned(said) != pinned(SPEC)) == (change_of(path) in PINNED)
+
+
+def test_each_line_is_of_a_field() -> None:
+    """All that the file may say has a line, by itself or with what it is part of."""
+    schema = json.loads((ROOT / "schemas" / "pipeline.v1.json").read_text())
+
+    def paths(node: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+        yield path
+        for name, inner in node.get("properties", {}).items():
+            yield from paths(inner, (*path, name))
+        if isinstance(every := node.get("additionalProperties"), dict):
+            yield from paths(every, (*path, "*"))
+        for inner in [*node.get("anyOf", []), *node.get("oneOf", []), *filter(None, [node.get("items")])]:
+            yield from paths(inner, path)
+
+    there = set(paths(schema, ())) - {()}
+    assert {".".join(path) for path in there} >= CHANGES.keys() >= REMARKS.keys()
+    for path in there - {("batch",)}:  # all of which is live
+        change_of(path)
+    turned = {name for name, change in CHANGES.items() if change in (Change.LIVE, Change.TURN)}
+    assert turned == KNOBS.keys()
+
+
+TURNED = {
+    "lookup.strategy": "mesh",
+    "lookup.page_rows": 1,
+    "lookup.time_per_batch": 7.0,
+    "lookup.memory": 7,
+    "lookup.cache.memory": 7,
+    "lookup.cache.lifetime": 7.0,
+    "lookup.cache.absent_lifetime": 7.0,
+    "join.purge_every": 7,
+    "join.memory": 7,
+    "streams.*.event_time.idle": 7.0,
+}
+
+
+def test_each_knob_reaches_the_tasks(tmp_path: Path) -> None:
+    """What is live changes the plan of a bucket, unless it is for the driver, and nothing else does."""
+    tasks = BucketTasks(PIPELINE, SELLERS, 1, tmp_path)
+
+    def plan(**values: Any) -> BucketPlan:
+        return Knobs(json.dumps(values).encode(), tasks.plan.steps).turned(tasks.plan)
+
+    assert TURNED.keys() | {"batch.records", "batch.every"} == KNOBS.keys()
+    for name, value in TURNED.items():
+        assert plan(**{name.replace("*", "bids"): value}) != plan(), name
+    assert plan(**{"lookup.miss": "nulls"}) == plan()
+
+
+def test_the_page_has_the_tables() -> None:
+    page = (ROOT / "docs" / "knobs.md").read_text()
+    knobs = [f"| `{name}` | {knob.values} | {knob.effect} |" for name, knob in KNOBS.items()]
+    others = [
+        f"| `{name}` | {change} | {REMARKS.get(name, '')} |".replace("|  |", "| |")
+        for name, change in CHANGES.items()
+        if change is not Change.LIVE
+    ]
+
+    assert [line for line in page.splitlines() if line.startswith("| `")] == knobs + others
+    for change in Change:
+        assert f"*{change}*: {change.advice}" in page.replace("\n  ", " ")

@@ -1,0 +1,275 @@
+"""The ops database: batches that are repeated, amended, or begun anew."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from endmark.control import forecasts
+from endmark.control.database import LOST_SECONDS, OpsDatabase, offsets_read
+from endmark.control.tables import META, runs
+from endmark.errors import ConfigError, MissingPartError
+from endmark.stored_text import storable
+from support.ops_job import forecast_of
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def ops(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpsDatabase]:
+    on_server = request.param == "mariadb"
+    url = request.getfixturevalue("mariadb").url if on_server else f"sqlite:///{tmp_path / 'ops.db'}"
+    database = OpsDatabase(url)
+    yield database
+    if on_server:
+        META.drop_all(database.engine)
+    database.close()
+
+
+def record(ops: OpsDatabase, batch_id: int, rows: float) -> None:
+    samples = {"records_total{stream=bids}": rows, "state_rows{operator=join,stream=bids}": rows}
+    ops.record_batch("auction", batch_id, "run", samples, {"bids": {"0": batch_id}})
+
+
+def totals(ops: OpsDatabase) -> dict[str, float]:
+    batch = ops.latest_batch("auction")
+    assert batch is not None
+    return batch.totals
+
+
+def test_a_forecast_takes_the_place_of_the_one_before(ops: OpsDatabase) -> None:
+    for forecast in (forecast_of("sellers", fastest=1.0), newest := forecast_of("sellers")):
+        forecasts.tell(ops, "auction", forecast)
+
+    assert forecasts.told(ops, "auction") == [newest]
+
+
+def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:
+    """A batch that is run again replaces itself: counters do not grow twice, gauges are the newest."""
+    record(ops, 0, 10)
+    record(ops, 1, 5)
+    record(ops, 1, 7)
+
+    assert totals(ops) == {"records_total{stream=bids}": 17, "state_rows{operator=join,stream=bids}": 7}
+
+
+def test_new_checkpoint_begins_anew(ops: OpsDatabase) -> None:
+    """Batch ids that start at 0 again do not hide behind those of the checkpoint before."""
+    for batch_id in range(3):
+        record(ops, batch_id, 10)
+    record(ops, 0, 1)
+
+    assert [batch.batch_id for batch in ops.batches_after("auction", -1, 10)] == [0]
+    assert totals(ops)["records_total{stream=bids}"] == 1
+
+
+def test_a_batch_goes_on_where_the_one_before_it_ended(ops: OpsDatabase) -> None:
+    """One that is repeated, or that a new checkpoint begins with, knows nothing of batches beyond it."""
+    for batch_id in range(3):
+        record(ops, batch_id, 10)
+
+    ends = [ops.offsets_before("auction", batch_id) for batch_id in range(4)]
+    assert ends == [{}, {"bids": {"0": 0}}, {"bids": {"0": 1}}, {"bids": {"0": 2}}]
+    assert ops.offsets_before("orders", 3) == {}
+
+
+HARD = "half a pair: \ud800, NUL: \0, beyond 16 bits: \U0001f600, and long: " + 100_000 * "x"
+
+
+@pytest.mark.parametrize("server", ["sqlite", "mariadb", "mysql", "postgresql"])
+def test_what_records_and_people_wrote_is_stored_on_each_server(
+    server: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Whatever it is; where the database has a small character set of its own, too."""
+    url = f"sqlite:///{tmp_path / 'ops.db'}" if server == "sqlite" else request.getfixturevalue(server).url
+    with closing(sa.create_engine(url).connect()) as connection:
+        if server in ("mariadb", "mysql"):
+            connection.execute(sa.text("ALTER DATABASE CHARACTER SET latin1"))
+    nested: Any = 1
+    for _ in range(40):
+        nested = [nested]
+    values = [HARD, nested, {HARD: 1}, 1e400, -(10**400), 2**63, 7, 1.5, True, None, "scan"]
+    at = datetime.now(UTC).timestamp()
+    with closing(OpsDatabase(url)) as ops:
+        told = [
+            {"partition": 0, "offset": offset, "set_at": at, "by": HARD, "name": HARD, "value": value}
+            | {"refused": HARD, "why": HARD}
+            for offset, value in enumerate(values)
+        ]
+        ops.record_turns("auction", 3, told, {})
+        ops.record_turns("auction", 3, told, {})
+        ops.start_run("run", "auction", "app", "/checkpoint")
+        ops.set_run_state("run", "failed", HARD)
+
+        kept, run = ops.turns("auction"), ops.latest_run("auction")
+        META.drop_all(ops.engine)
+        if server in ("mariadb", "mysql"):
+            with ops.engine.begin() as connection:
+                connection.execute(sa.text("ALTER DATABASE CHARACTER SET utf8mb4"))
+
+    begins = r"half a pair: \ud800, NUL: \x00, beyond 16 bits: " + "\U0001f600, and long: xxx"
+    assert [turn["value"] for turn in kept][3:] == [
+        "inf",
+        storable(hex(-(10**400))),
+        "0x8000000000000000",
+        7,
+        1.5,
+        True,
+        None,
+        "scan",
+    ]
+    assert run is not None
+    for text in [run["error"], *(turn[name] for turn in kept for name in ("by", "name", "refused", "why"))]:
+        assert text.startswith(begins)
+        assert text.endswith("x…")
+
+
+def test_duration_is_added_after_the_commit(ops: OpsDatabase) -> None:
+    """What is known only later joins its batch, and a batch that is gone is no error."""
+    record(ops, 0, 10)
+    ops.amend_batch("auction", 0, {"batch_seconds{phase=total}": 1.5}, {"items": {"0": 4, "1": 0}})
+    ops.amend_batch("auction", 9, {"batch_seconds{phase=total}": 1.5}, {})
+
+    assert totals(ops)["batch_seconds{phase=total}"] == 1.5
+    assert ops.offsets_before("auction", 1) == {"bids": {"0": 0}, "items": {"0": 4, "1": 0}}
+    assert totals(ops)["records_total{stream=bids}"] == 10
+
+
+def test_runs_of_other_pipelines_stay_apart(ops: OpsDatabase) -> None:
+    """The latest run is the pipeline's own."""
+    ops.start_run("mine", "auction", "app", "/checkpoint")
+    ops.start_run("other", "orders", "app", "/checkpoint")
+    ops.set_run_state("mine", "failed", "the cause")
+
+    run = ops.latest_run("auction")
+    assert run is not None
+    assert (run["run_id"], run["state"], run["error"]) == ("mine", "failed", "the cause")
+    assert ops.latest_run("none") is None
+
+
+def grow_old(ops: OpsDatabase, run_id: str, seconds: float) -> None:
+    """Let the last beat of a run be so much older, or of the future."""
+    with ops.engine.begin() as connection:
+        mine = runs.update().where(runs.c.run_id == run_id)
+        connection.execute(mine.values(beat_at=runs.c.beat_at - seconds))
+
+
+def test_a_name_is_taken_while_its_job_lives(ops: OpsDatabase) -> None:
+    """A job of another checkpoint is refused while the first one beats, and gets its place when that one has
+    ended or beats no more. One that was killed starts again on its checkpoint at once."""
+    ops.start_run("first", "auction", "app-1", "/checkpoints/1")
+    ops.start_run("restarted", "auction", "app-1", "/checkpoints/1")
+    ops.start_run("orders", "orders", "app-2", "/checkpoints/2")
+    for old in (0, LOST_SECONDS - 5):
+        grow_old(ops, "first", 1000)
+        grow_old(ops, "restarted", old)
+        with pytest.raises(MissingPartError) as refused:
+            ops.start_run("other", "auction", "app-2", "/checkpoints/2")
+        assert f"process {os.getpid()} on {socket.gethostname()}, checkpoint /checkpoints/1" in str(
+            refused.value
+        )
+    ops.beat("restarted")
+    with pytest.raises(MissingPartError, match="its last sign of life is 0 s old"):
+        ops.start_run("other", "auction", "app-2", "/checkpoints/2")
+    assert ops.latest_run("auction")["run_id"] == "restarted"  # type: ignore[index]
+
+    grow_old(ops, "restarted", LOST_SECONDS + 5)
+    ops.start_run("other", "auction", "app-2", "/checkpoints/2")
+    ops.set_run_state("other", "stopped")
+    ops.start_run("third", "auction", "app-3", "/checkpoints/3")
+    grow_old(ops, "third", -10_000)
+    ops.start_run("fourth", "auction", "app-4", "/checkpoints/4")
+    assert [_state(ops, run) for run in ("first", "restarted", "other")] == [
+        "starting",
+        "starting",
+        "stopped",
+    ]
+
+
+def test_a_killed_run_that_was_followed_by_another_takes_no_name(ops: OpsDatabase) -> None:
+    """However young its last beat is: the other one got the lock of their checkpoint."""
+    ops.start_run("killed", "auction", "app-1", "/checkpoints/1")
+    with ops.engine.begin() as connection:
+        connection.execute(runs.update().values(started_at=runs.c.started_at - 1))
+    ops.start_run("follower", "auction", "app-1", "/checkpoints/1")
+    ops.set_run_state("follower", "stopped")
+    ops.start_run("other", "auction", "app-2", "/checkpoints/2")
+
+    assert [_state(ops, run) for run in ("killed", "follower", "other")] == [
+        "starting",
+        "stopped",
+        "starting",
+    ]
+
+
+def _state(ops: OpsDatabase, run_id: str) -> str:
+    with ops.engine.connect() as connection:
+        found = connection.execute(sa.select(runs.c.state).where(runs.c.run_id == run_id))
+        return str(found.scalar_one())
+
+
+def test_of_jobs_that_start_together_one_gets_the_name(ops: OpsDatabase) -> None:
+    """Also if none of the pipeline was there before."""
+    together = Barrier(4)
+
+    def started(number: int) -> bool:
+        together.wait()
+        try:
+            ops.start_run(f"run-{number}", "auction", f"app-{number}", "/checkpoint")
+        except MissingPartError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(started, range(4))) == 1
+
+
+def test_times_are_by_the_databases_clock(ops: OpsDatabase) -> None:
+    """It goes on, and on this machine it is that of Python."""
+    before = time.time()
+    times = [ops.now() for _ in range(3)]
+
+    assert times == sorted(times)
+    assert before - 0.01 <= times[0] <= times[-1] <= time.time() + 0.01
+
+
+def test_what_was_read_until(tmp_path: Path) -> None:
+    """`verify --until-read` counts no more than the last batch had read; without a batch it is refused."""
+    url = f"sqlite:///{tmp_path / 'ops.db'}"
+    with closing(OpsDatabase(url)) as ops:
+        with pytest.raises(ConfigError, match="no batch of auction"):
+            offsets_read(url, "auction")
+        record(ops, 0, 10)
+        record(ops, 1, 10)
+
+    assert offsets_read(url, "auction") == {"bids": {0: 1}}
+    with pytest.raises(ConfigError, match="give --ops-url"):
+        offsets_read("", "auction")
+
+
+def _open_by_many(url: str) -> None:
+    together = Barrier(8)
+
+    def opened() -> None:
+        together.wait()
+        with closing(OpsDatabase(url)) as database:
+            assert database.turns("auction") == []
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(opened) for _ in range(8)]:
+            done.result()
+
+
+def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: Path) -> None:
+    """The job, the sidecar and whoever looks on start together."""
+    for attempt in range(5):
+        _open_by_many(f"sqlite:///{tmp_path / f'ops-{attempt}.db'}")

@@ -1,0 +1,231 @@
+"""Dead letters: searched in a real Delta table and sent once more through a real broker."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from endmark.control.database import OpsDatabase
+from endmark.control.dead_letters import Coordinates, Search, dead_letter, dead_letters
+from endmark.control.description import describe
+from endmark.control.replays import ReplayedError, replay, replayed
+from endmark.control.tables import replays
+from endmark.embedded.broker import Broker
+from endmark.errors import ConfigError, MissingPartError
+from endmark.pipelines import AUCTION
+from endmark_feed.producer import create_topics
+from endmark_ops.app import create_app
+from endmark_ops.reach import Reach
+from support.broken_records import Letter, write_letters
+from support.commands import endmark
+from support.ops_client import OpsClient
+from support.ops_tokens import WRITE_ONLY, WRITER, bearer
+from support.verify_world import make_pipeline
+
+NOBODY = "127.0.0.1:1"
+LETTERS: list[Letter] = [
+    ("bids", 0, 4, "not_json", "it's no JSON", b'{"bid_id": 1, "Mark": "H\xc3\xa9llo"'),
+    ("bids", 1, 9, "wrong_type", "price: no number", b"\xff\xfe{"),
+    ("items", 0, 9, "wrong_type", "price: no number", None),
+    ("bids", 0, 9, "wrong_type", "price: 'x' is no number", b'{"price": "x"}'),
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    table = tmp_path / "dead_letters"
+    for each in (LETTERS[:2], LETTERS[2:]):
+        write_letters(table, each)
+    return table
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    yield database
+    database.close()
+
+
+def test_the_newest_come_first_page_by_page(table: Path) -> None:
+    """Records of equal offsets in other partitions are neither skipped nor repeated."""
+    found = [str(letter.at) for letter in dead_letters(table, Search(), 10)]
+    paged: list[str] = []
+    while page := dead_letters(table, Search(), 1, Coordinates.parse(paged[-1]) if paged else None):
+        paged += [str(letter.at) for letter in page]
+
+    assert found == paged == ["bids/0/9", "bids/1/9", "items/0/9", "bids/0/4"]
+    assert dead_letters(table.parent / "nothing", Search(), 10) == []
+
+
+@pytest.mark.parametrize(
+    ("search", "offsets"),
+    [
+        (Search(topic="bids"), ["bids/0/9", "bids/1/9", "bids/0/4"]),
+        (Search(topic="bids", reason="wrong_type"), ["bids/0/9", "bids/1/9"]),
+        (Search(text="hÉLLO"), ["bids/0/4"]),
+        (Search(text="IT'S"), ["bids/0/4"]),
+        (Search(text="no number"), ["bids/0/9", "bids/1/9", "items/0/9"]),
+        (Search(text="%"), []),
+        (Search(topic="' OR 1=1 --"), []),
+        (Search(reason="\\' OR 'a'='a"), []),
+    ],
+)
+def test_letters_are_searched_by_topic_reason_and_text(
+    table: Path, search: Search, offsets: list[str]
+) -> None:
+    """Text is looked for in value and error; what is asked for is no SQL."""
+    assert [str(letter.at) for letter in dead_letters(table, search, 10)] == offsets
+
+
+def test_one_letter_is_had_whole(table: Path) -> None:
+    letter = dead_letter(table, Coordinates("bids", 1, 9))
+
+    assert (letter.reason, letter.value, letter.text) == ("wrong_type", b"\xff\xfe{", None)
+    assert dead_letter(table, Coordinates("items", 0, 9)).value is None
+    with pytest.raises(ConfigError, match="no dead letter is of bids/1/4"):
+        dead_letter(table, Coordinates("bids", 1, 4))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "bids", "bids/0", "bids/x/1", "bids/-1/2", f"bids/0/{2**63}", "/0/1", "b/0/1/2"]
+)
+def test_a_place_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no place of a record"):
+        Coordinates.parse(text)
+
+
+def records(broker: Broker, topic: str, partition: int) -> list[Any]:
+    """Value and headers of every record of a partition."""
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+    where = TopicPartition(topic, partition)
+    consumer.assign([where])
+    consumer.seek_to_beginning(where)
+    found: list[Any] = []
+    while consumer.position(where) < consumer.end_offsets([where])[where]:
+        found += consumer.poll(timeout_ms=1000).get(where, [])
+    consumer.close()
+    return [(record.value, {name: value.decode() for name, value in record.headers}) for record in found]
+
+
+def test_a_letter_is_replayed_once_to_its_partition(ops: OpsDatabase, broker: Broker, tmp_path: Path) -> None:
+    """Over HTTP, with headers that say what it was; the list shows by whom, and another time is refused."""
+    create_topics(broker.bootstrap, {"replayed": 2})
+    write_letters(tmp_path / "dead_letters", [("replayed", 1, 0, "not_json", "it ends", b'{"a": 1')])
+    described = describe(make_pipeline())
+    described.topics["bids"] = "replayed"
+    ops.describe("small", described.model_dump())
+    app = create_app(str(ops.engine.url), "small", reach=Reach(WRITE_ONLY, broker.bootstrap, tmp_path))
+    api = OpsClient(app, headers=bearer(WRITER))
+    mended = {"at": "replayed/1/0", "text": '{"a": 1}', "by": "Zoë"}
+    before = api.get("/api/dead-letters").json()["letters"]
+    done = api.post("/api/dead-letters/replay", json=mended)
+    again = api.post("/api/dead-letters/replay", json=mended)
+    [after] = api.get("/api/dead-letters").json()["letters"]
+
+    assert [letter["replayed"] for letter in before] == [None]
+    assert (done.status_code, done.json()["to_offset"]) == (202, 0)
+    assert records(broker, "replayed", 1) == [
+        (b'{"a": 1}', {"endmark-replay-of": "replayed/1/0", "endmark-replay-by": "Zoë (ann)"})
+    ]
+    assert records(broker, "replayed", 0) == []
+    assert (again.status_code, again.json()["detail"].partition(";")[0]) == (
+        409,
+        "replayed/1/0 was replayed to offset 0 by Zoë (ann)",
+    )
+    assert after["replayed"] == done.json()
+    assert (done.json()["changed"], done.json()["by"]) == (True, "Zoë (ann)")
+
+
+def test_letters_over_http(ops: OpsDatabase, table: Path) -> None:
+    """Long values are cut in lists alone, and what is no text comes as base64."""
+    write_letters(table, [("bids", 0, 99, "not_json", "long", b"x" * 5000)])
+    ops.describe("small", describe(make_pipeline()).model_dump())
+    api = OpsClient(create_app(str(ops.engine.url), "small", reach=Reach(warehouse=table.parent)))
+    first = api.get("/api/dead-letters", params={"limit": 3, "topic": "bids"}).json()
+    rest = api.get("/api/dead-letters", params={"topic": "bids", "after": first["after"]}).json()
+
+    assert [letter["at"] for letter in first["letters"]] == ["bids/0/99", "bids/0/9", "bids/1/9"]
+    assert ([letter["at"] for letter in rest["letters"]], rest["after"]) == (["bids/0/4"], None)
+    assert (len(first["letters"][0]["text"]), first["letters"][0]["whole"]) == (2000, False)
+    assert base64.b64decode(first["letters"][2]["base64"]) == b"\xff\xfe{"
+    whole = api.get("/api/dead-letters/bids/0/99").json()
+    assert (len(whole["text"]), whole["whole"]) == (5000, True)
+    assert api.get("/api/dead-letters/bids/0/98").status_code == 404
+    assert api.get("/api/dead-letters?after=bids").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"at": "bids/0"}, 400, "is no place"),
+        ({"at": "bids/0/5"}, 404, "no dead letter is of bids/0/5"),
+        ({"at": "small-control/0/1"}, 400, "turn the knob"),
+        ({"at": "bids/0/4"}, 503, "no Kafka broker at 127.0.0.1:1"),
+    ],
+)
+def test_a_replay_that_cannot_be_is_refused_with_why(
+    ops: OpsDatabase, table: Path, body: dict[str, Any], status: int, says: str
+) -> None:
+    write_letters(table, [("small-control", 0, 1, "bad_control", "it is none", b"{}")])
+    described = describe(make_pipeline())
+    described.topics["bids"] = "bids"
+    ops.describe("small", described.model_dump())
+    reach = Reach(WRITE_ONLY, NOBODY, table.parent)
+    api = OpsClient(create_app(str(ops.engine.url), "small", reach=reach), headers=bearer(WRITER))
+    answer = api.post("/api/dead-letters/replay", json=body)
+
+    assert (answer.status_code, says in answer.json()["detail"]) == (status, True)
+    unreadable = api.post("/api/dead-letters/replay", content=b'{"at": "bids/0/4", "text": "\\ud800"}')
+    assert unreadable.status_code == 422
+
+
+def test_a_replay_that_was_cut_off_may_be_repeated_after_a_while(
+    ops: OpsDatabase, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that failed may be at once; one that is on its way may not. The clock stands still."""
+    now = time.time()
+    monkeypatch.setattr("endmark.control.replays.time", SimpleNamespace(time=lambda: now))
+    letter = dead_letter(table, Coordinates("bids", 0, 4))
+
+    def again() -> None:
+        replay(ops, NOBODY, "small", letter, letter.value, "Bo")
+
+    with pytest.raises(MissingPartError):
+        again()
+    assert replayed(ops, "small", [letter]) == {}
+    for age, expected in ((50, ReplayedError), (70, MissingPartError)):
+        with ops.engine.begin() as connection:
+            connection.execute(replays.delete())
+            row = {"pipeline": "small", "topic": "bids", "partition": 0, "offset": 4}
+            connection.execute(replays.insert().values(**row, at=now - age, by="Ann", changed=False))
+        with pytest.raises(expected):
+            again()
+
+
+def test_letters_from_the_command_line(ops: OpsDatabase, broker: Broker, tmp_path: Path) -> None:
+    create_topics(broker.bootstrap, {"bids": 1})
+    write_letters(tmp_path / "dead_letters", LETTERS)
+    where = f"--warehouse={tmp_path}"
+
+    def run(*arguments: str) -> Any:
+        return endmark("dead-letters", *arguments, ENDMARK_RELATION_URL="sqlite:///r.db")
+
+    listed = run("list", str(AUCTION), where, "--topic=bids", "--json").stdout.splitlines()
+    shown = run("show", str(AUCTION), "bids/0/4", where)
+    to = [where, f"--bootstrap={broker.bootstrap}", f"--ops-url={ops.engine.url}", "--by=Bo"]
+    done = run("replay", str(AUCTION), "bids/0/4", *to)
+    twice = run("replay", str(AUCTION), "bids/0/4", *to)
+
+    assert [json.loads(line)["at"] for line in listed] == ["bids/0/9", "bids/1/9", "bids/0/4"]
+    assert shown.stdout.startswith("bids/0/4\nnot_json: it's no JSON\n{")
+    assert done.stdout == "bids/0/4 is bids/0/0 now\n", done.stderr
+    assert (twice.returncode, "was replayed to offset 0 by Bo" in twice.stderr) == (1, True)
+    assert [value for value, _ in records(broker, "bids", 0)][-1:] == [LETTERS[0][-1]]

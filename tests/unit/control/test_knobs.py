@@ -1,0 +1,285 @@
+"""Knobs: what may be turned, when it counts, and who is said to have done it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.control.database import OpsDatabase
+from endmark.control.knobs import about_knob, filed, knobs_of, stale, steps_of, turned
+from endmark.driver.pace import Pace
+from endmark.driver.topics import make_topic
+from endmark.embedded.broker import Broker
+from endmark.errors import ConfigError
+from endmark.pipelines import AUCTION
+from endmark.verify.consume import Log
+from support.bucket_tasks import BUCKETS
+from support.commands import endmark
+from support.turning import Turning, keys_of
+from support.verify_world import bid, close, item, make_pipeline
+
+
+def test_values_are_those_of_the_file() -> None:
+    pipeline = make_pipeline(looking={"time_per_batch": "2s"})
+
+    assert filed(steps_of(pipeline)) == {
+        "lookup.strategy": "auto",
+        "lookup.page_rows": 500,
+        "lookup.time_per_batch": 2.0,
+        "lookup.memory": 64_000_000,
+        "join.purge_every": 1,
+        "join.memory": None,
+        "batch.records": 500_000,
+        "batch.every": 1.0,
+    }
+    assert list(filed(steps_of(pipeline))) == knobs_of(steps_of(pipeline))
+
+
+def test_a_stream_has_a_knob_of_what_it_says_of_time() -> None:
+    steps = steps_of(make_pipeline(idle=(None, 10)))
+    name = "streams.bids.event_time.idle"
+
+    assert [each for each in knobs_of(steps) if each.startswith("streams")] == [name]
+    assert (filed(steps)[name], turned(steps, name, "90s"), turned(steps, name, 7)) == (10.0, 90.0, 7.0)
+    assert [about_knob(steps, name)[part] for part in ("default", "applies")] == [None, "turn"]
+    for other, to, says in [
+        (name, None, "a job that has been told a time cannot be without"),
+        ("streams.items.event_time.idle", "5s", "the file says nothing of it, .* takes a new checkpoint"),
+        ("streams.bids.event_time.column", "at", "no knob, since another value takes a new checkpoint"),
+    ]:
+        with pytest.raises(ConfigError, match=says):
+            turned(steps, other, to)
+
+
+def test_a_cache_has_knobs_where_there_is_one() -> None:
+    """Beside those of its lookup, by the relation's name where there are several; `cache` is a name, too."""
+    one = steps_of(make_pipeline(looking={"cache": {"lifetime": "90s"}}))
+    ranks = steps_of(make_pipeline(others={"ranks": {"stream": "items", "key": "seller_id", "cache": {}}}))
+    cached = {name: value for name, value in filed(one).items() if "cache" in name}
+
+    assert cached == {
+        "lookup.cache.memory": 64_000_000,
+        "lookup.cache.lifetime": 90.0,
+        "lookup.cache.absent_lifetime": 10.0,
+    }
+    assert [name for name in knobs_of(ranks) if "cache" in name] == [
+        name.replace("lookup", "lookup.ranks") for name in cached
+    ]
+    assert turned(one, "lookup.cache.lifetime", "2m") == 120.0
+    assert turned(ranks, "lookup.ranks.cache.memory", "1MB") == 1_000_000
+    assert about_knob(ranks, "lookup.ranks.cache.lifetime")["default"] == 300.0
+    with pytest.raises(ConfigError, match=r"lookup\.sellers\.cache\.memory: this lookup has no cache; give"):
+        turned(ranks, "lookup.sellers.cache.memory", "1MB")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("lookup.mist", 1, "'lookup.mist' is no knob; there are lookup.strategy, lookup.page_rows, "),
+        (
+            "lookup.miss",
+            "nulls",
+            "lookup.miss is no knob, since another value takes a new checkpoint: stop the job, change the",
+        ),
+        (
+            "relations.sellers.url",
+            "sqlite://",
+            "relations.sellers.url is no knob, since another value takes a restart: change the file, and",
+        ),
+        ("lookup.strategy", "sacn", "lookup.strategy: Input should be 'auto', 'hybrid'"),
+        ("lookup.time_per_batch", "soon", "lookup.time_per_batch: 'soon' is not a duration such as 500ms"),
+        ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
+        ("lookup.cache.memory", 0, "lookup.cache.memory: Input should be greater than or equal to 1"),
+        ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
+        (
+            "streams.bids.event_time.lateness",
+            "9s",
+            "streams.bids.event_time.lateness is no knob, since another value takes a new checkpoint (rows",
+        ),
+        (
+            "join.window.left",
+            "9s",
+            "join.window.left is no knob, since another value takes a new checkpoint (keys are final, and",
+        ),
+        ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
+        ("batch.records", 10**32, "batch.records: Input should be less than or equal to 1000000000"),
+        ("batch.records", True, "batch.records: Input should be a valid integer"),
+        ("batch.every", "999999999999d", "batch.every: '999999999999d' is not from 0 to 36500d"),
+        ("batch.every", "0.01ms", "batch.every: '0.01ms' is no whole number of milliseconds"),
+        ("batch.every", "2d", "batch.every: 172800 s is not from 0ms to 1d"),
+        ("batch.every", True, "batch.every: True is not a duration such as 500ms"),
+        ("batch.every", "\u0663s", "batch.every: '\u0663s' is not a duration such as 500ms"),
+        ("lookup.cache.lifetime", 1e300, "lookup.cache.lifetime: 1e+300 is not from 0 to 36500d"),
+        ("lookup.memory", "9" * 5_000 + "GB", "lookup.memory: '99999"),
+        ("lookup.memory", 10**16, "lookup.memory: Input should be less than or equal to 1000000000000000"),
+        ("batch.size", 1, "'batch.size' is no knob; there are lookup.strategy"),
+        ("join.memory", "1MB", "join.memory: preset pwjoin keeps all rows in memory"),
+    ],
+)
+def test_what_the_file_could_not_say_is_refused(name: str, value: Any, says: str) -> None:
+    steps = steps_of(make_pipeline(looking={"cache": {}}, join={"preset": "pwjoin"}))
+
+    with pytest.raises(ConfigError) as refused:
+        turned(steps, name, value)
+
+    assert str(refused.value).startswith(says)
+
+
+@pytest.mark.parametrize("bucket", range(len(BUCKETS)))
+def test_a_strategy_counts_from_the_batch_after(tmp_path: Path, bucket: int) -> None:
+    """In every bucket; the batch that reads of it is repeated as it was."""
+    key, *_ = keys_of(bucket)
+    turning = Turning(tmp_path, looking={"strategy": "hybrid"})
+
+    def by_list(samples: dict[str, float]) -> bool:
+        pages, lists = (samples[f"lookup_reads_total{{by={by},relation=sellers}}"] for by in ("page", "list"))
+        assert pages + lists == 1
+        return lists == 1
+
+    assert not by_list(turning.batch(bid(key, 1)))
+    assert not by_list(turning.batch(bid(key, 1), lookup__strategy="batched"))
+    assert by_list(turning.batch(bid(key, 1)))
+    assert by_list(turning.batch(bid(key, 1)))
+
+
+def test_time_per_batch_can_be_set_and_taken_away(tmp_path: Path) -> None:
+    turning = Turning(tmp_path)
+    waiting = [turning.batch(bid(0, 1), lookup__time_per_batch="0s")]
+    waiting += [turning.batch(bid(0, 1)) for _ in range(3)]
+    waiting += [turning.batch(bid(0, 1), lookup__time_per_batch=None)]
+    waiting += [turning.batch(bid(0, 1)) for _ in range(3)]
+
+    pending = [samples["lookup_pending_rows{relation=sellers}"] for samples in waiting]
+    assert pending == [0, 0, 1, 2, 3, 0, 0, 0]
+
+
+def test_rows_may_wait_in_more_memory_or_less(tmp_path: Path) -> None:
+    """All buckets together, as in the pipeline file; a full batch reads on beyond it."""
+    turning = Turning(tmp_path, looking={"time_per_batch": "0s"})
+    told = [turning.batch(bid(0, 1)) for _ in range(3)]
+    told += [turning.batch(bid(0, 1), lookup__memory=2), turning.batch(bid(0, 1))]
+    told += [turning.batch(bid(0, 1), lookup__memory="1MB"), turning.batch(bid(0, 1))]
+
+    assert [samples["lookup_pending_rows{relation=sellers}"] for samples in told] == [0, 1, 2, 3, 0, 0, 1]
+    memory = [samples["lookup_memory_bytes{relation=sellers}"] for samples in told]
+    assert memory == [64_000_000] * 4 + [2, 2, 1_000_000]
+
+
+def test_purging_waits_for_so_many_punctuations(tmp_path: Path) -> None:
+    turning = Turning(tmp_path)
+
+    # Of one bucket, since each counts for itself, and purges when it gets no row.
+    first, second, third, fourth, other, *_ = keys_of(0)
+
+    def kept(key: int, **knobs: int) -> float:
+        turning.batch(item(key, 1), **knobs)
+        return turning.batch(close("bids", key), bid(other, 1))["state_rows{operator=join,stream=items}"]
+
+    assert [kept(first), kept(second, join__purge_every=2), kept(third), kept(fourth)] == [0, 1, 0, 1]
+
+
+def test_the_join_may_keep_more_or_less_in_memory(tmp_path: Path) -> None:
+    """All buckets together, as in the pipeline file; what is spilled stays so."""
+    turning = Turning(tmp_path)
+
+    def spilled(**knobs: Any) -> float:
+        return turning.batch(item(0, 1), **knobs)["join_spilled_bytes{stream=items}"]
+
+    assert [spilled(), spilled(join__memory=2)] == [0, 0]
+    some, more, still = spilled(), spilled(join__memory=None), spilled()
+    assert 0 < some < more == still
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as database:
+        yield database
+
+
+def told_of(offset: int, value: Any, refused: str | None = None) -> dict[str, Any]:
+    place = {"partition": 0, "offset": offset, "set_at": 7.0, "by": "Ann"}
+    return place | {"name": "lookup.strategy", "value": value, "refused": refused}
+
+
+def test_turns_are_kept_with_what_was_before(ops: OpsDatabase) -> None:
+    """The file's value at first; what is refused changes nothing, and a batch that is repeated writes its
+    turns once."""
+    filed = {"lookup.strategy": "auto"}
+    for _ in range(2):
+        ops.record_turns("auction", 3, [told_of(6, "mesh"), told_of(5, "scan")], filed)
+    ops.record_turns("auction", 4, [told_of(7, "sacn", "there is none")], filed)
+    ops.record_turns("auction", 9, [told_of(8, "auto")], filed)
+    ops.record_turns("other", 9, [told_of(8, "auto")], {})
+
+    assert [
+        (turn["batch_id"], turn["before"], turn["value"], turn["refused"]) for turn in ops.turns("auction")
+    ] == [
+        (3, "auto", "scan", None),
+        (3, "scan", "mesh", None),
+        (4, "mesh", "sacn", "there is none"),
+        (9, "mesh", "auto", None),
+    ]
+    assert ops.turns("other")[0]["before"] is None
+
+
+def test_stored_values_that_no_longer_hold_are_ignored(tmp_path: Path, ops: OpsDatabase) -> None:
+    """In the state of buckets, which tell of it once, and in the ops database, where they are refused."""
+    turning = Turning(tmp_path)
+    turning.batch(bid(0, 1), lookup__time_per_batch="0s", lookup__memory=7)
+    turning.spoil("lookup.memory", 10**32)
+    turning.batch(bid(0, 1))
+    told = [report.get("ignored", []) for report in turning.reports]
+    turning.batch(bid(0, 1))
+
+    why = "lookup.memory: Input should be less than or equal to 1000000000000000"
+    assert [each for each in told if each] == [[why]] * len(BUCKETS)
+    assert not any(report.get("ignored") for report in turning.reports)
+    assert turning.batch(bid(0, 1))["lookup_memory_bytes{relation=sellers}"] == 64_000_000
+
+    steps = steps_of(make_pipeline())
+    every = {**told_of(1, 1e-05), "name": "batch.every"}
+    gone = {**told_of(2, 7), "name": "lookup.cache.memory"}  # which the file may bring back
+    ops.record_turns("auction", 3, [told_of(0, "mesh"), every, gone], {})
+    [refused] = ops.refuse_turns("auction", partial(stale, steps))
+    assert refused["refused"] == "batch.every: 1e-05 is no whole number of milliseconds, as durations are"
+    assert [turn["refused"] for turn in ops.turns("auction")] == [None, refused["refused"], None]
+    assert Pace(make_pipeline(), ops.turns("auction"), fixed=False).trigger == {
+        "processingTime": "1000 milliseconds"
+    }
+
+
+def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
+    """`set` sends a control record, or says what is wrong with the value; `list` shows what holds and why."""
+    ops.record_turns("auction", 3, [told_of(0, "mesh"), told_of(1, "sacn", "there is none")], {})
+    make_topic(broker.bootstrap, "auction-control")
+    url = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
+
+    def run(*arguments: str) -> Any:
+        return endmark("knobs", *arguments, **url)
+
+    where = f"--bootstrap={broker.bootstrap}"
+    done = run("set", str(AUCTION), "lookup.time_per_batch", "2s", where, "--by=Bo")
+    wrong = run("set", str(AUCTION), "lookup.time_per_batch", "soon", where, "--by=Bo")
+    shown = json.loads(run("list", str(AUCTION), f"--ops-url={ops.engine.url}", "--json").stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert (wrong.returncode, "'soon' is not a duration" in wrong.stderr) == (2, True)
+    with Log(broker.bootstrap, ["auction-control"]) as log:
+        values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
+    assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
+    assert shown["about"]["lookup.page_rows"]["applies"] == "live"
+    assert shown["knobs"] == filed(steps_of(make_pipeline())) | {"lookup.strategy": "mesh"}
+    assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
+    fields = json.loads(run("fields", str(AUCTION), "--json").stdout)
+    assert [fields[name] for name in ("lookup.strategy", "publish", "join.window.left")] == [
+        "live",
+        "restart",
+        "new checkpoint",
+    ]
+    assert "there is none" in run("list", str(AUCTION), f"--ops-url={ops.engine.url}").stdout

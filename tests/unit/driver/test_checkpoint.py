@@ -1,0 +1,140 @@
+"""A checkpoint belongs to one driver at a time, to one pipeline and to one set of tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.errors import ConfigError, MissingPartError
+from endmark.operators.stream_join.presets import Preset
+from endmark.pipeline import Aggregate
+from endmark.pipeline.file import load
+from endmark.pipeline.steps import AsOf, Fate, Park, Parking
+from endmark.pipelines import AUCTION
+from endmark.spark.tables import prepare, targets
+from endmark.types import ColumnType
+
+SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
+
+
+def parking(then: Fate, attempts: int) -> Parking:
+    return Parking(park=Park(delay=timedelta(seconds=1), attempts=attempts, then=then))
+
+
+def test_one_driver_at_a_time(tmp_path: Path) -> None:
+    """A second job on a checkpoint is refused while the first holds it, and finds the same app id after."""
+    with claimed(tmp_path) as first, pytest.raises(MissingPartError, match="in use by another job"):
+        claimed(tmp_path).__enter__()
+    with claimed(tmp_path) as second:
+        assert first == second
+
+
+def test_app_id_is_minted_with_its_checkpoint(tmp_path: Path) -> None:
+    """Two checkpoints never share an app id, since their batch ids both begin at 0."""
+    with claimed(tmp_path / "a") as one, claimed(tmp_path / "b") as other:
+        assert one != other
+
+
+KEY_TYPE = {
+    name: stream.model_copy(update={"columns": stream.columns | {"item_id": ColumnType.STRING}})
+    for name, stream in SPEC.streams.items()
+}
+
+
+RUNNING = Aggregate.model_validate(SPEC.model_dump()["aggregate"] | {"running": True})
+
+
+@pytest.mark.parametrize(
+    ("change", "buckets", "said"),
+    [
+        ({}, 3, "buckets was 2, is 3"),
+        ({"aggregate": RUNNING}, 2, "aggregate.running was false, is true"),
+        (
+            {"join": SPEC.join.model_copy(update={"preset": Preset.PJOIN})},
+            2,
+            'join.preset was "auto", is "pjoin"',
+        ),
+        (
+            {"lookup": SPEC.lookups[0].model_copy(update={"miss": "nulls", "strategy": "scan"})},
+            2,
+            'lookup.miss was "drop", is "nulls"',
+        ),
+        (
+            {"lookup": SPEC.lookups[0].model_copy(update={"cardinality": "many_to_many"})},
+            2,
+            'lookup.cardinality was "many_to_one", is "many_to_many"',
+        ),
+        (
+            {"lookup": SPEC.lookups[0].model_copy(update={"miss": parking("drop", 2)})},
+            2,
+            'lookup.miss was "drop", is {"park": {"then": "drop"}}',
+        ),
+        (
+            {"lookup": SPEC.lookups[0].model_copy(update={"as_of": AsOf(stream="bid_at", relation="since")})},
+            2,
+            'lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
+        ),
+        (
+            {"name": "sale"},
+            2,
+            'control.topic was "auction-control", is "sale-control"',
+        ),
+        (
+            {"streams": KEY_TYPE},
+            2,
+            ", ".join(
+                f'streams.{name}.columns.item_id was "long", is "string"' for name in ("bids", "items")
+            ),
+        ),
+    ],
+)
+def test_changed_settings_are_named(tmp_path: Path, change: dict[str, Any], buckets: int, said: str) -> None:
+    """State built with other settings is not gone on with; the message says which differ, and what to do."""
+    changed = SPEC.model_copy(update=change)
+    with claimed(tmp_path):
+        pin(tmp_path, settings(SPEC, buckets=2))
+        pin(tmp_path, settings(SPEC, buckets=2))
+        with pytest.raises(ConfigError) as refused:
+            pin(tmp_path, settings(changed, buckets=buckets))
+
+    assert str(refused.value) == (
+        f"checkpoint {tmp_path} was made with other settings: {said}; go back to them, or start with a new "
+        "checkpoint and an empty warehouse"
+    )
+
+
+def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
+    """How often and how far apart the relation is asked is no matter of state; what comes of rows in the end
+    is."""
+
+    def pinned(then: Fate, attempts: int) -> None:
+        lookup = SPEC.lookups[0].model_copy(update={"miss": parking(then, attempts)})
+        pin(tmp_path, settings(SPEC.model_copy(update={"lookup": lookup}), buckets=2))
+
+    with claimed(tmp_path):
+        pinned("nulls", 2)
+        pinned("nulls", 9)
+        with pytest.raises(ConfigError, match=r'lookup\.miss\.park\.then was "nulls", is "dead_letter"'):
+            pinned("dead_letter", 2)
+
+
+def test_knobs_of_the_join_may_change(tmp_path: Path) -> None:
+    join = SPEC.join.model_copy(update={"purge_every": 3, "memory": 1000})
+    with claimed(tmp_path):
+        pin(tmp_path, settings(SPEC, buckets=2))
+        pin(tmp_path, settings(SPEC.model_copy(update={"join": join}), buckets=2))
+
+
+def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
+    """A fresh checkpoint on old tables would write their rows again."""
+    tables = {table.channel: table for table in targets(SPEC, tmp_path)}
+    with claimed(tmp_path / "one") as one, claimed(tmp_path / "other") as other:
+        prepare(tables, one, tmp_path / "one")
+        prepare(tables, one, tmp_path / "one")
+
+        with pytest.raises(ConfigError, match="results was written from another checkpoint"):
+            prepare(tables, other, tmp_path / "other")

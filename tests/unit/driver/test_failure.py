@@ -1,0 +1,106 @@
+"""What a failed query leaves behind: a place and a cause, in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from endmark.driver.failure import batch_at_hand, cause_of, failure_of
+from endmark.errors import ConfigError, TaskError, failing_at
+from endmark.spark.queries import StallNotice
+
+SPARKS_WORDS = "org.apache.spark.api.python.PythonException: An exception was thrown from the Python worker."
+
+
+def spark_checkpoint(directory: Path, ends: list[dict[str, dict[str, int]]], committed: int) -> Path:
+    """A query's checkpoint: planned batches by their end offsets, of which the first are committed."""
+    for log in ("offsets", "commits"):
+        (directory / log).mkdir()
+    for number, offsets in enumerate(ends):
+        lines = ["v1", "{}", json.dumps(offsets)]
+        (directory / "offsets" / str(number)).write_text("\n".join(lines))
+        (directory / "offsets" / f".{number}.crc").write_text("")
+    for number in range(committed):
+        (directory / "commits" / str(number)).write_text("v1\n{}")
+    return directory
+
+
+def test_a_failure_is_one_line_with_place_and_cause(tmp_path: Path) -> None:
+    ends = [{"bids": {"0": 10, "1": 5}}, {"bids": {"0": 25, "1": 5, "2": 1}, "items": {"0": 3}}]
+    directory = spark_checkpoint(tmp_path, ends, committed=1)
+    failure = f"{SPARKS_WORDS}\nendmark.errors.TaskError: topic bids: KeyError: 'x'\n\tat org.apache.spark.X"
+
+    assert failure_of(failure, "auction", directory, "localhost:9092") == (
+        "pipeline auction, batch 1 (bids/0 offsets 10 to 24, bids/2 offsets 0 to 0, items/0 offsets 0 to 2): "
+        "topic bids: KeyError: 'x'"
+    )
+
+
+def test_many_partitions_are_counted(tmp_path: Path) -> None:
+    ends = [{"bids": {str(number): 1 for number in range(11)}}]
+
+    told = batch_at_hand(spark_checkpoint(tmp_path, ends, committed=0))
+
+    assert told is not None
+    assert told.endswith("bids/7 offsets 0 to 0, 3 more partitions)")
+
+
+def test_no_batch_is_at_hand_once_all_are_committed(tmp_path: Path) -> None:
+    assert batch_at_hand(spark_checkpoint(tmp_path, [{"bids": {"0": 1}}], committed=1)) is None
+
+
+def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
+    assert (
+        failure_of("java.io.IOException: no disk", "a", tmp_path, "b")
+        == "pipeline a: java.io.IOException: no disk"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [
+        (f"{SPARKS_WORDS}\nendmark.errors.ConfigError: first\nendmark.x.TaskError: last\n", "last"),
+        ("py4j.Py4JException: Return Message: Traceback\n  File x\nKeyError: 'y'\n\n\tat z", "KeyError: 'y'"),
+        ("a.b.CException: outer\nCaused by: d.e.FException: inner\n\tat g", "d.e.FException: inner"),
+        ("nothing known", "nothing known"),
+    ],
+)
+def test_cause(failure: str, cause: str) -> None:
+    assert cause_of(failure, "localhost:9092") == cause
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("x"), "here: KeyError: 'x'"),
+        (ConfigError("two\nlines"), "here: two lines"),
+        (TaskError("there: x"), "here: there: x"),
+    ],
+)
+def test_an_error_gets_its_place(error: Exception, text: str) -> None:
+    with pytest.raises(TaskError) as raised, failing_at(lambda: "here"):
+        raise error
+
+    assert str(raised.value) == text
+
+
+def test_a_stall_is_told_after_ten_seconds_and_each_doubling(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("endmark.spark.queries.time.monotonic", lambda: now)
+    told: list[str] = []
+    notice = StallNotice(told.append)
+    for second in range(45):
+        now = float(second)
+        notice.look("Getting offsets", 3)
+    assert told == [f"for {seconds} s: Getting offsets" for seconds in (10, 20, 40)]
+
+    for second in range(45, 100):
+        now = float(second)
+        notice.look("Processing new data", second // 9)  # a batch of nine seconds after the other
+        notice.look("Processing new data", second // 9)
+    for second in range(100, 150):
+        now = float(second)
+        notice.look("Waiting for next trigger", 99)
+    assert len(told) == 3

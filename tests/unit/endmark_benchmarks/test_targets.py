@@ -1,0 +1,158 @@
+"""Which targets a result meets, and how the page says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endmark_benchmarks.page.targets import targets_table
+from endmark_benchmarks.page.write import render
+
+
+def cell(title: str, ratios: dict[str, float], **where: Any) -> dict[str, Any]:
+    contenders = {name: {"median": 50_000.0, "ratio": ratio} for name, ratio in ratios.items()}
+    return {"title": title, **where, "contenders": contenders}
+
+
+def said(bench: str, report: dict[str, Any]) -> list[list[str]]:
+    return [list(row[1:4]) for row in targets_table({bench: report}).rows]
+
+
+def test_more_is_met_where_the_bar_is_the_least() -> None:
+    cells = [cell("batches", {"endmark": 1, "spark-rocksdb": 15.0, "spark-heap": 7.99})]
+    assert said("stream-join", {"cells": cells}) == [
+        ["at least 15 times", "15.00 times", "yes"],
+        ["at least 8 times", "7.99 times", "**no**"],
+    ]
+
+
+def test_less_is_met_where_the_bar_is_the_most() -> None:
+    loads = [{"share": 50.0, "seconds": {"p50": 1.5, "p99": 4.1}}, {"share": 80.0, "seconds": {}}]
+    assert said("latency", {"loads": loads}) == [
+        ["at most 1.5 s", "1.50 s", "yes"],
+        ["at most 4 s", "4.10 s", "**no**"],
+    ]
+
+
+def test_the_bar_hangs_on_the_keys_and_on_the_distance() -> None:
+    ratios = {"flink-lookup": 7.0, "flink-lookup-cached": 5.0, "memory": 0.3}
+    cells = [
+        cell("near", ratios, keys=keys, delay_ms=delay)
+        for keys, delay in (("uniform", 0.0), ("zipf", 0.0), ("zipf", 2.0))
+    ]
+    assert [(bar, met) for bar, _, met in said("lookup-join", {"cells": cells})] == [
+        ("at least 6 times", "yes"),
+        ("at least 6 times", "**no**"),
+        ("at least 0.25 times", "yes"),
+        ("at least 6 times", "yes"),
+        ("at least 4 times", "yes"),
+        ("at least 0.25 times", "yes"),
+        ("at least 10 times", "**no**"),
+    ]
+
+
+def test_whole_jobs_have_targets() -> None:
+    pipeline = {"cells": [cell("records", {"endmark": 1, "spark": 5.5})]}
+    runs = {"start": [{"a": 1, "b": 5}, {"a": 2, "b": 7}], "kill -9": [{"a": 10, "b": 11}]}
+
+    assert said("pipeline", pipeline) == [
+        ["at least 100 thousand records/s", "50.00 thousand records/s", "**no**"],
+        ["at least 5 times", "5.50 times", "yes"],
+    ]
+    assert said("recovery", {"runs": runs}) == [
+        ["at most 8 s", "7.50 s", "yes"],
+        ["at most 20 s", "21.00 s", "**no**"],
+    ]
+    rates = {"alone": {"median": 80_000.0}, "asked": {"median": 75_000.0}}
+    sidecar = {"options": {"requests": 200.0}, "cells": [{"contenders": rates}]}
+    assert said("sidecar", sidecar) == [["at most 5 % of its rate", "6.25 % of its rate", "**no**"]]
+
+
+def test_state_has_targets() -> None:
+    windows = [
+        {"live_rows": live, "batch_seconds": {"median": seconds}} for live, seconds in ((1, 0.5), (9, 0.6))
+    ]
+    live = [
+        {"live rows": rows, "us a closing": us, "durable bytes a row": 20.5}
+        for rows, us in ((100_000, 1.0), (10_000_000, 2.5))
+    ]
+    scenarios = {
+        "live rows": live,
+        "an interval": [{"ms": 51.0}],
+        "purging at once": [{"eager / lazy": 1.05}],
+        "closing nothing": [{"with / without": 0.9}],
+    }
+    extremes = {"scenarios": {name: {"figures": figures} for name, figures in scenarios.items()}}
+
+    assert said("live-state", {"windows": windows}) == [["at most 1.3 times", "1.20 times", "yes"]]
+    assert said("extremes", extremes) == [
+        ["at most 2 us", "1.00 us", "yes"],
+        ["at most 2 us", "2.50 us", "**no**"],
+        ["at most 76 bytes", "20.50 bytes", "yes"],
+        ["at most 50 ms", "51.00 ms", "**no**"],
+        ["at most 1.1 times", "1.05 times", "yes"],
+        ["at least 0.97 times", "0.90 times", "**no**"],
+    ]
+
+
+def test_a_map_is_as_good_as_its_worst_cell() -> None:
+    place = {"relation_rows": 5, "delay": 0.0, "exponent": 1.0}
+    rates = {
+        (0, "auto"): 90.0,
+        (0, "mesh"): 100.0,
+        (0, "memory"): 900.0,
+        (50, "auto"): 120.0,
+        (50, "mesh"): 100.0,
+    }
+    runs = [
+        {**place, "waits": waits, "strategy": name, "rate": rate} for (waits, name), rate in rates.items()
+    ]
+    assert said("lookup-map", {"runs": runs}) == [["at least 0.85 times", "0.90 times", "yes"]]
+
+
+def test_a_prediction_is_off_in_either_direction() -> None:
+    seconds = ((1.0, 1.0), (1.1, 1.0), (0.8, 1.0))
+    loops = [
+        {"strategy": "mesh", "predicted_seconds": predicted, "measured_seconds": measured}
+        for predicted, measured in seconds
+    ]
+    assert said("costs", {"loops": loops}) == [
+        ["at most 15 %", "10.00 %", "yes"],
+        ["at most 15 %", "20.00 %", "**no**"],
+    ]
+
+
+def test_the_papers_operators_have_targets() -> None:
+    window_state = [{"window_seconds": 5.0, "saved_percent": {"mean": 43.3}}]
+    pages = [
+        {"pages": "aligned", "counted": {"mean": 15.0}, "meshjoin": 7.5},
+        {"pages": "sliding", "counted": {"mean": 8.0}, "meshjoin": 7.5},
+    ]
+    assert said("operators", {"window_state": window_state, "pages": pages}) == [
+        ["at least 45 %", "43.30 %", "**no**"],
+        ["at least 2 times", "2.00 times", "yes"],
+    ]
+
+
+def test_the_page_has_them_only_of_results_that_are_kept() -> None:
+    page = "<!-- begin targets -->\nold\n<!-- end -->\n"
+    kept = {"latency": {"bench": "latency", "loads": []}}
+    assert render(page, {}) == "<!-- begin targets -->\nNo result is kept.\n<!-- end -->\n"
+    assert targets_table(kept).rows == []
+
+
+def test_parts_of_a_bench_have_lines_of_their_own() -> None:
+    """A file beside the bench's own, with another name."""
+    parts = {
+        section: {
+            "bench": "lookup-map",
+            "runs": [
+                {"relation_rows": rows, "delay": 0.0, "waits": 0, "exponent": 0.0} | run
+                for run in ({"strategy": "auto", "rate": rate}, {"strategy": "mesh", "rate": 100.0})
+            ],
+        }
+        for section, rows, rate in (("lookup-map", 500, 90.0), ("lookup-map-large", 9_000, 80.0))
+    }
+    rows = targets_table(parts).rows
+    assert [row[2:4] for row in rows] == [["0.90 times", "yes"], ["0.80 times", "**no**"]]
+    assert "R of 500 rows" in rows[0][0]
+    assert "R of 9,000 rows, where it is worst; 0 of 1 cells reach it" in rows[1][0]

@@ -1,0 +1,244 @@
+"""The sidecar's HTTP interface over a real SQLite ops database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import parser as plain
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+
+from endmark.control.database import OpsDatabase
+from endmark.control.tables import runs
+from endmark.metrics import CATALOGUE
+from endmark_ops.app import create_app
+from endmark_ops.progress import stream_progress
+from endmark_ops.units import UNITS
+from support.ops_client import OpsClient
+from support.ops_job import PIPELINE, Job
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ops.db'}"
+
+
+@pytest.fixture
+def job(url: str) -> Iterator[Job]:
+    database = OpsDatabase(url)
+    yield Job(database)
+    database.close()
+
+
+@pytest.fixture
+def client(url: str, job: Job) -> Iterator[OpsClient]:
+    with OpsClient(create_app(url, PIPELINE, shared_seconds=0)) as client:
+        yield client
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> float:
+    """The time at which the ops database's clock stands still for who reads it."""
+    now = time.time()
+    monkeypatch.setattr(OpsDatabase, "now", lambda _: now)
+    return now
+
+
+def reasons(client: OpsClient) -> list[str]:
+    answer = client.get("/readyz")
+    body = answer.json()
+    assert answer.status_code == (200 if body["ready"] else 503)
+    assert body["ready"] == (body["reasons"] == [])
+    return list(body["reasons"])
+
+
+def test_ready_while_batches_are_fresh(client: OpsClient, job: Job) -> None:
+    """A running job with a young batch is ready."""
+    job.start()
+    job.commit()
+    assert reasons(client) == []
+
+
+def test_not_ready_before_the_first_run_and_batch(client: OpsClient, job: Job) -> None:
+    """Without a run or a batch the sidecar names both as reasons."""
+    assert reasons(client) == ["no run of this pipeline has started", "no batch has been committed"]
+    job.database.start_run("run-1", PIPELINE, "app", "/checkpoint")
+    assert reasons(client) == ["the latest run is starting", "no batch has been committed"]
+
+
+def test_not_ready_when_the_last_batch_is_old(client: OpsClient, job: Job, now: float) -> None:
+    """A batch older than the limit makes a running job not ready, with both ages in the reason."""
+    job.start()
+    job.commit(age=45, now=now)
+    assert reasons(client) == ["the last batch is 45 s old, more than 30 s"]
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "reason"),
+    [
+        ("failed", "broker went away", "the latest run is failed: broker went away"),
+        ("stopped", None, "the latest run is stopped"),
+    ],
+)
+def test_not_ready_after_the_run(
+    client: OpsClient, job: Job, state: str, error: str | None, reason: str
+) -> None:
+    """A run that ended is not ready however young its last batch is."""
+    job.start()
+    job.commit()
+    job.database.set_run_state(job.run_id, state, error)
+    assert reasons(client) == [reason]
+
+
+def test_status_tells_run_batch_lag_and_totals(client: OpsClient, job: Job, now: float) -> None:
+    """The status holds the run, the last batch with its age, the lag and explained totals."""
+    job.start()
+    for _ in range(3):
+        samples = job.commit(age=2, now=now)
+    status = client.get("/api/status").json()
+    assert (status["pipeline"], status["state"]) == (PIPELINE, "running")
+    assert status["run"]["run_id"] == job.run_id
+    assert 0 <= status["run"]["uptime_seconds"] < 60
+    assert status["last_batch"]["batch_id"] == 2
+    assert status["last_batch"]["age_seconds"] == pytest.approx(2, abs=1.5)
+    assert status["lag_records"] is None  # nobody has asked Kafka
+    assert status["progress"] == [each.model_dump() for each in stream_progress(samples)] != []
+    totals = {total["name"]: total for total in status["totals"]}
+    assert list(totals) == [name for name in CATALOGUE if name in totals]
+    groups = totals["groups_closed_total"]
+    assert groups["samples"] == [{"labels": {}, "value": 33.0}]
+    assert (groups["kind"], groups["unit"]) == ("counter", "groups")
+    assert groups["help"] == CATALOGUE["groups_closed_total"]
+    assert totals["state_rows"]["kind"] == "gauge"
+    assert {"operator": "join", "stream": "bids"} in [s["labels"] for s in totals["state_rows"]["samples"]]
+
+
+def test_status_before_anything_happened(client: OpsClient) -> None:
+    """Without runs the status is `waiting` and empty."""
+    status = client.get("/api/status").json()
+    assert status["state"] == "waiting"
+    assert [status[name] for name in ("run", "last_batch", "lag_records", "totals")] == [None, None, None, []]
+
+
+def test_restarted_run_is_not_stale_at_once(client: OpsClient, job: Job) -> None:
+    """A run counts as stale by its own silence, not by the age of a batch before it."""
+    job.start()
+    job.commit(age=600)
+    assert client.get("/api/status").json()["state"] == "running"
+    with job.database.engine.begin() as connection:
+        connection.execute(runs.update().values(started_at=runs.c.started_at - 100))
+    assert client.get("/api/status").json()["state"] == "stale"
+
+
+def test_uptime_ends_with_the_run(client: OpsClient, job: Job) -> None:
+    """The uptime of a stopped run is how long it ran."""
+    job.start()
+    job.database.set_run_state(job.run_id, "stopped")
+    with job.database.engine.begin() as connection:
+        connection.execute(runs.update().values(started_at=1000.0, stopped_at=1090.0))
+    assert client.get("/api/status").json()["run"]["uptime_seconds"] == 90
+
+
+def test_other_pipelines_are_not_shown(client: OpsClient, job: Job) -> None:
+    """Runs and batches of another pipeline in the same database change nothing."""
+    job.start()
+    job.commit()
+    job.database.start_run("other", "payments", "app", "/checkpoint")
+    job.database.set_run_state("other", "failed", "not ours")
+    job.database.record_batch("payments", 900, "other", {}, {})
+    status = client.get("/api/status").json()
+    assert (status["state"], status["last_batch"]["batch_id"]) == ("running", 0)
+    assert reasons(client) == []
+
+
+def test_batches_after_an_id(client: OpsClient, job: Job) -> None:
+    """Only newer batches come, oldest first, and the newest ones when there are too many."""
+    job.start()
+    written = [job.commit() for _ in range(6)]
+    points = client.get("/api/batches", params={"after": 2}).json()["batches"]
+    assert [point["batch_id"] for point in points] == [3, 4, 5]
+    assert points[0]["samples"] == written[3]
+    assert points[0]["totals"]["groups_closed_total"] == 44
+    newest = client.get("/api/batches", params={"limit": 2}).json()["batches"]
+    assert [point["batch_id"] for point in newest] == [4, 5]
+    assert client.get("/api/batches", params={"after": 5}).json() == {"batches": []}
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "after=-2", "after=x", f"after={2**63}"])
+def test_batches_refuses_a_bad_query(client: OpsClient, query: str) -> None:
+    """A limit or id out of bounds is answered with 422."""
+    assert client.get(f"/api/batches?{query}").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("accept", "parse", "help_suffix"),
+    [
+        ("text/plain", plain.text_string_to_metric_families, "_total"),
+        ("application/openmetrics-text; version=1.0.0", openmetrics.text_string_to_metric_families, ""),
+    ],
+    ids=["plain", "openmetrics"],
+)
+def test_metrics_publish_the_totals(
+    client: OpsClient, job: Job, accept: str, parse: Callable[[str], Iterable[Metric]], help_suffix: str
+) -> None:
+    """Every total is there under its name, type and help, labelled with the pipeline."""
+    job.start()
+    for _ in range(2):
+        job.commit()
+    answer = client.get("/metrics", headers={"Accept": accept})
+    assert answer.headers["content-type"].startswith(accept.partition(";")[0])
+    families = {family.name: family for family in parse(answer.text)}
+    rows = families["endmark_state_rows"]
+    assert (rows.type, rows.documentation) == ("gauge", CATALOGUE["state_rows"])
+    assert {"operator": "join", "stream": "bids", "pipeline": PIPELINE} in [s.labels for s in rows.samples]
+    batch = job.database.latest_batch(PIPELINE)
+    assert batch is not None
+    published = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    late = frozenset({"reason": "late", "pipeline": PIPELINE}.items())
+    assert published["endmark_violations_total", late] == batch.totals["violations_total{reason=late}"] == 2
+    ours = frozenset({"pipeline": PIPELINE}.items())
+    assert published["endmark_run_up", ours] == 1
+    assert 0 <= published["endmark_last_batch_age_seconds", ours] < 30
+    assert len(published) == len(batch.totals) + 6  # of the sidecar itself
+    assert f"# HELP endmark_groups_closed{help_suffix} Groups put out" in answer.text
+
+
+def test_metrics_without_a_running_job(client: OpsClient, job: Job) -> None:
+    """Before the first batch there is no age, and a run that is not running is down."""
+    job.database.start_run("run-1", PIPELINE, "app", "/checkpoint")
+    text = client.get("/metrics").text
+    assert 'endmark_run_up{pipeline="auction"} 0.0' in text
+    assert "last_batch_age" not in text
+
+
+def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None:
+    """A newer job's metric is passed on without help or unit."""
+    job.start()
+    job.database.record_batch(PIPELINE, 0, job.run_id, {"shiny_total{kind=new}": 3.0}, {})
+    assert 'endmark_shiny_total{kind="new",pipeline="auction"} 3.0' in client.get("/metrics").text
+    assert client.get("/api/status").json()["totals"][0]["help"] == ""
+
+
+def test_every_metric_has_a_unit() -> None:
+    """The units cover the catalogue, no more and no less."""
+    assert list(UNITS) == list(CATALOGUE)
+
+
+def test_openapi_describes_the_answers(client: OpsClient) -> None:
+    """The schema names typed answers and bounds; the documentation views, which load scripts, are off."""
+    schema = client.get("/openapi.json").json()
+    nouns = {path.removeprefix("/api/").partition("/")[0] for path in schema["paths"] if "/api/" in path}
+    told = {"status", "batches", "events", "forecasts", "what-ifs", "pipeline"}
+    assert nouns == told | {"knobs", "dead-letters"}
+    assert {"/healthz", "/readyz", "/metrics", "/api/dead-letters/replay"} <= set(schema["paths"])
+    answer = schema["paths"]["/api/batches"]["get"]["responses"]["200"]
+    assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Batches"}
+    assert "503" in schema["paths"]["/api/status"]["get"]["responses"]
+    assert client.get("/docs").status_code == 404

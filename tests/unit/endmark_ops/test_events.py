@@ -1,0 +1,237 @@
+"""What those who listen are told, and when; how many may."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.sse import ServerSentEvent
+
+from endmark.control.database import Batch
+from endmark_ops import feed as feeds
+from endmark_ops.feed import Feed, FullError
+from endmark_ops.source import OpsSource, Snapshot
+from support.ops_job import PIPELINE, Job, job_in
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Counted(OpsSource):
+    """Counts its snapshots, and how often it reads batches."""
+
+    looked = 0
+    listed = 0
+
+    def snapshot(self) -> Snapshot:
+        self.looked += 1
+        return super().snapshot()
+
+    def batches(self, after: int, limit: int) -> Sequence[Batch]:
+        self.listed += 1
+        return super().batches(after, limit)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    with job_in(tmp_path) as job:
+        job.start()
+        job.commit()
+        yield job
+
+
+@pytest.fixture
+def source(job: Job) -> Iterator[Counted]:
+    source = Counted(str(job.database.engine.url), PIPELINE)
+    yield source
+    source.close()
+
+
+def feed_of(source: OpsSource, stale_seconds: float = 60.0, stream_seconds: float = 30.0) -> Feed:
+    return Feed(source, stale_seconds, read_seconds=0.01, stream_seconds=stream_seconds)
+
+
+@asynccontextmanager
+async def listening(feed: Feed) -> AsyncIterator[Callable[[], Any]]:
+    """Gives what waits for the next event: its name, id and data."""
+    with feed.place():
+        events = feed.listen()
+
+        async def heard() -> tuple[str | None, str | None, Any]:
+            event = await asyncio.wait_for(anext(events), 60)
+            assert isinstance(event, ServerSentEvent)
+            assert event.raw_data is not None
+            assert event.retry == feeds.RETRY_MILLISECONDS
+            return event.event, event.id, json.loads(event.raw_data)
+
+        yield heard
+
+
+def ids(data: Any) -> list[int]:
+    return [batch["batch_id"] for batch in data["batches"]]
+
+
+def test_news_come_at_once_and_whenever_the_job_tells_something(job: Job, source: Counted) -> None:
+    async def scene() -> None:
+        async with listening(feed_of(source)) as heard:
+            name, at, data = await heard()
+            assert (name, at, data["after"], ids(data)) == ("news", "0", -1, [0])
+            assert data["status"]["state"] == "running"
+            job.commit()
+            name, at, data = await heard()
+            assert (at, data["after"], ids(data)) == ("1", -1, [0, 1])
+            job.database.amend_batch(PIPELINE, 1, {"compute_seconds": 77.0}, {})
+            _, at, data = await heard()
+            assert (at, ids(data)) == ("1", [0, 1][data["after"] + 1 :])
+            assert data["batches"][-1]["samples"]["compute_seconds"] == 77.0
+            job.database.set_run_state(job.run_id, "failed", "no more")
+            _, _, data = await heard()
+            assert (data["status"]["state"], data["status"]["run"]["error"]) == ("failed", "no more")
+
+    asyncio.run(scene())
+
+
+def test_a_repeated_batch_is_told_in_place_of_what_was(job: Job, source: Counted) -> None:
+    """Its id is not above what was told, so `after` goes back as well."""
+
+    async def scene() -> None:
+        for _ in range(5):
+            job.commit()
+        async with listening(feed_of(source)) as heard:
+            await heard()
+            job.batch_id = 2
+            job.commit()
+            _, at, data = await heard()
+            assert (at, data["after"], ids(data)) == ("3", 2, [3])
+
+    asyncio.run(scene())
+
+
+def test_time_alone_makes_a_run_stale(job: Job, source: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that is ahead when it is told to be; the driver is there all the time."""
+    ahead = 0.0
+
+    def snapshot() -> Snapshot:
+        found = Counted.snapshot(source)
+        return replace(found, now=found.now + ahead, beat_at=found.now + ahead)
+
+    monkeypatch.setattr(source, "snapshot", snapshot)
+
+    async def scene() -> None:
+        nonlocal ahead
+        job.commit()
+        async with listening(feed_of(source, stale_seconds=60)) as heard:
+            states = [(await heard())[2]["status"]["state"]]
+            ahead = 61.0
+            states.append((await heard())[2]["status"]["state"])
+        assert states == ["running", "stale"]
+
+    asyncio.run(scene())
+
+
+def test_many_listen_to_one_reader(job: Job, source: Counted) -> None:
+    """Who comes later hears what is true then, and nobody else hears of it."""
+
+    async def scene() -> None:
+        feed = feed_of(source)
+        async with listening(feed) as first:
+            _, _, told = await first()
+            await asyncio.sleep(0.3)
+            looked, begun = source.looked, time.monotonic()
+            async with listening(feed) as second, listening(feed) as third:
+                _, _, told_later = await second()
+                await third()
+                assert told_later["status"]["now"] > told["status"]["now"] + 0.2
+                waiting = asyncio.ensure_future(first())
+                listed = source.listed
+                await asyncio.sleep(0.3)
+                while source.looked - looked <= 5:
+                    await asyncio.sleep(0.01)
+                assert not waiting.done()
+                assert source.listed == listed  # there is nothing new
+                # 0.3 s have room for 30 reads of one reader.
+                assert source.looked - looked < 40 * (time.monotonic() - begun) / 0.3
+                job.commit()
+                assert [(await waiting)[1], (await second())[1], (await third())[1]] == ["1"] * 3
+        looked = source.looked
+        await asyncio.sleep(0.1)
+        assert source.looked <= looked + 1  # nobody listens
+
+    asyncio.run(scene())
+
+
+def test_who_is_slow_has_the_newest_only_and_sees_what_is_missing(job: Job, source: Counted) -> None:
+    async def scene() -> None:
+        feed = feed_of(source)
+        async with listening(feed) as slow, listening(feed) as quick:
+            await slow()
+            for _ in range(3):
+                await quick()
+                job.commit()
+            while (await quick())[1] != "3":
+                pass
+            _, at, data = await slow()
+            assert (at, data["after"], ids(data)) == ("3", 1, [2, 3])
+
+    asyncio.run(scene())
+
+
+def test_no_more_listen_than_may(source: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "PLACES", 2)
+
+    async def scene() -> None:
+        feed = feed_of(source)
+        with feed.place():
+            with feed.place(), pytest.raises(FullError, match="2 listen already"), feed.place():
+                pass
+            with feed.place():
+                pass
+        feed.close()
+        with pytest.raises(FullError, match="about to end"), feed.place():
+            pass
+
+    asyncio.run(scene())
+
+
+def test_a_database_that_cannot_be_read_is_a_problem_until_it_can(
+    job: Job, source: Counted, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        async with listening(feed_of(source)) as heard:
+            await heard()
+            with job.database.engine.begin() as connection:
+                connection.exec_driver_sql("ALTER TABLE runs RENAME TO gone")
+            name, at, data = await heard()
+            assert (name, at) == ("problem", None)
+            assert "cannot read the ops database" in data["detail"]
+            with job.database.engine.begin() as connection:
+                connection.exec_driver_sql("DROP TABLE IF EXISTS runs")
+                connection.exec_driver_sql("ALTER TABLE gone RENAME TO runs")
+            while name != "news":  # the table was made anew meanwhile
+                name, at, data = await heard()
+            while data["status"]["state"] != "running":
+                name, at, data = await heard()
+
+    asyncio.run(scene())
+
+
+def test_a_reader_that_fails_ends_the_streams(source: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than leave those who listen with nothing."""
+
+    def broken() -> Snapshot:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(source, "snapshot", broken)
+
+    async def scene() -> list[ServerSentEvent]:
+        feed = feed_of(source)
+        with feed.place():
+            return [event async for event in feed.listen()]
+
+    assert asyncio.run(asyncio.wait_for(scene(), 60)) == []

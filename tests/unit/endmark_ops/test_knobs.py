@@ -1,0 +1,176 @@
+"""Knobs over HTTP: what there is, what holds, and control records on a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.control.changes import CHANGES
+from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
+from endmark.control.knobs import filed, steps_of
+from endmark.driver.topics import make_topic
+from endmark.embedded.broker import Broker
+from endmark.verify.consume import Log
+from endmark_ops.app import create_app
+from endmark_ops.reach import Reach
+from support.ops_client import OpsClient
+from support.ops_tokens import BOTH, READER, WRITE_ONLY, WRITER, bearer
+from support.verify_world import make_pipeline
+
+# Connections to port 1 of this host are refused at once.
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    yield database
+    database.close()
+
+
+def client(ops: OpsDatabase, bootstrap: str | None, name: str = "small") -> OpsClient:
+    return OpsClient(
+        create_app(str(ops.engine.url), name, reach=Reach(WRITE_ONLY, bootstrap)), headers=bearer(WRITER)
+    )
+
+
+def told(offset: int, name: str, value: Any, refused: str | None = None) -> dict[str, Any]:
+    place = {"partition": 0, "offset": offset, "set_at": 7.0, "by": "Ann"}
+    return place | {"name": name, "value": value, "refused": refused}
+
+
+def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
+    pipeline = make_pipeline(looking={"time_per_batch": "1500ms"})
+    ops.describe("small", describe(pipeline).model_dump())
+    turns = [
+        told(0, "lookup.strategy", "scan"),
+        told(1, "lookup.strategy", "sacn", "there is none"),
+    ]
+    turns[0] |= {"why": "it is cheaper"}
+    ops.record_turns("small", 4, turns, filed(steps_of(pipeline)))
+    found = client(ops, None).get("/api/knobs").json()
+
+    knobs = {knob["name"]: knob for knob in found["knobs"]}
+    strategy, pages, time, memory, every, of_join, records, pace = knobs.values()
+    assert strategy["choices"][:3] == ["auto", "hybrid", "best_page"]
+    assert [strategy[key] for key in ("default", "filed", "value", "turned")] == [
+        "auto",
+        "auto",
+        "scan",
+        True,
+    ]
+    assert [pages[key] for key in ("kind", "default", "choices")] == ["number", 500, []]
+    assert [time[key] for key in ("kind", "default", "filed", "value")] == ["duration", None, 1.5, 1.5]
+    assert [memory[key] for key in ("kind", "filed")] == ["size", 64_000_000]
+    assert [every[key] for key in ("kind", "filed", "applies", "turned")] == ["number", 1, "live", False]
+    assert [of_join[key] for key in ("kind", "default", "filed")] == ["size", None, None]
+    assert [(knob["kind"], knob["filed"]) for knob in (records, pace)] == [
+        ("number", 500_000),
+        ("duration", 1.0),
+    ]
+    assert all(knob["effect"].endswith(".") for knob in knobs.values())
+    assert {field["name"]: field["change"] for field in found["fields"]} == CHANGES
+    history = [(turn["offset"], turn["before"], turn["refused"], turn["why"]) for turn in found["history"]]
+    assert history == [(1, "scan", "there is none", None), (0, "auto", None, "it is cheaper")]
+    assert len(client(ops, None).get("/api/knobs?limit=1").json()["history"]) == 1
+
+
+def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, broker: Broker) -> None:
+    """Whoever has the token is named, whatever the request says besides."""
+    described = describe(make_pipeline(looking={"time_per_batch": "3s"}))
+    ops.describe("dials", described.model_copy(update={"control_topic": "dials-control"}).model_dump())
+    make_topic(broker.bootstrap, "dials-control")
+    api = client(ops, broker.bootstrap, "dials")
+    name = "lookup.time_per_batch"
+    never = api.post(f"/api/knobs/{name}/revert", json={})
+    sent = api.put(f"/api/knobs/{name}", json={"value": "500ms"})
+    ops.record_turns("dials", 1, [told(0, name, 0.5), told(1, name, 7.0)], {name: 3.0})
+    answers = [
+        api.post(f"/api/knobs/{name}/revert", json={"by": "Zoë"}),
+        api.post(f"/api/knobs/{name}/revert", json={"to": "file"}),
+        api.put(f"/api/knobs/{name}", json={"value": None}),
+    ]
+
+    assert (never.status_code, "was never turned" in never.json()["detail"]) == (409, True)
+    assert sent.json() == {"topic": "dials-control", "partition": 0, "offset": 0, "by": "ann"}
+    assert [(answer.status_code, answer.json()["offset"]) for answer in answers] == [
+        (202, 1),
+        (202, 2),
+        (202, 3),
+    ]
+    with Log(broker.bootstrap, ["dials-control"]) as log:
+        records = [
+            json.loads(value) for batch in log.batches() for value in batch.column("value").to_pylist()
+        ]
+    assert records == [
+        {"set": {name: value}, "by": by}
+        for value, by in [("500ms", "ann"), (0.5, "Zoë (ann)"), (3.0, "ann"), (None, "ann")]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "says"),
+    [
+        ("lookup.mist", {"value": 1}, 404, "'lookup.mist' is no knob; there are lookup.strategy, "),
+        ("lookup.miss", {"value": "nulls"}, 409, "takes a new checkpoint: stop the job, change the file"),
+        (
+            "lookup.cache",
+            {"value": {}},
+            409,
+            "takes a restart (whether there is one): change the file, and start the job",
+        ),
+        ("lookup.strategy", {"value": "sacn"}, 400, "lookup.strategy: Input should be 'auto', 'hybrid'"),
+        ("join.purge_every", {"value": 0}, 400, "join.purge_every: Input should be greater than"),
+        ("join.purge_every", {"value": 2}, 503, "no Kafka broker at 127.0.0.1:1 takes a record"),
+        ("join.purge_every", {"value": 2, "by": "A\n"}, 422, "letters that can be printed"),
+        ("join.purge_every", {}, 422, "Field required"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_why(
+    ops: OpsDatabase, name: str, body: dict[str, Any], status: int, says: str
+) -> None:
+    ops.describe("small", describe(make_pipeline()).model_dump())
+    answer = client(ops, NOBODY).put(f"/api/knobs/{name}", json=body)
+
+    assert answer.status_code == status
+    assert says in str(answer.json()["detail"])
+
+
+def test_without_a_job_or_a_broker_there_is_nothing_to_turn(ops: OpsDatabase) -> None:
+    before = client(ops, NOBODY)
+    assert before.get("/api/knobs").json() | {"fields": []} == {"knobs": [], "fields": [], "history": []}
+    assert "start one first" in before.put("/api/knobs/x", json={"value": 1}).json()["detail"]
+    ops.describe("small", describe(make_pipeline()).model_dump())
+    refused = client(ops, None).put("/api/knobs/join.purge_every", json={"value": 2})
+    assert (refused.status_code, "--bootstrap" in refused.json()["detail"]) == (409, True)
+
+
+def test_a_request_that_cannot_be_written_as_json_is_answered(ops: OpsDatabase) -> None:
+    """What was sent is not sent back: it may hold letters and numbers that JSON does not have."""
+    ops.describe("small", describe(make_pipeline()).model_dump())
+    for body in (b'{"value": 1, "by": NaN}', b'{"value": 1, "by": "\\ud800"}', b'{"value"'):
+        answer = client(ops, NOBODY).put(
+            "/api/knobs/x", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == 422
+        assert {"loc", "msg", "type"} == answer.json()["detail"][0].keys()
+
+
+def test_a_description_has_no_secrets() -> None:
+    pipeline = make_pipeline()
+    told = describe(pipeline).model_dump_json()
+
+    assert [name for name in pipeline.relations if pipeline.relations[name].url in told] == []
+    assert json.loads(told)["topics"] == {name: pipeline.streams[name].topic for name in pipeline.sides}
+
+
+def test_a_reader_sees_knobs_but_turns_none(ops: OpsDatabase) -> None:
+    api = OpsClient(create_app(str(ops.engine.url), "small", reach=Reach(BOTH)), headers=bearer(READER))
+
+    assert api.get("/api/knobs").status_code == 200
+    assert api.put("/api/knobs/x", json={"value": 1}).status_code == 403

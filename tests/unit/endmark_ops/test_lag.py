@@ -1,0 +1,149 @@
+"""A job that is gone, and what waits in Kafka meanwhile, as the sidecar and `endmark status` say it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from endmark.control.database import LOST_SECONDS
+from endmark.control.description import describe
+from endmark.control.heartbeat import BEAT_SECONDS, Heartbeat
+from endmark.control.tables import runs
+from endmark.embedded.broker import Broker
+from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
+from endmark_feed.producer import create_topics
+from endmark_ops.app import create_app
+from endmark_ops.reach import Reach
+from support.commands import endmark
+from support.ops_client import OpsClient
+from support.ops_job import PIPELINE, Job, job_in
+
+NOWHERE = "127.0.0.1:1"
+TOPICS = {"items": "lag-items", "bids": "lag-bids"}
+CONTROL = "lag-control"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    with job_in(tmp_path) as job:
+        pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
+        described = describe(pipeline).model_copy(update={"topics": TOPICS, "control_topic": CONTROL})
+        job.database.describe(PIPELINE, described.model_dump())
+        yield job
+
+
+def sidecar(job: Job, bootstrap: str | None) -> OpsClient:
+    app = create_app(
+        str(job.database.engine.url), PIPELINE, reach=Reach(bootstrap=bootstrap), shared_seconds=0
+    )
+    return OpsClient(app)
+
+
+def let_beats_be_old(job: Job) -> None:
+    with job.database.engine.begin() as connection:
+        connection.execute(runs.update().values(beat_at=runs.c.beat_at - LOST_SECONDS - 1))
+
+
+def metrics(client: OpsClient) -> dict[str, dict[str, float]]:
+    """By name and topic, of those that are not a batch's."""
+    return {
+        sample.name: {each.labels.get("topic", ""): each.value for each in family.samples}
+        for family in parse(client.get("/metrics").text)
+        for sample in family.samples
+    }
+
+
+def until(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_driver_without_a_heartbeat_is_lost(job: Job) -> None:
+    """Though its run says that it is running, and its last batch is young; until it beats again."""
+    job.start()
+    job.commit()
+    with sidecar(job, None) as client:
+        let_beats_be_old(job)
+        assert client.get("/api/status").json()["state"] == "lost"
+        assert metrics(client)["endmark_run_up"] == {"": 0.0}
+        assert metrics(client)["endmark_heartbeat_age_seconds"][""] > LOST_SECONDS
+        (reason,) = client.get("/readyz").json()["reasons"]
+        assert reason.startswith(
+            "the latest run says it is running, but its driver has given no sign of life"
+        )
+        job.database.beat(job.run_id)
+        assert client.get("/api/status").json()["state"] == "running"
+        assert metrics(client)["endmark_run_up"] == {"": 1.0}
+        let_beats_be_old(job)
+        job.database.set_run_state(job.run_id, "stopped")
+        assert client.get("/api/status").json()["state"] == "stopped"
+
+
+def test_the_heart_beats_while_what_it_asks_answers(job: Job) -> None:
+    """A driver whose JVM does not answer beats no more."""
+    job.start()
+
+    def age() -> float:
+        run = job.database.latest_run(PIPELINE)
+        assert run is not None
+        return job.database.now() - float(run["beat_at"])
+
+    def silent() -> None:
+        raise ConnectionResetError
+
+    with Heartbeat(job.database, job.run_id) as heartbeat:
+        let_beats_be_old(job)
+        until(lambda: age() < BEAT_SECONDS)
+        heartbeat.ask(silent)
+        until(lambda: age() > 2 * BEAT_SECONDS)
+        heartbeat.ask(None)
+        until(lambda: age() < BEAT_SECONDS)
+
+
+def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -> None:
+    """Also before its first batch. It is unknown, and never 0, while Kafka does not tell."""
+    create_topics(broker.bootstrap, {TOPICS["items"]: 1, TOPICS["bids"]: 2, CONTROL: 1})
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for partition in (0, 0, 0, 1):
+            producer.send(TOPICS["bids"], b"{}", partition=partition)
+
+    job.start()
+    with sidecar(job, broker.bootstrap) as client:
+        until(lambda: client.get("/api/status").json()["lag_records"] == 4)
+        job.database.record_batch(PIPELINE, 0, job.run_id, {}, {TOPICS["bids"]: {"0": 2}})
+        let_beats_be_old(job)
+        status = client.get("/api/status").json()
+        assert (status["state"], status["lag_records"]) == ("lost", 2)
+        told = metrics(client)
+        assert told["endmark_lag_known"] == {"": 1.0}
+        assert told["endmark_lag_records"] == {TOPICS["bids"]: 2.0, TOPICS["items"]: 0.0, CONTROL: 0.0}
+        assert told["endmark_topic_records_total"] == {TOPICS["bids"]: 4.0, TOPICS["items"]: 0.0}
+    url = f"--ops-url={job.database.engine.url}"
+    said = endmark("status", url, f"--bootstrap={broker.bootstrap}").stdout.splitlines()
+    assert (said[0], said[2]) == ("auction is lost", "behind: 2 records")
+
+
+@pytest.mark.parametrize("bootstrap", [None, NOWHERE])
+def test_what_nobody_tells_is_unknown(job: Job, bootstrap: str | None) -> None:
+    """Without a broker, and with one that does not answer; nobody waits for it."""
+    job.start()
+    job.commit()
+    with sidecar(job, bootstrap) as client:
+        for _ in range(3):
+            assert client.get("/api/status").json()["lag_records"] is None
+            told = metrics(client)
+            assert told["endmark_lag_known"] == {"": 0.0}
+            assert "endmark_lag_records" not in told
+    options = [] if bootstrap is None else [f"--bootstrap={bootstrap}"]
+    said = endmark("status", f"--ops-url={job.database.engine.url}", *options, "--json").stdout
+    assert json.loads(said)["lag_records"] is None

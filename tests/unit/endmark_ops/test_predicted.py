@@ -1,0 +1,115 @@
+"""What other memory would yield, by what the last batches have measured, as the sidecar tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.control import forecasts
+from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
+from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
+from endmark.planning import cost_model
+from endmark.planning.cost_model import Costs, Setup
+from endmark_ops.app import create_app
+from support.ops_client import OpsClient
+from support.ops_job import PIPELINE, Job, costs_of, forecast_of
+
+ROWS = 20_000.0
+MEMORY = 8_000_000
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[OpsDatabase]:
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as found:
+        yield found
+
+
+def what_ifs(database: OpsDatabase, query: str = "") -> list[dict[str, Any]]:
+    client = OpsClient(create_app(str(database.engine.url), PIPELINE, shared_seconds=0))
+    found: list[dict[str, Any]] = client.get(f"/api/what-ifs{query}").json()["what_ifs"]
+    return found
+
+
+@pytest.fixture
+def job(database: OpsDatabase, tmp_path: Path) -> Job:
+    """It looks sellers up, and has told what the pipeline is made of; its batches look nothing up yet."""
+    path = tmp_path / "auction.yaml"
+    path.write_text(AUCTION.read_text().replace("page_rows: 500", f"memory: {MEMORY}, time_per_batch: 1s"))
+    pipeline = load(path, {"ENDMARK_RELATION_URL": "sqlite://"})
+    database.describe(PIPELINE, describe(pipeline).model_dump())
+    job = Job(database)
+    job.start()
+    return job
+
+
+def turned(job: Job, offset: int, name: str, value: Any, refused: str | None = None) -> None:
+    turn = {"partition": 0, "offset": offset, "set_at": 1.0, "by": "Ann", "name": name, "value": value}
+    job.database.record_turns(
+        PIPELINE, job.batch_id, [turn | {"refused": refused, "why": None}], {name: None}
+    )
+
+
+def test_nothing_is_said_before_a_batch_has_told_what_it_costs(database: OpsDatabase, job: Job) -> None:
+    """As of a job of before, which tells less."""
+    assert what_ifs(database) == []
+    job.commit()
+    assert what_ifs(database) == []
+
+
+def test_it_is_the_cost_model_with_what_was_measured_and_turned(database: OpsDatabase, job: Job) -> None:
+    """Each of two tasks has half of the memory and of the rows, less those of the cache."""
+    job.commit(told=costs_of("sellers", ROWS))
+    turned(job, 0, "lookup.memory", 2 * MEMORY)
+    turned(job, 1, "lookup.memory", 7, "no")
+    [found] = what_ifs(database)
+
+    costs = Costs(seek=3e-4, byte=2e-3 / 500, match=0, row=1e-6 + 1e-7, trip=4e-4, key=1e-4, wait=1e-7)
+    setup = Setup(500_000, 1, 100, MEMORY, 0.0, round(ROWS / 2), scattered=True)
+    assert (found["relation"], found["knob"], found["memory"]) == ("sellers", "lookup.memory", 2 * MEMORY)
+    assert (found["relation_rows"], found["page_rows"], found["batch_rows"]) == (500_000, 500, ROWS)
+    assert found["waits"]
+    assert found["costs"]["wait"] == pytest.approx(1e-7)
+    assert [each["memory"] for each in found["by_memory"]] == [
+        round(2 * MEMORY * part) for part in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16)
+    ]
+    for each in found["by_memory"]:
+        its = replace(setup, memory=each["memory"] // 2)
+        expected = {one.strategy: one.rate for one in cost_model.predict(costs, its, LIST_KEYS, 500)}
+        assert each["rates"] == pytest.approx(expected)
+
+
+def test_it_follows_the_batches(database: OpsDatabase, job: Job) -> None:
+    """Of the last ones those count that had rows."""
+    job.commit(told=costs_of("sellers", ROWS))
+    [before] = what_ifs(database)
+    job.commit(told=costs_of("sellers", ROWS, page=4e-3))
+    job.commit(told={"lookup_ordered_rows_total{relation=sellers}": 0.0})
+    [after] = what_ifs(database)
+    rates = [each["by_memory"][4]["rates"] for each in (before, after)]
+    assert rates[1]["hybrid"] < 0.6 * rates[0]["hybrid"]
+    assert rates[1]["batched"] == pytest.approx(rates[0]["batched"])
+
+
+def test_skew_is_what_is_asked_for_or_as_planned(database: OpsDatabase, job: Job) -> None:
+    job.commit(told=costs_of("sellers", ROWS))
+    [even] = what_ifs(database)
+    forecasts.tell(database, PIPELINE, forecast_of("sellers").model_copy(update={"exponent": 1.0}))
+    [planned], [asked] = what_ifs(database), what_ifs(database, "?exponent=0.5")
+    assert [each["exponent"] for each in (even, planned, asked)] == [0.0, 1.0, 0.5]
+    listed = [each["by_memory"][4]["rates"]["batched"] for each in (even, asked, planned)]
+    assert listed == sorted(listed)
+    assert listed[2] > 1.2 * listed[0]
+
+
+@pytest.mark.parametrize("exponent", ["-1", "3.1", "nan", "inf", "much"])
+def test_no_other_skew(database: OpsDatabase, job: Job, exponent: str) -> None:
+    client = OpsClient(create_app(str(database.engine.url), PIPELINE, shared_seconds=0))
+    assert client.get(f"/api/what-ifs?exponent={exponent}").status_code == 422

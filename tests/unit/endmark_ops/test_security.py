@@ -1,0 +1,71 @@
+"""What the sidecar lets a browser do, and what it loads itself."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from endmark_ops.app import STATIC, create_app
+from endmark_ops.security import HEADERS
+from support.ops_client import OpsClient
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [
+        ("/", "localhost:8080", 200),
+        ("/static/main.js", "127.0.0.1", 200),
+        ("/metrics", "127.0.0.1", 200),
+        ("/readyz", "127.0.0.1", 503),
+        ("/nothing", "127.0.0.1", 404),
+        ("/static/../app.py", "127.0.0.1", 404),
+        ("/api/batches?limit=0", "127.0.0.1", 422),
+        ("/healthz", "evil.example", 400),
+        ("/crash", "127.0.0.1", 500),
+    ],
+)
+def test_every_answer_has_security_headers(tmp_path: Path, path: str, host: str, status: int) -> None:
+    """Whatever the status, the policy headers are there once, and no cookies or CORS headers."""
+    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", "auction")
+    app.add_api_route("/crash", lambda: 1 / 0)
+    with OpsClient(app, raise_server_exceptions=False) as client:
+        answer = client.get(path, headers={"Host": host, "Origin": "https://evil.example"})
+    assert answer.status_code == status
+    for name, value in HEADERS.items():
+        assert answer.headers.get_list(name) == [value]
+    assert "'unsafe" not in HEADERS["Content-Security-Policy"]
+    assert not [name for name in answer.headers if name in ("set-cookie", "access-control-allow-origin")]
+    assert "ZeroDivisionError" not in answer.text
+
+
+def test_further_host_names_are_answered_to_on_request(tmp_path: Path) -> None:
+    """In a container network the sidecar has a name of its own; nobody is trusted with any other."""
+    app = create_app(f"sqlite:///{tmp_path / 'ops.db'}", "auction", known_as=["ops"])
+    with OpsClient(app) as client:
+        answers = [
+            client.get("/healthz", headers={"Host": host}) for host in ("ops:8080", "localhost", "evil")
+        ]
+    assert [answer.status_code for answer in answers] == [200, 200, 400]
+
+
+def test_view_has_nothing_inline_and_nothing_from_elsewhere() -> None:
+    """Our own view and scripts keep to the content policy and never write markup."""
+    view = (STATIC / "index.html").read_text()
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", view)
+    for script in STATIC.glob("*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script.read_text()
+        )
+
+
+def test_sidecar_loads_without_spark() -> None:
+    """Importing the sidecar loads no package that only the job or the verifier needs."""
+    code = "import sys, endmark_ops.server; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "fastapi" in loaded
+    assert not loaded & {"pyspark", "pyarrow", "pandas", "duckdb", "numpy", "delta"}

@@ -1,0 +1,189 @@
+"""Answers that several callers share: how often they are made, for whom, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from endmark.control.database import OpsDatabase
+from endmark.control.description import Description
+from endmark_ops.access import parse_tokens
+from endmark_ops.app import create_app
+from endmark_ops.reach import Reach
+from endmark_ops.shared import SharedAnswers
+from support.ops_client import OpsClient
+from support.ops_job import PIPELINE, Job
+
+READER = "reader-0123456789"
+TOLD = Description(
+    steps={}, control_topic="control", topics={}, lookups=[], aggregate=False, publish=None, tables={}
+)
+
+
+class Counting:
+    """An application that numbers its answers, each of which takes `seconds`."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.made = 0
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        self.made += 1
+        number = self.made
+        await asyncio.sleep(self._seconds)
+        if scope["path"] == "/broken":
+            raise RuntimeError("broken")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": str(number).encode()})
+
+
+async def asked(app: SharedAnswers, path: str = "/shared", **scope: object) -> str:
+    got: list[Message] = []
+
+    async def send(message: Message) -> None:
+        got.append(message)
+        message["headers"] = "of middleware outside"
+
+    async def receive() -> Message:
+        raise AssertionError("nothing reads a body")
+
+    plain = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
+    await app(plain | scope, receive, send)
+    assert got[0]["type"] == "http.response.start"
+    return bytes(got[1]["body"]).decode()
+
+
+def sharing(app: Counting, seconds: float = 60.0) -> SharedAnswers:
+    return SharedAnswers(app, ["/shared", "/broken"], seconds)
+
+
+def test_those_who_ask_at_once_get_one_answer() -> None:
+    counting = Counting(seconds=0.05)
+    shared = sharing(counting)
+
+    async def crowd() -> list[str]:
+        return await asyncio.gather(*(asked(shared) for _ in range(20)))
+
+    assert set(asyncio.run(crowd())) == {"1"}
+    assert counting.made == 1
+
+
+class Clock:
+    """Stands still until `now` is changed."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which answers age."""
+    clock = Clock()
+    monkeypatch.setattr("endmark_ops.shared.time", clock)
+    return clock
+
+
+def test_an_answer_ages(clock: Clock) -> None:
+    shared = sharing(Counting(), seconds=0.1)
+
+    async def later() -> list[str]:
+        found = [await asked(shared), await asked(shared)]
+        clock.now += 0.11
+        return [*found, await asked(shared)]
+
+    assert asyncio.run(later()) == ["1", "1", "2"]
+
+
+def test_an_answer_that_takes_long_is_not_waited_for_for_ever(clock: Clock) -> None:
+    """Age counts from when it was begun, so that no answer tells what was so long before the question."""
+    shared = sharing(Counting(seconds=0.2), seconds=0.1)
+
+    async def slow() -> list[str]:
+        first = asyncio.ensure_future(asked(shared))
+        await asyncio.sleep(0)
+        clock.now += 0.12
+        return [await asked(shared), await first]
+
+    assert asyncio.run(slow()) == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"query_string": b"limit=3"},
+        {"headers": [(b"accept", b"text/plain")]},
+        {"path": "/alone"},
+        {"method": "PUT"},
+    ],
+)
+def test_other_questions_have_answers_of_their_own(other: dict[str, object]) -> None:
+    shared = sharing(Counting())
+
+    async def both() -> list[str]:
+        return [await asked(shared), await asked(shared, **other), await asked(shared)]  # type: ignore[arg-type]
+
+    assert asyncio.run(both()) == ["1", "2", "1"]
+
+
+def test_who_goes_away_takes_no_answer_along() -> None:
+    shared = sharing(Counting(seconds=0.05))
+
+    async def leaving() -> str:
+        first = asyncio.ensure_future(asked(shared))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(asked(shared))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert asyncio.run(leaving()) == "1"
+
+
+def test_a_failure_reaches_all_who_wait() -> None:
+    shared = sharing(Counting(seconds=0.01))
+
+    async def crowd() -> list[str | BaseException]:
+        return await asyncio.gather(*(asked(shared, "/broken") for _ in range(3)), return_exceptions=True)
+
+    assert [str(each) for each in asyncio.run(crowd())] == ["broken"] * 3
+
+
+def test_old_answers_are_forgotten() -> None:
+    """Each batch makes the dashboard ask for another one."""
+    shared = sharing(Counting(), seconds=0.0)
+
+    async def many() -> None:
+        for number in range(50):
+            await asked(shared, query_string=b"after=%d" % number)
+
+    asyncio.run(many())
+    assert len(shared._answers) == 1
+
+
+def test_the_sidecar_shares_what_is_asked_for_again_and_again(tmp_path: Path) -> None:
+    """But refuses by itself who may not have it."""
+    database = OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")
+    job = Job(database)
+    job.start()
+    job.commit()
+    reach = Reach(parse_tokens(f"reader:read:{READER}", "here"))
+    app = create_app(str(database.engine.url), PIPELINE, reach=reach, shared_seconds=60)
+    paths = ["/metrics", "/api/status", "/api/batches", "/api/pipeline"]
+    with OpsClient(app, headers={"Authorization": f"Bearer {READER}"}) as client:
+        before = [client.get(path) for path in paths]
+        assert client.get("/readyz").json()["ready"]
+        job.commit()
+        database.describe(PIPELINE, TOLD.model_dump())
+        database.set_run_state(job.run_id, "failed")
+        assert [client.get(path).text for path in paths] == [answer.text for answer in before]
+        assert {answer.headers["X-Frame-Options"] for answer in before} == {"DENY"}
+        assert len(client.get("/api/batches?after=-1").json()["batches"]) == 2
+        assert not client.get("/readyz").json()["ready"]
+        assert client.get("/metrics", headers={"Authorization": ""}).status_code == 401
+    database.close()

@@ -1,0 +1,75 @@
+"""Knobs of how a relation is read and what is kept of it at hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from endmark.operators.lookup.costs import ReadCosts
+from endmark.operators.lookup.join import LookupJoin, LookupSpec, Source
+from endmark.state import codec
+from endmark.state.keys import KeySpec
+from endmark.state.store import MemoryBlobs, SegmentStore
+from support.memory_relation import MemoryRelation
+from support.turning import Turning, keys_of
+from support.verify_world import bid
+
+
+def test_pages_become_larger_and_smaller(tmp_path: Path) -> None:
+    """From the batch after, for all buckets of a process, whose directory is made once."""
+    keys = keys_of(0)[:8]
+    sellers = [(key, f"{key}", 1.0) for key in keys]
+
+    def read(**knobs: Any) -> tuple[float, float]:
+        rows = [bid(seller, 1, seller) for seller in keys]
+        samples = turning.batch(*rows, **knobs)
+        pages = samples["lookup_reads_total{by=page,relation=sellers}"]
+        return pages, samples["lookup_read_rows_total{relation=sellers}"]
+
+    with patch.object(
+        MemoryRelation, "directory", autospec=True, side_effect=MemoryRelation.directory
+    ) as cut:
+        turning = Turning(tmp_path, sellers, looking={"strategy": "scan"})
+        told = [read(lookup__page_rows=size) for size in (1, 3, 500)]
+        told += [read(), read()]
+
+    assert told == [(4, 8), (8, 8), (3, 8), (4, 8), (4, 8)]  # those of the file are of two rows
+    assert [call.args[1:] for call in cut.call_args_list][1:] == [(1,), (3,)]
+
+
+def test_pages_of_another_size_cost_as_much_more(tmp_path: Path) -> None:
+    """What reads have cost is kept, by the rows that they read."""
+    relation = MemoryRelation(pa.record_batch({"k": range(64), "v": range(64)}), ("k",))
+    spec = LookupSpec(pa.schema([("n", pa.int64())]), KeySpec.of(["n"], [pa.int64()]), {"v": "v"})
+    store = SegmentStore(MemoryBlobs(), tmp_path)
+
+    def costs(pages: int, measured: ReadCosts, restored: bytes | None) -> tuple[dict[str, float], bytes]:
+        source = Source(relation, relation.directory(64 // pages), "hybrid", measured)
+        snapshot = LookupJoin(spec, source, store, restored=restored).snapshot()
+        return json.loads(codec.decode(snapshot).schema.metadata[b"notes"])["costs"], snapshot
+
+    first, snapshot = costs(16, ReadCosts(1, 2, 3, 4), None)
+    same, snapshot = costs(16, ReadCosts(5, 5, 5, 5), snapshot)
+    larger, snapshot = costs(4, ReadCosts(5, 5, 5, 5), snapshot)
+    smaller, _ = costs(32, ReadCosts(5, 5, 5, 5), snapshot)
+
+    assert first == same == vars(ReadCosts(1, 2, 3, 4))
+    assert (larger, smaller) == (first | {"page": 8}, first | {"page": 1})
+
+
+def test_the_cache_may_take_more_or_less_and_believe_for_longer(tmp_path: Path) -> None:
+    """In all buckets, from the batch after; less lets go of what it has, more makes room."""
+    turning = Turning(tmp_path, looking={"strategy": "batched", "cache": {"memory": "1MB"}})
+
+    def cached(seller: int = 1, **knobs: Any) -> float:
+        return turning.batch(bid(0, 1, seller), **knobs)["lookup_cached_rows_total{relation=sellers}"]
+
+    assert [cached(), cached(), cached(lookup__cache__memory=1)] == [0, 1, 1]
+    assert [cached(), cached(lookup__cache__memory="1MB"), cached(), cached()] == [0, 0, 0, 1]
+    assert [cached(lookup__cache__lifetime="0s"), cached(), cached(lookup__cache__lifetime="5m")] == [1, 0, 0]
+    assert [cached(2), cached(2, lookup__cache__absent_lifetime="0s"), cached(2), cached(2)] == [0, 1, 0, 0]
+    assert cached() == 1

@@ -1,0 +1,44 @@
+"""Rows in several batches are as those of one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.operators.lookup.pieces import Piece, Pieces
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> list[Piece]:
+    found, number = [], 0
+    for rows in draw(st.lists(st.integers(0, 5), min_size=1, max_size=5)):
+        numbers = list(range(number, number + rows))
+        number += rows
+        batch = pa.record_batch(
+            {"n": pa.array(numbers, pa.int64()), "text": pa.array(map(str, numbers), pa.string())}
+        )
+        some = draw(st.none() | st.sets(st.integers(0, rows - 1) if rows else st.nothing()))
+        found.append(Piece(batch, None if some is None else np.array(sorted(some), np.int64)))
+    return found
+
+
+@given(pieces(), st.data())
+def test_rows_are_taken_from_wherever_they_lie(of: list[Piece], data: st.DataObject) -> None:
+    together = pa.concat_batches([piece.select(["n", "text"]) for piece in of])
+    at = np.array(data.draw(st.lists(st.integers(0, max(0, len(together) - 1)))), np.int64)
+    at = at if len(together) else np.empty(0, np.int64)
+
+    rows = Pieces(of)
+
+    assert rows.num_rows == len(together)
+    assert rows.select(["text"]) == together.select(["text"])
+    assert rows.take(at) == together.take(pa.array(at))
+
+
+def test_a_row_has_the_bytes_of_the_live_ones() -> None:
+    batch = pa.record_batch({"n": pa.array(range(100), pa.int64())})
+
+    assert Pieces([Piece(batch, np.arange(10)), Piece(batch)]).row_bytes == 8
+    assert Pieces([Piece(batch, np.arange(0))]).row_bytes == 0

@@ -1,0 +1,82 @@
+"""Partitions that fall silent: when they are idle, and what becomes of progress and of their rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from endmark.operators.stream_join.admit import violations
+from endmark.operators.stream_join.idle import Silence
+from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, SideState
+from endmark.state.keys import KeySpec
+from endmark.state.store import MemoryBlobs, SegmentStore
+
+
+def test_a_partition_is_idle_beside_a_newer_one() -> None:
+    """By more than what is allowed, and until it is heard again; a silent topic has no idle partition."""
+    silence = Silence(10)
+    silence.hear({0: (100, 100), 1: (100, 105)})
+    silence.hear({1: (108, 110)})
+    assert not silence.is_idle(0)
+    silence.hear({1: (111, 111)})
+    assert [silence.is_idle(partition) for partition in (0, 1)] == [True, False]
+    silence.hear({0: (104, 104)})
+    assert not silence.is_idle(0)
+
+
+def test_a_partition_never_heard_is_silent_since_the_first_record() -> None:
+    """Which need not be the first that is read."""
+    silence = Silence(10)
+    silence.hear({0: (100, 110)})
+    assert not silence.is_idle(1)
+    silence.hear({2: (99, 99)})
+    assert silence.is_idle(1)
+
+
+def test_nothing_is_idle_unless_declared() -> None:
+    """However long it is silent."""
+    silence = Silence(None)
+    silence.hear({0: (0, 0), 1: (1 << 60, 1 << 60)})
+    assert not silence.is_idle(0)
+
+
+@pytest.fixture
+def side(tmp_path: Path) -> SideState:
+    return new_side(tmp_path)
+
+
+def new_side(directory: Path) -> SideState:
+    schema = pa.schema([("key", pa.int64())])
+    spec = SideSpec("s", KeySpec(("key",)), "time", schema, "p", "o", None, lateness=1, partitions=2, idle=10)
+    return SideState(spec, SegmentStore(MemoryBlobs(), directory))
+
+
+def test_progress_leaves_an_idle_partition_behind(side: SideState) -> None:
+    """It never goes back for one that returns, whose older rows are overtaken then."""
+    side.advance(SideInput(newest={0: 50}, heard={0: (100, 105)}))
+    assert side.progress == NEVER
+    side.advance(SideInput(newest={0: 60}, heard={0: (111, 111)}))
+    assert side.progress == 59
+    side.advance(SideInput(newest={1: 40}, heard={1: (111, 111)}))
+    assert side.progress == 59
+    rows = {"key": [0, 0], "time": [58, 59], "p": [1, 1], "o": [0, 1]}
+    assert violations(side, pa.record_batch(rows), SideInput())["idle"].tolist() == [True, False]
+    side.advance(SideInput(newest={0: 70, 1: 65}))
+    assert side.progress == 64
+
+
+def test_progress_outlives_a_restart(side: SideState, tmp_path: Path) -> None:
+    """With what it was made of, as JSON keeps it."""
+    side.advance(SideInput(newest={0: 60}, heard={0: (100, 111)}))
+    side.advance(SideInput(newest={1: 40}, heard={1: (111, 111)}))
+    restored = new_side(tmp_path)
+    restored.newest = side.newest
+
+    restored.restore_progress(json.loads(json.dumps(side.snapshot_progress())))
+
+    assert restored.progress == 59
+    restored.advance(SideInput(newest={1: 90}, heard={1: (122, 122)}))
+    assert restored.progress == 89

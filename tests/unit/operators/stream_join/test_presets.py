@@ -1,0 +1,131 @@
+"""Presets of the stream join: what each refuses, what bounds its state, and that a checkpoint keeps one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.engine.streams import group_plan
+from endmark.errors import ConfigError
+from endmark.operators.stream_join.presets import PRESETS, Policy, Preset, Propagation, policy
+from endmark.pipeline.boundedness import require_bounded, states
+from endmark.spark.tables import targets
+from support.verify_world import make_pipeline
+
+
+def preset_of(name: str, windows: tuple[int | None, int | None] = (None, None), **join: Any) -> Any:
+    """A pipeline of a preset; of one that announces nothing, without an aggregate."""
+    aggregated = PRESETS[Preset(name)].propagate is not Propagation.NEVER
+    return make_pipeline(windows=windows, join={"preset": name, **join}, aggregated=aggregated)
+
+
+def test_a_preset_says_what_becomes_of_state() -> None:
+    """Rows of the table in the design; `auto` does everything."""
+    assert policy(Preset.SHJ, windowed=False) == Policy(None, Propagation.NEVER)
+    assert policy(Preset.PJOIN, windowed=False, purge_every=9) == Policy(9, Propagation.CLOSED)
+    assert policy(Preset.PWJOIN, windowed=True) == policy(Preset.AUTO, windowed=True) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("preset", "windows", "join", "message"),
+    [
+        (
+            "shj",
+            (1, None),
+            {},
+            "join.window: preset shj has no windows; leave it out, or choose preset wjoin, ",
+        ),
+        (
+            "pjoin",
+            (None, 1),
+            {},
+            "preset pjoin has no windows; leave it out, or choose preset wjoin, pwjoin, auto",
+        ),
+        (
+            "pwjoin",
+            (1, 1),
+            {"purge_every": 2},
+            "join.purge_every: preset pwjoin purges with each punctuation; leave it out, or choose ",
+        ),
+        (
+            "pwjoin",
+            (1, 1),
+            {"memory": "1MB"},
+            "join.memory: preset pwjoin keeps all rows in memory; leave it out",
+        ),
+        ("shj", (None, None), {"memory": 9}, "or choose preset xjoin, pjoin, mjoin, auto"),
+        (
+            "pwjoin",
+            (1, 1),
+            {"autotune": True},
+            "join.autotune: preset pwjoin purges with each punctuation; leave it out, or choose ",
+        ),
+        ("wjoin", (1, 1), {"purge_every": 2}, "join.purge_every: preset wjoin does not purge; leave it out"),
+    ],
+)
+def test_what_a_preset_has_no_use_for_is_refused(
+    preset: str, windows: tuple[int | None, int | None], join: dict[str, Any], message: str
+) -> None:
+    """The message names the field and the presets that would do."""
+    with pytest.raises(ConfigError) as caught:
+        preset_of(preset, windows, **join)
+    assert message in str(caught.value)
+
+
+def test_an_aggregate_needs_announcements(tmp_path: Path) -> None:
+    """No group of a preset without them would ever close; without it there is no table of groups."""
+    with pytest.raises(
+        ValueError, match="preset xjoin announces no key, so no group would ever close; leave it"
+    ):
+        make_pipeline(windows=(None, None), join={"preset": "xjoin"})
+
+    pipeline = preset_of("xjoin")
+    assert group_plan(pipeline) is None
+    assert [table.channel for table in targets(pipeline, tmp_path)] == [
+        "results",
+        "dead_letters",
+        "violations",
+        "announced",
+    ]
+
+
+def test_memory_is_a_size_that_buckets_share() -> None:
+    """In decimal units, as disks are sold."""
+    assert preset_of("xjoin", memory="256MB").join.policy(buckets=2).memory == 128_000_000
+    with pytest.raises(ValueError, match="'1MiB' is not a size such as 500kB, 256MB or 2GB"):
+        preset_of("xjoin", memory="1MiB")
+
+
+def test_state_is_bounded_by_what_the_preset_does() -> None:
+    """Windows and punctuations count only where the preset uses them."""
+    with pytest.raises(ConfigError) as caught:
+        require_bounded(preset_of("shj"))
+    assert str(caught.value) == (
+        "items rows: unbounded, since preset shj has no windows and does not purge; "
+        "bids rows: unbounded, since preset shj has no windows and does not purge; "
+        "set join.preset: auto, or accept it with unbounded_state: allow"
+    )
+    told = [str(state) for state in states(preset_of("wjoin", (5, None)))]
+    assert told[:2] == [
+        "items rows: bounded by window 5 s after bids' progress",
+        "bids rows: unbounded, since join.window.right is not set and preset wjoin does not purge",
+    ]
+    assert str(states(preset_of("pjoin"))[2]) == "groups: bounded by items' and bids' punctuations on item_id"
+    alone = make_pipeline(windows=(None, None), punctuated=(True, False), join={"preset": "mjoin"})
+    assert str(states(alone)[2]) == (
+        "groups: unbounded, since preset mjoin announces what both close and bids closes nothing"
+    )
+
+
+def test_a_checkpoint_keeps_its_preset(tmp_path: Path) -> None:
+    """State that one preset left behind would never be freed by the rules of another."""
+    assert settings(preset_of("auto"), buckets=2)["pipeline.join"]["preset"] == "auto"
+    with claimed(tmp_path):
+        pin(tmp_path, settings(preset_of("pjoin"), buckets=2))
+        with pytest.raises(
+            ConfigError, match=r'other settings: join\.preset was "pjoin", is "mjoin"; go back to them, or'
+        ):
+            pin(tmp_path, settings(preset_of("mjoin"), buckets=2))

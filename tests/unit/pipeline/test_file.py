@@ -1,0 +1,291 @@
+"""The pipeline file: what is refused, and how clearly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
+
+ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
+ROOT = Path(__file__).parents[3]
+
+
+def changed(tmp_path: Path, path: str, value: Any) -> Path:
+    """The auction pipeline with one value replaced; `None` removes it."""
+    document: dict[str, Any] = load(AUCTION, ENVIRONMENT).model_dump(mode="json", exclude_defaults=True)
+    document["join"]["window"] = {"left": "60s", "right": "10s"}
+    *parents, last = path.split(".")
+    node = document
+    for name in parents:
+        node = node[name]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("join.left", None, "join.left: Field required"),
+        ("join.lefty", "items", "join.lefty: unknown field"),
+        ("join.left", "itms", "join.left: 'itms' is not one of streams: items, bids"),
+        ("join.right", "items", "join.right: 'items' is also join.left"),
+        ("join.on", "price", "join.on: no column 'price'; there are item_id"),
+        ("join.on", [], "at least 1 item"),
+        ("join.on", ["item_id", "item_id"], "join.on: 'item_id' stands twice"),
+        (
+            "join.on",
+            ["item_id", "seller_id"],
+            "punctuated_on: 'seller_id' of the join key 'item_id', 'seller_id' is",
+        ),
+        ("join.type", "outer", "join.type: Input should be 'inner', 'left', 'right', 'full' or 'semi'"),
+        ("join.type", "semi", "aggregate.measures.highest_bid: 'bids.price' is on the right of a semi join"),
+        ("join.where", "", "join.where: String should have at least 1 character"),
+        (
+            "streams.bids.columns.item_id",
+            "string",
+            "join.on: column 'item_id' is long in stream items, but s",
+        ),
+        ("streams.bids.columns.price", "decimal(39,2)", "a decimal has 1 to 38 digits in all"),
+        ("streams.bids.columns.price", "decimal(2,3)", "no more than that after the point"),
+        ("streams.bids.columns.price", "decimal(18", "between braces a decimal needs quotes"),
+        ("streams.items.punctuated_on", "itm", "streams.items: punctuated_on: no column 'itm'"),
+        (
+            "streams.items.ordered",
+            {"seller_id": "ascending"},
+            "streams.items.ordered: 'seller_id' is not the join key 'item_id', so it closes no key",
+        ),
+        (
+            "streams.bids.unique",
+            ["item_id", "seller_id"],
+            "is not the join key 'item_id', so it closes no key",
+        ),
+        ("streams.items.ordered", {"item_id": "up"}, "streams.items.ordered.item_id: Input should be 'asc"),
+        ("streams.bids.clustered", "price", "'price' is not the join key 'item_id', so it closes no key"),
+        (
+            "streams.bids.closes",
+            {"on": "item", "when": "price < 0"},
+            "streams.bids: closes.on: no column 'item'; there are bid_id",
+        ),
+        ("streams.bids.closes", {"on": "item_id"}, "streams.bids.closes.when: Field required"),
+        (
+            "streams.bids.closes",
+            {"on": [], "when": "price < 0"},
+            "bids.closes.on: Value should have at",
+        ),
+        ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
+        (
+            "aggregate",
+            {"by": "item_id", "measures": {"Batch": "count"}, "running": True},
+            "tables.running: columns 'Batch' and 'batch' are one to Delta",
+        ),
+        ("tables", {"groups": "results"}, "tables: results: 'results' is another table's name too; rename"),
+        ("publish", {"topic": "items"}, "publish.topic: 'items' is read by a stream"),
+        ("publish", {"topic": "auction-control"}, "control.topic: 'auction-control' is a topic of a stream"),
+        (
+            "control",
+            {"topic": "bids"},
+            "control.topic: 'bids' is a topic of a stream or of publish; name ano",
+        ),
+        ("lookup.miss", "wait", "lookup.miss: Input should be 'drop', 'nulls' or 'dead_letter'"),
+        ("lookup.miss", {"park": {"delay": "5s"}}, ": lookup.miss.park.attempts: Field required"),
+        (
+            "lookup.miss",
+            {"park": {"delay": "0s", "attempts": 2}},
+            ": lookup.miss.park.delay: 0 s is not from 1ms to 36500d",
+        ),
+        (
+            "lookup.miss",
+            {"park": {"delay": "1s", "attempts": 1}},
+            ": lookup.miss.park.attempts: Input should",
+        ),
+        ("publish", {}, "publish.topic: Field required"),
+        ("publish", {"topic": "a b"}, "publish.topic: String should match"),
+        ("join.window", {"left": "60 parsecs"}, "join.window.left: '60 parsecs' is not a duration"),
+        ("lookup.relation", "buyers", "lookup.relation: 'buyers' is not one of relations: sellers"),
+        ("lookup.key", "price", "lookup.key: column 'price' is double, but must be long"),
+        (
+            "lookup.key",
+            ["seller_id", "item_id"],
+            "lookup.key: 'seller_id', 'item_id' must have a column for each",
+        ),
+        (
+            "relations.sellers.key",
+            "rating",
+            "relations.sellers: key: column 'rating' is double, and equal doub",
+        ),
+        ("relations.sellers.key", "name", "lookup.key: column 'seller_id' is long, but must be string"),
+        ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
+        (
+            "relations.sellers.table",
+            "sellers; drop table x",
+            "relations.sellers.table: 'sellers; drop table x' is not",
+        ),
+        ("relations.sellers.table", "sellers\n", "relations.sellers.table: 'sellers\\n' is not a name"),
+        ("streams.bids.event_time.column", "when", "streams.bids: event_time.column: no column 'when'"),
+        (
+            "streams.bids.columns.price",
+            "float",
+            "streams.bids.columns.price: 'float' is not one of long, double, string, boolean",
+        ),
+        ("aggregate.by", "seller_id", "aggregate.by: 'seller_id' is not the join key 'item_id'"),
+        (
+            "aggregate.measures.highest_bid",
+            {"max": "bids.prize"},
+            "aggregate.measures.highest_bid: no column",
+        ),
+        (
+            "aggregate.measures.highest_bid",
+            {"median": "bids.price"},
+            "aggregate.measures.highest_bid: write `count`, or {f: stream.column} where f is sum, min,",
+        ),
+        ("aggregate.measures.highest_bid", {"count": "bids.price"}, "write `count`, or {f: stream.column}"),
+        ("aggregate.measures.highest_bid", "sum", "aggregate.measures.highest_bid: write `count`, or {f:"),
+        (
+            "aggregate.measures.highest_bid",
+            {"avg": "items.category"},
+            "aggregate.measures.highest_bid: items.category is string, which does not add up; avg takes num",
+        ),
+        ("aggregate.measures.highest_bid", {"sum": "bids.bid_at"}, "bids.bid_at is timestamp, which does n"),
+    ],
+)
+def test_wrong_field_is_named(tmp_path: Path, path: str, value: Any, says: str) -> None:
+    """The message names the file, the field and what is wrong with it."""
+    file = changed(tmp_path, path, value)
+
+    with pytest.raises(ConfigError) as caught:
+        load(file, ENVIRONMENT)
+    assert str(file) in str(caught.value)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind", ["string", "boolean", "date", "timestamp", "decimal(38,38)", "decimal(1, 0)"]
+)
+def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
+    """Two streams join on columns of one type, which says its own name."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    for stream in document["streams"].values():
+        stream["columns"]["item_id"] = kind
+    pipeline = Pipeline.model_validate(document)
+
+    assert pipeline.aggregate is not None
+    assert pipeline.join.on == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
+    assert str(pipeline.group_columns()["item_id"]) == kind.replace(" ", "")
+    assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == kind.replace(" ", "")
+
+
+def test_a_lookup_key_may_be_of_many_columns(tmp_path: Path) -> None:
+    """The stream's columns are paired with R's by their places; R's are not in the results again."""
+    pipeline = load(changed(tmp_path, "relations.sellers.key", ["seller_id"]), {"ENDMARK_RELATION_URL": "x"})
+    sellers = pipeline.relations["sellers"].model_copy(update={"key": ("name", "seller_id")})
+    several = pipeline.model_copy(update={"relations": {"sellers": sellers}})
+
+    assert pipeline == load(changed(tmp_path, "lookup.key", "seller_id"), {"ENDMARK_RELATION_URL": "x"})
+    assert {"sellers_name", "sellers_seller_id"}.isdisjoint(several.side_columns("bids"))
+
+
+def test_a_double_is_no_key(tmp_path: Path) -> None:
+    """Equality of doubles is a matter of rounding, so they are refused with what to declare instead."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    for stream in document["streams"].values():
+        stream["columns"]["item_id"] = "double"
+
+    with pytest.raises(ValueError, match=r"join\.on: column 'item_id' is double.*decimal\(18,2\)"):
+        Pipeline.model_validate(document)
+
+
+def test_many_columns_may_be_the_key(tmp_path: Path) -> None:
+    """The same columns are the key everywhere, in any order; groups show them in the order of `by`."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    for stream in document["streams"].values():
+        stream["punctuated_on"] = ["seller_id", "item_id"]
+    document["join"]["on"] = ["item_id", "seller_id"]
+    document["aggregate"]["by"] = ["seller_id", "item_id"]
+
+    assert list(Pipeline.model_validate(document).group_columns())[:2] == ["seller_id", "item_id"]
+
+
+def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
+    """The condition may still name both sides'."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "semi").read_text())
+    document["aggregate"]["measures"] = {"items": "count", "highest_start": {"max": "items.start_price"}}
+    pipeline = Pipeline.model_validate(document)
+
+    assert pipeline.result_columns() == pipeline.side_columns("items")
+    assert pipeline.pair_columns() == pipeline.side_columns("items") | pipeline.side_columns("bids")
+
+
+@pytest.mark.parametrize(
+    ("function", "of", "kind"),
+    [
+        ("sum", "long", "long"),
+        ("sum", "double", "double"),
+        ("sum", "decimal(28,2)", "decimal(38,2)"),
+        ("avg", "decimal(6,2)", "double"),
+        ("avg", "long", "double"),
+        ("min", "decimal(38,2)", "decimal(38,2)"),
+        ("first", "string", "string"),
+        ("last", "date", "date"),
+        ("count_distinct", "boolean", "long"),
+        ("sorted", "decimal(6,2)", "array<decimal(6,2)>"),
+    ],
+)
+def test_measures_have_types(tmp_path: Path, function: str, of: str, kind: str) -> None:
+    document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", of).read_text())
+    document["aggregate"]["measures"] = {"one": {function: "bids.price"}}
+
+    assert str(Pipeline.model_validate(document).group_columns()["one"]) == kind
+
+
+def test_a_sum_has_room_to_grow(tmp_path: Path) -> None:
+    """Ten digits more than what is added."""
+    document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", "decimal(29,2)").read_text())
+    document["aggregate"]["measures"] = {"one": {"sum": "bids.price"}}
+
+    with pytest.raises(ValueError, match=r"bids.price is decimal\(29,2\), whose sum could need more than 38"):
+        Pipeline.model_validate(document)
+
+
+def test_missing_environment_variable_is_named() -> None:
+    """A pipeline file that uses an unset variable says which."""
+    with pytest.raises(ConfigError, match="environment variable ENDMARK_RELATION_URL is not set"):
+        load(AUCTION, {})
+
+
+def test_value_from_the_environment_cannot_change_the_document() -> None:
+    """A URL with YAML's own characters stays one value."""
+    url = "mysql+pymysql://u:p: {x}\n#'@host/db"
+
+    assert url == load(AUCTION, {"ENDMARK_RELATION_URL": url}).relations["sellers"].url
+
+
+def test_no_pipeline_file(tmp_path: Path) -> None:
+    """A missing, unreadable or empty file is one clear line."""
+    with pytest.raises(ConfigError, match="cannot read the pipeline file"):
+        load(tmp_path / "none.yaml")
+    (tmp_path / "empty.yaml").write_text("")
+    with pytest.raises(ConfigError, match="a pipeline file is a mapping"):
+        load(tmp_path / "empty.yaml")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    with pytest.raises(ConfigError, match="not a YAML document"):
+        load(tmp_path / "broken.yaml")
+
+
+def test_schema_is_current() -> None:
+    """schemas/pipeline.v1.json is what the models say; `make schemas` writes it."""
+    kept = json.loads((ROOT / "schemas" / "pipeline.v1.json").read_text())
+
+    assert Pipeline.model_json_schema() == kept

@@ -1,0 +1,66 @@
+"""What the sink tells the ops database of a batch, and which batches it refuses, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+
+from endmark.control.database import OpsDatabase
+from endmark.driver.pace import Pace
+from endmark.driver.quarantine import Quarantine
+from endmark.engine import channels
+from endmark.errors import PartitionError
+from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
+from endmark.spark.sink import Run, Sink
+
+Offsets = dict[str, dict[str, int]]
+LOG: list[str] = []
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as database:
+        yield database
+
+
+def run(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch, batch_id: int, read: Offsets) -> Offsets:
+    """One batch that has read so far; the offsets that the ops database has then."""
+    metrics = [{"samples": {}, "offsets": read}]
+    told = {channels.METRICS: metrics, channels.PATTERNS: [], channels.FILES: []}
+    monkeypatch.setattr(Sink, "_run", lambda *_: told)
+    pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite:///r.db"})
+    pace = Pace(pipeline, [], fixed=False)
+    started = Run("app", "run", [], None, ops, {"items": 2, "bids": 2}, LOG.append)
+    Sink(pipeline, started, MagicMock(), pace, Quarantine(pipeline))(MagicMock(), batch_id)
+    batch = ops.latest_batch("auction")
+    assert batch is not None
+    return batch.offsets
+
+
+def test_a_partition_without_records_is_where_it_was(
+    ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
+    assert run(ops, monkeypatch, 1, {"bids": {"1": 2}}) == {"bids": {"0": 3, "1": 2}}
+    assert run(ops, monkeypatch, 1, {"bids": {"1": 2}}) == {"bids": {"0": 3, "1": 2}}
+
+
+def test_a_new_checkpoint_knows_nothing_of_other_topics(
+    ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline that is reset may read others; those of before are no news of partitions."""
+    ops.record_batch("auction", 7, "before", {}, {"offers": {"0": 9}, "bids": {"1": 9}})
+    assert run(ops, monkeypatch, 0, {"bids": {"0": 3}}) == {"bids": {"0": 3}}
+
+
+def test_a_partition_that_was_not_counted_stops_its_batch(
+    ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PartitionError, match="topic bids has got partition 2 since the query started"):
+        run(ops, monkeypatch, 0, {"bids": {"0": 3, "2": 1}})
+    assert ops.latest_batch("auction") is None

@@ -1,0 +1,96 @@
+"""The Delta tables of a job, when they are missing, moved, another's or of other columns."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from endmark.driver.checkpoint import claimed, known_tables
+from endmark.engine.channels import VIOLATION_SCHEMA
+from endmark.errors import ConfigError
+from endmark.spark.tables import Target, prepare
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Iterator[Path]:
+    with claimed(tmp_path / "checkpoint"):
+        yield tmp_path / "checkpoint"
+
+
+def tables_in(warehouse: Path, *names: str) -> dict[str, Target]:
+    return {name: Target(name, warehouse / name, VIOLATION_SCHEMA) for name in names}
+
+
+def test_a_checkpoint_finds_its_tables_where_they_are_now(tmp_path: Path, checkpoint: Path) -> None:
+    """They may be moved and restored; one may come later."""
+    there, moved, backup = tmp_path / "there", tmp_path / "moved", tmp_path / "backup"
+    prepare(tables_in(there, "a"), "one", checkpoint)
+    prepare(tables_in(there, "a", "b"), "one", checkpoint)
+    ids = {name: table.id for name, table in known_tables(checkpoint).items()}
+    shutil.copytree(there, backup)
+    there.rename(moved)
+    prepare(tables_in(moved, "a", "b"), "one", checkpoint)
+    assert {name: table.path for name, table in known_tables(checkpoint).items()} == {
+        "a": str(moved / "a"),
+        "b": str(moved / "b"),
+    }
+    shutil.rmtree(moved)
+    backup.rename(moved)
+    prepare(tables_in(moved, "b"), "one", checkpoint)
+
+    assert {name: table.id for name, table in known_tables(checkpoint).items()} == ids
+    assert sorted(ids) == ["a", "b"]
+
+
+def test_a_missing_table_is_not_made_again(tmp_path: Path, checkpoint: Path) -> None:
+    """Rows that are in it would be missing for ever; nothing is made beside it either."""
+    prepare(tables_in(tmp_path / "right", "a"), "one", checkpoint)
+    known = known_tables(checkpoint)
+    with pytest.raises(ConfigError) as refused:
+        prepare(tables_in(tmp_path / "typo", "b", "a"), "one", checkpoint)
+
+    assert str(refused.value) == (
+        f"table {tmp_path / 'typo' / 'a'} is missing, but checkpoint {checkpoint} goes on with Delta table "
+        f"{known['a'].id}, which was last at {tmp_path / 'right' / 'a'}; name the directory where that one "
+        "is now, restore it, or start with a new checkpoint and an empty warehouse"
+    )
+    assert not (tmp_path / "typo").exists()
+    assert known_tables(checkpoint) == known
+
+
+def test_another_table_is_refused_by_both_ids(tmp_path: Path, checkpoint: Path) -> None:
+    """Also one that was made for the checkpoint, but is not the one that it goes on with."""
+    prepare(tables_in(tmp_path / "right", "a"), "one", checkpoint)
+    with claimed(tmp_path / "second"):
+        prepare(tables_in(tmp_path / "wrong", "a"), "one", tmp_path / "second")
+    mine, other = (known_tables(each)["a"].id for each in (checkpoint, tmp_path / "second"))
+
+    with pytest.raises(ConfigError, match=rf"another one \(Delta table {other}\).* Delta table {mine}"):
+        prepare(tables_in(tmp_path / "wrong", "a"), "one", checkpoint)
+
+
+def test_a_crash_before_the_checkpoint_knows_its_tables(tmp_path: Path, checkpoint: Path) -> None:
+    """Some are there, by their descriptions its own; the others are made, and it knows all."""
+    prepare(tables_in(tmp_path / "there", "a"), "one", checkpoint)
+    known = known_tables(checkpoint)
+    (checkpoint / "endmark" / "tables.json").unlink()
+    prepare(tables_in(tmp_path / "there", "a", "b"), "one", checkpoint)
+
+    assert known_tables(checkpoint)["a"] == known["a"]
+    with pytest.raises(ConfigError, match="is missing"):
+        prepare(tables_in(tmp_path / "typo", "b"), "one", checkpoint)
+
+
+def test_a_table_with_other_columns_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    """Nothing is made beside it; Delta itself would refuse the files of the first batch, and stop the job."""
+    first = Target("violations", tmp_path / "t", pa.schema([VIOLATION_SCHEMA.field(0)]))
+    prepare({"t": first}, "one", checkpoint)
+    wider = Target("violations", tmp_path / "t", VIOLATION_SCHEMA)
+
+    with pytest.raises(ConfigError, match="t has the columns topic, but this version writes topic, par"):
+        prepare({"t": wider, "u": Target("u", tmp_path / "u", VIOLATION_SCHEMA)}, "one", checkpoint)
+    assert not (tmp_path / "u").exists()

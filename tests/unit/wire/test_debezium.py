@@ -1,0 +1,133 @@
+"""Debezium's envelopes: what each is, in its place, and which are read in columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from endmark.punctuation.pattern import Equals
+from endmark.types import ColumnType
+from endmark.wire import debezium
+from endmark.wire.debezium import DebeziumParser
+from endmark.wire.json_records import Parsed
+from support.formats import envelope
+
+COLUMNS = {"order_id": ColumnType.LONG, "who": ColumnType.STRING, "total": ColumnType.decimal(6, 2)}
+Record = dict[str, Any]
+
+
+def order(number: int) -> Record:
+    return {"order_id": number, "who": "Ann", "total": "1.50"}
+
+
+def parse(*values: bytes | None, updates: bool = False, key: tuple[str, ...] = ("order_id",)) -> Parsed:
+    parser = DebeziumParser(COLUMNS, ("order_id",), "orders", key=key, updates=updates)
+    return parser.parse(pa.array(values, pa.binary()))
+
+
+def ids(parsed: Parsed) -> list[int]:
+    return [row["order_id"] for row in parsed.rows.to_pylist()]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_rows_are_inserted_or_read_and_deletions_close(
+    wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Debezium's own spelling nothing is read one by one; before the deletion is all of a row, or its key
+    beside nulls."""
+    monkeypatch.setattr(debezium, "read_document", None)
+    key_alone = dict.fromkeys(COLUMNS) | {"order_id": 3}
+    parsed = parse(
+        envelope("c", None, order(1), wrapped=wrapped),
+        envelope("d", order(2), None, wrapped=wrapped),
+        None,
+        envelope("r", None, order(4), wrapped=wrapped),
+        envelope("d", key_alone, None, wrapped=wrapped),
+        None,
+    )
+
+    assert (ids(parsed), parsed.row_at.tolist()) == ([1, 4], [0, 3])
+    assert (parsed.closed.to_pylist(), parsed.closed_at.tolist()) == (
+        [{"order_id": 2}, {"order_id": 3}],
+        [1, 4],
+    )
+    assert (parsed.skipped, parsed.rejections, parsed.promises) == (2, [], [])
+
+
+def test_an_update_is_a_row_where_it_is_declared_to_be_one() -> None:
+    values = (envelope("u", order(1), order(2)), envelope("u", None, order(3), wrapped=True))
+
+    assert ids(parse(*values, updates=True)) == [2, 3]
+    [first, second] = parse(*values).rejections
+    assert (first.at, first.reason, first.value, second.at) == (0, "update", values[0], 1)
+    assert "`updates: rows`" in first.error
+
+
+def test_other_spellings_stand_in_their_place() -> None:
+    """What Debezium does not write, or not in this order, is read among the rest."""
+    parsed = parse(
+        envelope("c", None, order(1)),
+        envelope("c", None, order(2), shuffled=True),
+        b' {"op": "c", "after": %s}' % json.dumps(order(3)).encode(),
+        envelope("d", order(4), None, shuffled=True, wrapped=True),
+        envelope("r", None, order(5), wrapped=True),
+        b'{"op": "d", "before": {"order_id": 6}}',
+        envelope("d", order(7), None),
+    )
+
+    assert (ids(parsed), parsed.row_at.tolist()) == ([1, 2, 3, 5], [0, 1, 2, 4])
+    assert parsed.closed.to_pylist() == [{"order_id": 4}, {"order_id": 6}, {"order_id": 7}]
+    assert parsed.closed_at.tolist() == [3, 5, 6]
+
+
+def test_a_primary_key_beside_the_join_key_is_promised() -> None:
+    parsed = parse(envelope("d", order(4), None), key=("who",))
+
+    [(at, promise)] = parsed.promises
+    assert (at, promise.patterns) == (0, (("order_id", Equals(4)),))
+
+
+def test_a_table_without_a_primary_key_has_no_deletions() -> None:
+    parser = DebeziumParser(COLUMNS, (), "orders", key=("order_id",), updates=False)
+    [rejection] = parser.parse(pa.array([envelope("d", order(4), None)], pa.binary())).rejections
+
+    assert rejection.reason == "bad_punctuation"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "error"),
+    [
+        (b"", "empty", "no value"),
+        (b"x", "malformed", "not JSON"),
+        (b"[]", "not_an_object", "list"),
+        (envelope("c", None, order(1))[:-1], "malformed", "not JSON"),
+        (json.dumps(order(1)).encode(), "bad_envelope", "'op', which is a text"),
+        (b'{"schema": {}, "payload": null}', "bad_envelope", "'payload', which is an object"),
+        (envelope("c", order(1), None), "bad_envelope", "'after', which is an object"),
+        (envelope("t", None, None), "bad_envelope", "'t' is none of c, r, u and d"),
+        (envelope("", None, order(1)), "bad_envelope", "'' is none of c, r, u and d"),
+        (envelope("cr", None, order(1)), "bad_envelope", "'cr' is none of c, r, u and d"),
+        (envelope("c", None, order(1) | {"more": 1}), "unknown_field", "'more' is not declared"),
+        (envelope("c", None, order(1) | {"total": None}), "missing_field", "'total' is missing or null"),
+        (envelope("c", None, order(1) | {"total": 1.5}), "wrong_type", "must be decimal"),
+        (envelope("c", None, order(1)).replace(b'"who":', b'"order_id":'), "duplicate_field", "'order_id'"),
+        (envelope("c", None, order(1)).replace(b'"op"', b'"op":"r","op"'), "duplicate_field", "'op'"),
+        (envelope("d", order(1) | {"order_id": None}, None), "bad_punctuation", "no value for 'order_id'"),
+        (envelope("c", None, order(1)).replace(b"mysql", rb"\ud800"), "not_utf8", "no Unicode"),
+        (envelope("c", None, order(1)).replace(b"1154", b"NaN"), "malformed", "NaN"),
+        (envelope("c", None, order(1), wrapped=True).replace(b"false", b"NaN", 1), "malformed", "NaN"),
+        (envelope("c", None, order(1), wrapped=True).replace(b"[{", b"[" * 5000 + b"{"), "malformed", ""),
+        (b'{"payload": 1, ' + envelope("c", None, order(1), wrapped=True)[1:], "duplicate_field", "payload"),
+    ],
+)
+def test_what_is_no_envelope_says_why(value: bytes, reason: str, error: str) -> None:
+    """Its bytes are kept, and good ones around it are read."""
+    parsed = parse(envelope("c", None, order(8)), value, envelope("r", None, order(9), wrapped=True))
+
+    assert ids(parsed) == [8, 9]
+    [rejection] = parsed.rejections
+    assert (rejection.at, rejection.reason, rejection.value) == (1, reason, value)
+    assert error in rejection.error

@@ -1,0 +1,229 @@
+"""Parsing of records: what is a row, what is a punctuation, and why the rest is neither."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from endmark.punctuation.pattern import Between
+from endmark.types import ColumnType
+from endmark.wire.json_records import JsonParser
+
+COLUMNS = {
+    "id": ColumnType.LONG,
+    "price": ColumnType.DOUBLE,
+    "name": ColumnType.STRING,
+    "sold": ColumnType.BOOLEAN,
+    "at": ColumnType.TIMESTAMP,
+    "day": ColumnType.DATE,
+    "fee": ColumnType.decimal(6, 2),
+}
+PARSER = JsonParser(COLUMNS, ("id",))
+GOOD: dict[str, Any] = {
+    "id": 1,
+    "price": 2.5,
+    "name": "a",
+    "sold": True,
+    "at": "2026-01-01T00:00:00.5Z",
+    "day": "2026-01-31",
+    "fee": "12.3",
+}
+
+
+def record(**changes: Any) -> bytes:
+    return json.dumps(GOOD | changes).encode()
+
+
+def values(*records: bytes | None) -> pa.Array:
+    return pa.array(records, pa.binary())
+
+
+BAD = [
+    (None, "empty"),
+    (b"", "empty"),
+    (b" \n", "empty"),
+    (b"null", "not_an_object"),
+    (b"[1]", "not_an_object"),
+    (b"{}", "missing_field"),
+    (record()[:-1], "malformed"),
+    (record() + record(), "malformed"),
+    # A bare null between two records kills PyArrow's reader; it must never get there.
+    (record() + b"\nnull\n" + record(), "malformed"),
+    (b"\xef\xbb\xbf" + record(), "malformed"),
+    (b'{"id":' + b"[" * 100_000 + b"}", "malformed"),
+    (record(price=float("nan")), "malformed"),
+    (record(name="x").replace(b'"x"', b'"\xff"'), "not_utf8"),
+    (record(extra=1), "unknown_field"),
+    (record(extra=None), "unknown_field"),
+    (record(price=None), "missing_field"),
+    (record(id="1"), "wrong_type"),
+    (record(id=1.0), "wrong_type"),
+    (record(id=True), "wrong_type"),
+    (record(sold="true"), "wrong_type"),
+    (record(at=1767225600), "wrong_type"),
+    (record(id=2**63), "bad_value"),
+    (record(at="2026-02-30T00:00:00Z"), "bad_value"),
+    (record(at="2026-01-01T00:00:00+02:00"), "bad_value"),
+    (record(at="2026-01-01"), "bad_value"),
+    (record().replace(b"2.5", b"1e999"), "bad_value"),
+    (record(day="2026-02-30"), "bad_value"),
+    (record(day=20000), "wrong_type"),
+    (record(fee="12.345"), "bad_value"),
+    (record(fee="12345"), "bad_value"),
+    (record(fee=12.3), "wrong_type"),
+    (record()[:-1] + b', "id": 2}', "duplicate_field"),
+    (b'{"$punctuation": {"id": {"equals": "1"}}}', "bad_punctuation"),
+    (b'{"$punctuation": {"name": {"equals": 1}}}', "bad_punctuation"),
+    (b'{"$punctuation": {"id": {"equals": 9223372036854775808}}}', "bad_punctuation"),
+    (b'{"$punctuation": {"id": {"equals": 1}}, "id": 1}', "bad_punctuation"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason"), BAD)
+def test_bad_record_is_named_and_kept(value: bytes | None, reason: str) -> None:
+    """A bad record between good ones is rejected alone, with its reason and its bytes."""
+    parsed = PARSER.parse(values(record(id=7), value, record(id=8)))
+
+    assert parsed.rows.column("id").to_pylist() == [7, 8]
+    assert parsed.row_at.tolist() == [0, 2]
+    [rejection] = parsed.rejections
+    assert (1, reason, value) == (rejection.at, rejection.reason, rejection.value)
+
+
+def test_row_keeps_its_values() -> None:
+    """Every type arrives as it was sent, white space and escapes in JSON notwithstanding."""
+    wild = 'é \\ " \u2028 $punctuation {}'
+    spaced = json.dumps(GOOD | {"name": wild, "id": -(2**63), "price": -1e-7}, indent=1).encode()
+    parsed = PARSER.parse(values(spaced))
+
+    assert parsed.rejections == []
+    expected = {
+        "id": -(2**63),
+        "price": -1e-7,
+        "name": wild,
+        "sold": True,
+        "at": datetime(2026, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC),
+        "day": date(2026, 1, 31),
+        "fee": Decimal("12.30"),
+    }
+    assert [expected] == parsed.rows.to_pylist()
+
+
+def test_punctuations_are_told_from_rows() -> None:
+    """Punctuations give the closed values, in place, up to the ends of int64."""
+    closing = [
+        f'{{ "$punctuation" : {{"id": {{"equals": {n}}}}} }}'.encode() for n in (5, -(2**63), 2**63 - 1)
+    ]
+    parsed = PARSER.parse(values(record(), *closing, record()))
+
+    assert parsed.closed.column(0).to_pylist() == [5, -(2**63), 2**63 - 1]
+    assert parsed.closed_at.tolist() == [1, 2, 3]
+    assert parsed.row_at.tolist() == [0, 4]
+
+
+def test_stream_without_punctuations_takes_none() -> None:
+    """A punctuation on a stream that declares none is a dead letter, not a row."""
+    parsed = JsonParser(COLUMNS, ()).parse(values(b'{"$punctuation": {"id": {"equals": 5}}}'))
+
+    assert [rejection.reason for rejection in parsed.rejections] == ["bad_punctuation"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"fee": 12.3}, """field 'fee' must be decimal(6,2) like "1.50", but is 12.3"""),
+        ({"fee": "1.505"}, """field 'fee' must be decimal(6,2) like "1.50", but is "1.505\""""),
+        ({"day": "31.1.2026"}, """field 'day' must be date like "2026-01-31", but is "31.1.2026\""""),
+        ({"at": "now"}, """field 'at' must be timestamp like "2026-01-31T00:00:00.000000Z", but is "now\""""),
+        ({"id": 2**63}, "a number is out of range, a day is not in the calendar or a text is no Unicode"),
+    ],
+)
+def test_rejection_names_the_field_and_an_example(changes: dict[str, Any], says: str) -> None:
+    """Whoever mends the producer reads which field it is, and how its values are spelled."""
+    [rejection] = PARSER.parse(values(record(**changes))).rejections
+
+    assert says == rejection.error
+
+
+def test_punctuation_of_many_columns() -> None:
+    """Its values come as columns of the stream's own types; a rejected one is told what it should be."""
+    parser = JsonParser(COLUMNS, ("fee", "day"))
+    good = b'{"$punctuation": {"day": {"equals": "2026-01-31"}, "fee": {"equals": "12.3"}}}'
+    parsed = parser.parse(values(record(), good, good.replace(b"12.3", b"12.30"), good.replace(b"12.3", b"")))
+
+    assert parsed.closed.to_pylist() == [{"fee": Decimal("12.30"), "day": date(2026, 1, 31)}] * 2
+    assert parsed.closed.schema.types == [COLUMNS["fee"].arrow, COLUMNS["day"].arrow]
+    assert parsed.closed_at.tolist() == [1, 2]
+    [rejection] = parsed.rejections
+    assert '{"fee": {"equals": "1.50"}, "day": {"equals": "2026-01-31"}}' in rejection.error
+
+
+def test_keys_are_named_by_the_key_columns_alone() -> None:
+    """Of a stream that is punctuated on others too, those that restrict them are promises; where the key is
+    not among them, no punctuation names one."""
+    wider = b'{"$punctuation": {"id": {"equals": 1}, "name": {"equals": "a"}}}'
+    named = b'{"$punctuation": {"id": {"equals": 1}}}'
+
+    parsed = JsonParser(COLUMNS, ("name", "id"), "lots", key=("id",)).parse(values(wider, named))
+    assert parsed.closed.to_pylist() == [{"id": 1}]
+    assert [(at, promise.names()) for at, promise in parsed.promises] == [(0, ("id", "name"))]
+
+    parsed = JsonParser(COLUMNS, ("name",), "lots", key=("id",)).parse(values(wider, named))
+    assert (parsed.closed.num_rows, parsed.promises, len(parsed.rejections)) == (0, [], 2)
+
+
+def test_punctuations_of_other_shapes() -> None:
+    """Patterns that do not name one value come as they were meant; those on other columns are refused."""
+    until = b'{"$punctuation": {"id": {"between": {"to": 9, "to_open": true}}, "name": {"anything": true}}}'
+    rejected = [
+        (
+            b'{"$punctuation": {"id": {"equals": 1}, "name": {"equals": "a"}}}',
+            "restricts columns of `punctuated_on`, id, alone",
+        ),
+        (b'{"$punctuation": {"idd": {"equals": 1}}}', "stream 'lots' has no attribute 'idd'"),
+        (b'{"$punctuation": {"id": {"between": {"to": "9"}}}}', "attribute 'id': '9' is no long"),
+        (b'{"$punctuation": {"id": {"below": 9}}}', "a pattern has one member: anything, equals"),
+    ]
+    parsed = JsonParser(COLUMNS, ("id",), "lots").parse(values(until, *(record for record, _ in rejected)))
+
+    [(at, promise)] = parsed.promises
+    assert (at, promise.patterns) == (0, (("id", Between(high=9, high_open=True)),))
+    for rejection, (_, says) in zip(parsed.rejections, rejected, strict=True):
+        assert rejection.reason == "bad_punctuation"
+        assert says in rejection.error
+
+
+@pytest.mark.parametrize(
+    ("end", "fits"),
+    [
+        ("0", True),
+        ("9999.99", True),
+        ("9999.990", False),
+        ("0.000", False),
+        ("0.001", False),
+        ("10000", False),
+    ],
+)
+def test_ends_are_values_of_their_column(end: str, fits: bool) -> None:
+    """An end with more digits than the column can have is a producer's mistake."""
+    value = json.dumps({"$punctuation": {"fee": {"between": {"to": end}}}}).encode()
+
+    assert bool(JsonParser(COLUMNS, ("fee",)).parse(values(value)).promises) == fits
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(st.just(record()), st.binary(max_size=60), st.sampled_from([b for b, _ in BAD]))))
+def test_no_input_raises_and_none_vanishes(records: list[bytes | None]) -> None:
+    """Whatever comes, each record is exactly one of row, punctuation and rejection."""
+    parsed = PARSER.parse(values(*records))
+
+    places = [*parsed.row_at.tolist(), *parsed.closed_at.tolist(), *(r.at for r in parsed.rejections)]
+    assert list(range(len(records))) == sorted(places)
+    assert records.count(record()) == parsed.rows.num_rows
