@@ -46,7 +46,7 @@ LONG = (
     "oracle/test_closing_rules.py",
     "oracle/test_running_groups.py",
     "oracle/test_knobs.py",
-    "oracle/test_lookup_intake.py",
+    "oracle/test_lookup_gate.py",
     "unit/relation/test_outage.py",
     "oracle/test_lookup_join.py",
     "unit/relation/test_sql.py",

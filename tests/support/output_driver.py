@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.engine.channels import Buckets
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.announce import aligned
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import Policy
-from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, late_rows
+from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation.domain import Domain
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
@@ -95,7 +96,7 @@ class Driver:
                 self._actual.patterns[frozenset(found)] += 1
         return self._actual
 
-    def _input(self, side: Side, batch: Placed, bucket: int) -> SideInput:
+    def _input(self, side: Side, batch: Placed, bucket: int) -> StreamBatch:
         own = [(event, at) for event, at in batch if event.side == side]
         rows: Placed = []
         newest = {}
@@ -108,23 +109,18 @@ class Driver:
                 broken = [at for (_, at), is_late in zip(mine, late, strict=True) if is_late]
                 self._actual.violations |= {(side, *at) for at in broken}
         named = [(event, at) for event, at in own if event.time is None and not event.patterns]
-        patterns = [
+        promises = [
             Punctuation.of(side, {f"{side}_{name}": each for name, each in event.patterns}, Origin(*at))
             for event, at in own
             if event.patterns
         ]
-        on_key = [
-            Punctuation.of(side, {"key": dict(event.patterns)["key"]}, Origin(*at))
-            for event, at in own
-            if [name for name, _ in event.patterns] == ["key"]
-        ]
         here = [(event, at) for event, at in rows if self._bucket(event.key) == bucket]
         closed = [(event, at) for event, at in named if self._bucket(event.key) == bucket]
-        return SideInput(
+        return StreamBatch(
             rows=self._rows(side, here) if here else None,
-            punctuations=_closed(closed) if closed else None,
-            promises=on_key,
-            patterns=patterns,
+            closed_keys=_closed(closed) if closed else None,
+            promises=promises,
+            key_promises=_spec(self._history, side).codec.on_key(promises),
             newest=newest,
         )
 

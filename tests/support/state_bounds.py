@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.engine.streams import stream_plans
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import Preset
-from endmark.operators.stream_join.side import SideInput, SideSpec
+from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import State, states
 from endmark.punctuation.pattern import Anything
@@ -140,7 +141,7 @@ class _Bench:
         self._offset = 0
         self.inserted = dict.fromkeys(SIDES, 0)
 
-    def join(self, left: SideInput, right: SideInput) -> int:
+    def join(self, left: StreamBatch, right: StreamBatch) -> int:
         """Rows in state after one batch."""
         join = StreamJoin(*self._specs, self._store, policy=self._policy, restored=self._snapshot)
         for _ in join.process(left, right):
@@ -150,7 +151,7 @@ class _Bench:
             self.inserted[side] += join.output.counts["join_inserted_rows_total", side]
         return join.left.rows.rows + join.right.rows.rows
 
-    def input(self, number: int, batch: list[Element]) -> SideInput:
+    def input(self, number: int, batch: list[Element]) -> StreamBatch:
         """A side's share of a batch; offsets are places in the whole input."""
         spec = self._specs[number]
         mine = [(self._offset + place, each) for place, each in enumerate(batch) if each.side == number]
@@ -165,18 +166,18 @@ class _Bench:
         places, closings = _columns([(place, each) for place, each in mine if each.closes])
         names = [*spec.key.shared.columns, "partition", "offset"]
         closed = pa.record_batch([closings[1], np.zeros(len(places), np.int64), places], names=names)
-        return SideInput(
+        return StreamBatch(
             rows=arrived if arrived.num_rows else None,
-            punctuations=closed if closed.num_rows else None,
+            closed_keys=closed if closed.num_rows else None,
             newest={0: int(rows[0].max())} if arrived.num_rows else {},
         )
 
-    def end(self, number: int, last: int) -> SideInput:
+    def end(self, number: int, last: int) -> StreamBatch:
         """The stream is over: it closes every key, and its time leaves all windows."""
         spec = self._specs[number]
         everything = Punctuation.of(spec.name, {"key": Anything()}, Origin(0, self._offset))
-        return SideInput(
-            promises=[everything] if spec.window is None else [],
+        return StreamBatch(
+            key_promises=[everything] if spec.window is None else [],
             newest={} if spec.window is None else {0: last + spec.window + 1},
         )
 

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from endmark.condition import Condition
 from endmark.engine.channels import Buckets
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import BatchOutput, StreamJoin
 from endmark.operators.stream_join.presets import DEFAULT, Policy
-from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, late_rows
+from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
@@ -139,7 +140,7 @@ class Driver:
     def _pause(self) -> None:
         """A batch in which nothing comes: there is time for all that was put off."""
         for join in self._joins:
-            for result in join.process(SideInput(), SideInput()):
+            for result in join.process(StreamBatch(), StreamBatch()):
                 self._collect(result)
         self._note()
 
@@ -148,19 +149,19 @@ class Driver:
             for result in join.drain():
                 self._collect(result)
 
-    def _shares(self, side: SideName, given: SideInput) -> list[SideInput]:
+    def _shares(self, side: SideName, given: StreamBatch) -> list[StreamBatch]:
         """What each bucket sees of a batch: its keys, and all that is said of any key."""
         rows = self._by_bucket(given.rows, self._key.spec(f"{side}_"))
-        named = self._by_bucket(given.punctuations, self._key.spec("").shared)
+        named = self._by_bucket(given.closed_keys, self._key.spec("").shared)
         return [
-            replace(given, rows=rows.get(label), punctuations=named.get(label))
+            replace(given, rows=rows.get(label), closed_keys=named.get(label))
             for label in self._buckets.labels
         ]
 
     def _by_bucket(self, batch: pa.RecordBatch | None, key: KeySpec) -> dict[int, pa.RecordBatch]:
         return {} if batch is None else dict(self._buckets.by_key(batch, key))
 
-    def _input(self, side: SideName, events: list[Tagged]) -> SideInput:
+    def _input(self, side: SideName, events: list[Tagged]) -> StreamBatch:
         good: list[Tagged] = []
         newest: dict[int, int] = {}
         for partition in range(len(self._history.streams[side])):
@@ -176,10 +177,10 @@ class Driver:
                     good.append(tagged)
         closing = [tagged for tagged in events if tagged[2].time is None]
         named = [tagged for tagged in closing if tagged[2].names_keys(self._key)]
-        return SideInput(
+        return StreamBatch(
             rows=self._rows(good, side) if good else None,
-            punctuations=self._punctuations(named) if named else None,
-            promises=[self._promise(tagged, side) for tagged in closing if tagged not in named],
+            closed_keys=self._punctuations(named) if named else None,
+            key_promises=[self._promise(tagged, side) for tagged in closing if tagged not in named],
             newest=newest,
         )
 

@@ -19,6 +19,7 @@ FLOORS = (
     ("profile", "punctuation"),
     ("state", "wire"),
     ("relation",),
+    ("operators.promise_codec", "operators.stream_batch"),
     ("operators.group_by", "operators.stream_join"),
     ("operators.lookup",),
     ("pipeline", "pipelines"),

@@ -22,11 +22,12 @@ from endmark.engine.channels import Packer
 from endmark.engine.segment_cache import cache_directory
 from endmark.engine.stored_task import StateBlobs
 from endmark.frame import PunctuatedFrame
-from endmark.operators.lookup.arrivals import Arrivals
 from endmark.operators.lookup.costs import measure
-from endmark.operators.lookup.gate import IntakeSpec
+from endmark.operators.lookup.gate import GateSpec
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.promise_codec import PromiseCodec
+from endmark.operators.stream_batch import StreamBatch
 from endmark.spark.plan import bucket_labels
 from endmark.spark.processor import SEGMENTS_KEY, SEGMENTS_VALUE
 from endmark.state import codec
@@ -80,9 +81,9 @@ def _plan(url: str, strategy: Name, cache: CacheSpec | None, cache_name: str) ->
     schema = pa.schema([("key", pa.int64()), ("id", pa.int64()), (BATCH, pa.int64())])
     renamed = {name: name for name in ("name", "price", "pad")}
     lookup = LookupSpec(schema, KeySpec.of(["key"], [pa.int64()]), renamed, Misses("drop"))
-    intake = IntakeSpec(lookup, _JOIN_KEY)
+    gate = GateSpec(lookup, _JOIN_KEY, PromiseCodec("s", pa.schema([]), _JOIN_KEY))
     paging = PAGE_ROWS, reader.directory
-    return LookupPlan("s", "r", intake, source, reader.batch, cache, cache_name, 1, *paging)
+    return LookupPlan("s", "r", gate, source, reader.batch, cache, cache_name, 1, *paging)
 
 
 def _pack(batches: Iterator[pa.RecordBatch], buckets: Buckets) -> Iterator[pa.RecordBatch]:
@@ -108,7 +109,7 @@ class _Processor(StatefulProcessor):
         found = self._blobs.find(_LOOKUP)
         restored = {} if found is None else {self._plan.relation: found}
         lookups = {self._plan.stream: StreamLookups([self._plan], self._store, restored)}
-        came = Arrivals(rows=codec.concat([codec.decode(bytes(row.blob)) for row in rows]))
+        came = StreamBatch(rows=codec.concat([codec.decode(bytes(row.blob)) for row in rows]))
         for entering in process(lookups, {self._plan.stream: came}, pause=True)[self._plan.stream]:
             if entering.rows is not None:
                 blob = codec.encode(entering.rows.select(list(_ANSWERED)))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import DEFAULT, Policy
-from endmark.operators.stream_join.side import SideInput, SideSpec
+from endmark.operators.stream_join.side import SideSpec
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 
@@ -83,7 +84,7 @@ class Bench:
 
     def _input(
         self, number: int, keys: Ints, closed: Ints | None, promises: Sequence[Punctuation]
-    ) -> SideInput:
+    ) -> StreamBatch:
         spec = self._specs[number]
         at = self._second * SECOND + np.arange(len(keys))
         payloads = self._payloads.take(pa.array(self.random.integers(0, 1000, len(keys))))
@@ -95,7 +96,7 @@ class Bench:
             names = [*spec.key.shared.columns, "partition", "offset"]
             named = pa.record_batch([pa.array(closed), nothing, nothing], names=names)
         newest = {0: int(at[-1])}
-        return SideInput(rows=rows, punctuations=named, promises=promises, newest=newest)
+        return StreamBatch(rows=rows, closed_keys=named, key_promises=promises, newest=newest)
 
     def fill(self, rows: int, first: int = 0) -> StreamJoin:
         """Put right rows of keys counting up from `first` into state."""

@@ -24,8 +24,8 @@ UNPACKED_DDL = "channel string, blob binary"
 
 # Channels into the operators, each followed by ":" and a stream's name.
 ROWS = "rows"
-PUNCTUATIONS = "punctuations"  # that name a key
-PROMISES = "promises"  # any others
+CLOSED_KEYS = "closed_keys"  # that punctuations name
+PROMISES = "promises"  # all other punctuations
 MARKS = "marks"  # how far an ordered stream has come
 ENDED = "ended"  # runs of a clustered stream
 FIRST = "first"  # rows of its partitions

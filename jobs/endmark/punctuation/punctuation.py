@@ -58,6 +58,17 @@ class Punctuation:
                 raise PunctuationError(f"attribute {name!r}: {error}") from None
         return cls.of(stream, patterns, origin)
 
+    @property
+    def place(self) -> Origin:
+        """The origin of a punctuation that somebody has sent.
+
+        Raises:
+            PunctuationError: the punctuation is derived and has no origin.
+        """
+        if self.origin is None:
+            raise PunctuationError(f"{self} is of no partition")
+        return self.origin
+
     def names(self) -> tuple[str, ...]:
         """The attributes it speaks of."""
         return tuple(name for name, _ in self.patterns)

@@ -1,4 +1,4 @@
-"""Arrivals hit the mean rate exactly and come in bursts at every scale."""
+"""StreamBatch hit the mean rate exactly and come in bursts at every scale."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from endmark.engine.streams import stream_plans
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.order import Mark, batch_of
-from endmark.operators.stream_join.side import SideInput, SideSpec
+from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
 from endmark.state.keys import Keys
@@ -24,7 +25,7 @@ from endmark.types import JoinType
 from support.verify_world import make_pipeline
 
 BOTH = frozenset({"items", "bids"})
-EMPTY = SideInput()
+EMPTY = StreamBatch()
 
 
 class History:
@@ -42,19 +43,19 @@ class History:
         """These streams close every key."""
         keys = pa.array([0, 1, 2, 3])
         closed = pa.record_batch({"key": keys, "partition": pa.array([0] * 4), "offset": pa.array([99] * 4)})
-        given = [SideInput(punctuations=closed) if name in streams else EMPTY for name in ("items", "bids")]
+        given = [StreamBatch(closed_keys=closed) if name in streams else EMPTY for name in ("items", "bids")]
         self._process(*given)
 
     def pass_by(self, key: int) -> None:
         """The items, which are ordered, have come to a key."""
-        self._process(SideInput(marks=batch_of([(0, Mark(key, 9))], pa.int64())), EMPTY)
+        self._process(StreamBatch(marks=batch_of([(0, Mark(key, 9))], pa.int64())), EMPTY)
 
     def progress(self, streams: frozenset[str]) -> None:
         """Time of these streams leaves every window."""
-        given = [SideInput(newest={0: 1 << 60}) if name in streams else EMPTY for name in ("items", "bids")]
+        given = [StreamBatch(newest={0: 1 << 60}) if name in streams else EMPTY for name in ("items", "bids")]
         self._process(*given)
 
-    def _process(self, left: SideInput, right: SideInput) -> None:
+    def _process(self, left: StreamBatch, right: StreamBatch) -> None:
         for batch in self.join.process(left, right):
             for name in ("items_item_id", "bids_item_id"):
                 if name in batch.schema.names:
@@ -72,11 +73,11 @@ class History:
         }
 
 
-def _rows(side: SideSpec, keys: list[int]) -> SideInput:
+def _rows(side: SideSpec, keys: list[int]) -> StreamBatch:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     order = {f"{side.name}_kafka_partition": 0, f"{side.name}_kafka_offset": 0}
     rows = [{f"{side.name}_item_id": key, side.time: at} | order for key in keys]
-    return SideInput(rows=pa.RecordBatch.from_pylist(rows, side.schema))
+    return StreamBatch(rows=pa.RecordBatch.from_pylist(rows, side.schema))
 
 
 def subsets(names: frozenset[str]) -> Iterator[frozenset[str]]:

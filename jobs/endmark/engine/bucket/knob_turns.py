@@ -79,11 +79,11 @@ class Knobs:
             plan = replace(plan, source=_cut(plan, self._values[page_rows]))
         if (time_per_batch := f"{step}.time_per_batch") in self._values:
             seconds = self._values[time_per_batch]
-            lookup = replace(plan.intake.lookup, budget=Budget(seconds=seconds))
-            plan = replace(plan, intake=replace(plan.intake, lookup=lookup, carries=seconds is not None))
+            lookup = replace(plan.gate.lookup, budget=Budget(seconds=seconds))
+            plan = replace(plan, gate=replace(plan.gate, lookup=lookup, carries=seconds is not None))
         if (memory := f"{step}.memory") in self._values:
-            lookup = replace(plan.intake.lookup, capacity=share(self._values[memory], plan.buckets))
-            plan = replace(plan, intake=replace(plan.intake, lookup=lookup))
+            lookup = replace(plan.gate.lookup, capacity=share(self._values[memory], plan.buckets))
+            plan = replace(plan, gate=replace(plan.gate, lookup=lookup))
         return plan if plan.cache is None else replace(plan, cache=self._caching(plan.cache, f"{step}.cache"))
 
     def _caching(self, cache: CacheSpec, step: str) -> CacheSpec:

@@ -12,7 +12,7 @@ from endmark.engine.channels import VALUE
 from endmark.engine.streams import microseconds
 from endmark.operators.lookup.cache import CacheSpec
 from endmark.operators.lookup.costs import measure
-from endmark.operators.lookup.gate import IntakeSpec
+from endmark.operators.lookup.gate import GateSpec
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.reader import Budget
@@ -35,7 +35,7 @@ class LookupPlan:
 
     Args:
         stream, relation: their names.
-        intake: what is looked up, and how rows go on.
+        gate: what is looked up, and how rows go on.
         source: the relation.
         reading: entered around the reads of a batch.
         cache: how much of the relation a Python process keeps at hand; `None` is nothing.
@@ -47,7 +47,7 @@ class LookupPlan:
 
     stream: str
     relation: str
-    intake: IntakeSpec
+    gate: GateSpec
     source: Source
     reading: Callable[[], AbstractContextManager[None]]
     cache: CacheSpec | None
@@ -60,7 +60,7 @@ class LookupPlan:
     @property
     def fate(self) -> Fate:
         """What becomes of rows that have no match in the end."""
-        return self.intake.lookup.misses.fate
+        return self.gate.lookup.misses.fate
 
 
 def lookup_plan(
@@ -108,11 +108,11 @@ def lookup_plan(
         absent_lifetime = microseconds(declared.cache.absent_lifetime) or 0
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
     over = OverKeys.of(stream, declared.key)
-    intake = _intake(stream, lookup, carries=declared.time_per_batch is not None, first=first)
+    gate = _gate(stream, lookup, carries=declared.time_per_batch is not None, first=first)
     return LookupPlan(
         stream=stream.name,
         relation=declared.relation,
-        intake=intake,
+        gate=gate,
         source=source,
         reading=reading,
         cache=cache,
@@ -129,12 +129,14 @@ def share(memory: int, buckets: int) -> int:
     return max(1, memory // buckets)
 
 
-def _intake(stream: StreamPlan, lookup: LookupSpec, *, carries: bool, first: bool) -> IntakeSpec:
+def _gate(stream: StreamPlan, lookup: LookupSpec, *, carries: bool, first: bool) -> GateSpec:
     if first:
-        return IntakeSpec(lookup, stream.side.key, (VALUE,) if stream.keeps_value else (), carries)
+        dropped = (VALUE,) if stream.keeps_value else ()
+        return GateSpec(lookup, stream.side.key, stream.side.codec, dropped, carries)
     record = [str(stream.side.partition), str(stream.side.offset)]
     dropped = tuple(name for name in lookup.schema.names if name not in (*record, BATCH))
-    return IntakeSpec(lookup, KeySpec.of(record, [pa.int64(), pa.int64()]), dropped, carries)
+    by_record = KeySpec.of(record, [pa.int64(), pa.int64()])
+    return GateSpec(lookup, by_record, stream.side.codec, dropped, carries)
 
 
 def _versions(stream: StreamPlan, declared: Declared) -> Versions | None:

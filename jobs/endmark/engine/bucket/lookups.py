@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from endmark.engine.bucket.process_caches import shared_cache
 from endmark.engine.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.metrics import Samples, sample
-from endmark.operators.lookup.gate import Intake
-from endmark.operators.lookup.gates import MISSED, Intakes, side_by_side
+from endmark.operators.lookup.gate import Gate
+from endmark.operators.lookup.gates import MISSED, Gates, side_by_side
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
-    from endmark.operators.lookup.arrivals import Arrivals
     from endmark.operators.lookup.join import LookupOutput
+    from endmark.operators.stream_batch import StreamBatch
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
@@ -32,7 +32,7 @@ _SECOND = 1_000_000
 
 
 class StreamLookups:
-    """One bucket's lookups of one stream, batch by batch; `Intakes` with a clock, caches and figures.
+    """One bucket's lookups of one stream, batch by batch: gates with a clock, caches and figures.
 
     Args:
         plans: in their order.
@@ -44,22 +44,16 @@ class StreamLookups:
         self, plans: Sequence[LookupPlan], store: SegmentStore, restored: Mapping[str, bytes]
     ) -> None:
         self._lookups = [_Lookup(plan, store, restored.get(plan.relation)) for plan in plans]
-        self._intakes = Intakes([lookup.intake for lookup in self._lookups])
+        self.gates = Gates([lookup.gate for lookup in self._lookups])
 
     def snapshot(self) -> dict[str, bytes]:
         """By relation."""
-        return {lookup.plan.relation: lookup.intake.snapshot() for lookup in self._lookups}
+        return {lookup.plan.relation: lookup.gate.snapshot() for lookup in self._lookups}
 
-    @property
-    def held_promises(self) -> list[dict[str, Any]]:
-        return self._intakes.held_promises
-
-    def process(self, came: Arrivals, now: int, *, pause: bool) -> list[Arrivals]:
-        """Take a batch of the stream, as `Intakes.process` says, and let caches forget what it closes."""
-        entering = self._intakes.process(came, now, pause=pause)
+    def evict(self, came: StreamBatch) -> None:
+        """Free the rows of R in caches that a batch of the stream closes."""
         for lookup in self._lookups:
-            lookup.forget(came)
-        return entering
+            lookup.evict(came)
 
     def samples(self, rows: int) -> Samples:
         """Figures of the last batch, in which so many rows came."""
@@ -69,24 +63,23 @@ class StreamLookups:
         """Return the ages of the caches, in seconds."""
         return {name: value for lookup in self._lookups for name, value in lookup.ages(now).items()}
 
-    def due(self, now: int) -> int | None:
-        """When a batch is due for what waits, in microseconds since 1970; `None` if nothing waits."""
-        return self._intakes.due(now)
-
-    @property
-    def waits_since(self) -> int | None:
-        """When the oldest came of what waits, in microseconds since 1970."""
-        return self._intakes.waits_since
-
 
 def process(
-    lookups: Mapping[str, StreamLookups], came: Mapping[str, Arrivals], *, pause: bool
-) -> dict[str, list[Arrivals]]:
-    """One batch, now: what enters the join, by the name of each stream that is looked up."""
+    lookups: Mapping[str, StreamLookups], came: Mapping[str, StreamBatch], *, pause: bool
+) -> dict[str, list[StreamBatch]]:
+    """Look up one batch; return the batches that enter the join, by the streams that are looked up.
+
+    Args:
+        lookups: by the name of their stream.
+        came: the batch, by stream.
+        pause: leave no row waiting, parked ones aside.
+    """
     now = _now()
     entering = side_by_side(
-        [partial(each.process, came[name], now, pause=pause) for name, each in lookups.items()]
+        [partial(each.gates.process, came[name], now, pause=pause) for name, each in lookups.items()]
     )
+    for name, each in lookups.items():
+        each.evict(came[name])
     return dict(zip(lookups, entering, strict=True))
 
 
@@ -104,8 +97,8 @@ def times(lookups: Collection[StreamLookups], *, owed: bool) -> Samples:
     """
     now = _now()
     found = {
-        "batch_due_time_seconds": [now if owed else None, *(each.due(now) for each in lookups)],
-        "lookup_waiting_time_seconds": [each.waits_since for each in lookups],
+        "batch_due_time_seconds": [now if owed else None, *(each.gates.due(now) for each in lookups)],
+        "lookup_waiting_time_seconds": [each.gates.waits_since for each in lookups],
     }
     known = {name: [time for time in some if time is not None] for name, some in found.items()}
     return {sample(name): min(some) / _SECOND for name, some in known.items() if some}
@@ -117,17 +110,17 @@ class _Lookup:
     def __init__(self, plan: LookupPlan, store: SegmentStore, restored: bytes | None) -> None:
         self.plan = plan
         self._cache = None if plan.cache is None else shared_cache(plan, plan.cache)
-        self.intake = Intake(plan.intake, plan.source, store, self._cache, restored, plan.reading)
+        self.gate = Gate(plan.gate, plan.source, store, self._cache, restored, plan.reading)
 
-    def forget(self, came: Arrivals) -> None:
-        """Keep no longer at hand what the stream will not ask for again."""
+    def evict(self, came: StreamBatch) -> None:
+        """Free the rows of R in the cache that the stream will not ask for again."""
         if self._cache is not None and self.plan.over is not None:
             over = self.plan.over.named(came)
             if over is not None:
                 self._cache.evict(over)
 
     def samples(self, rows: int) -> Samples:
-        output = self.intake.output
+        output = self.gate.output
         samples = Samples()
         counts = {
             "lookup_rows_total": rows,
@@ -137,10 +130,10 @@ class _Lookup:
             "lookup_read_seconds_total": output.figures.seconds,
             "lookup_pending_rows": output.pending_rows,
             "lookup_pending_bytes": output.pending_bytes,
-            "lookup_memory_bytes": self.plan.intake.lookup.capacity or 0,
+            "lookup_memory_bytes": self.plan.gate.lookup.capacity or 0,
             "lookup_parked_rows": output.parked_rows,
-            "lookup_held_rows": self.intake.held.rows,
-            "lookup_held_bytes": self.intake.held.memory,
+            "lookup_held_rows": self.gate.held.rows,
+            "lookup_held_bytes": self.gate.held.memory,
             "lookup_ordered_rows_total": output.ordered_rows,
             "lookup_ordered_bytes_total": output.ordered_bytes,
             "lookup_ordered_seconds_total": output.ordered_seconds,

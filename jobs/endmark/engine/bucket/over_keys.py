@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from endmark.engine.ingest.punctuation_rows import named_keys
-from endmark.punctuation.columns import domain_of_type
-from endmark.punctuation.punctuation import Punctuation
-from endmark.punctuation.wire_json import pattern_from_json
 from endmark.state import codec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from endmark.engine.streams import StreamPlan
-    from endmark.operators.lookup.arrivals import Arrivals
+    from endmark.operators.stream_batch import StreamBatch
 
 
 @dataclass(frozen=True)
@@ -43,22 +40,13 @@ class OverKeys:
         joined = tuple(shared[name] for name in key) if set(key) == shared.keys() else ()
         return cls(pa.schema([stream.side.schema.field(f"{stream.name}_{name}") for name in key]), joined)
 
-    def named(self, came: Arrivals) -> pa.RecordBatch | None:
+    def named(self, came: StreamBatch) -> pa.RecordBatch | None:
         """The keys that a batch names, under the stream's names of their columns."""
         found = []
-        if self.joined and came.punctuations is not None:
-            found.append(came.punctuations.select(list(self.joined)).rename_columns(self.columns.names))
-        for written in came.promises:
-            if written["patterns"].keys() == set(self.columns.names):
-                keys = named_keys(self._promise(written["patterns"]), tuple(self.columns.names))
+        if self.joined and came.closed_keys is not None:
+            found.append(came.closed_keys.select(list(self.joined)).rename_columns(self.columns.names))
+        for promise in came.promises:
+            if set(promise.names()) == set(self.columns.names):
+                keys = named_keys(promise, tuple(self.columns.names))
                 found.append(pa.RecordBatch.from_pylist(keys, self.columns))
         return codec.concat(found) if found else None
-
-    def _promise(self, written: dict[str, Any]) -> Punctuation:
-        return Punctuation.of(
-            "",
-            {
-                name: pattern_from_json(pattern, domain_of_type(self.columns.field(name).type))
-                for name, pattern in written.items()
-            },
-        )

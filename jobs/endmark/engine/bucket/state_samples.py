@@ -26,8 +26,8 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
         samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
         deferred = sum(one.live for one in join.deferral.owed(side))
         samples[sample("join_deferred_rows", stream=stream)] += deferred
-        samples[sample("closed_keys", stream=side.spec.name)] += side.named.closed.rows
-        samples[sample("promised_keys", stream=side.spec.name)] += side.named.promised.rows
+        samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.closed.rows
+        samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.named.rows
         samples[
             sample("pending_punctuations", stream=side.spec.name, waits_for=waits_for(side, opposite))
         ] += side.pending.rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -18,26 +17,20 @@ from endmark.engine.bucket.frame_settings import require_same
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.progress_samples import progress_samples
 from endmark.engine.bucket.state_samples import state_samples
+from endmark.engine.bucket.unpack import unpack
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.group_by.running_groups import RunningGroups
-from endmark.operators.lookup.arrivals import Arrivals
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.announce import Report
-from endmark.operators.stream_join.clustering import RunNews
 from endmark.operators.stream_join.join import StreamJoin
-from endmark.operators.stream_join.side import SideInput
-from endmark.punctuation.punctuation import Origin
 from endmark.state import codec
-from endmark.state.segment import merge_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.engine.streams import StreamPlan
-    from endmark.operators.stream_join.side import SideState
-    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.store import SegmentStore
 
 
@@ -108,13 +101,15 @@ class BucketTask:
         pause = full is None or records < full
         with self._profile.phase("unpack"):
             sides = self._plan.left, self._plan.right
-            came = {stream.name: self._arrivals(stream, arrived) for stream in sides}
+            came = {
+                stream.name: unpack(stream, arrived, looked_up=stream.name in self._lookups)
+                for stream in sides
+            }
         samples: Counter[str] = Counter()
         patterns = Report()
         entering = self._looked_up(came, samples, pause=pause)
         for number, (left, right) in enumerate(entering, 1):
-            inputs = _input(self._join.left, left), _input(self._join.right, right)
-            yield from self._step(inputs, samples, catch_up=pause and number == len(entering))
+            yield from self._step((left, right), samples, catch_up=pause and number == len(entering))
             if number == len(entering):
                 self._expect_promises()
             patterns = patterns.then(self._join.output.patterns)
@@ -142,29 +137,29 @@ class BucketTask:
         yield channels.METRICS, json.dumps(report).encode()
 
     def _looked_up(
-        self, came: dict[str, Arrivals], samples: Counter[str], *, pause: bool
-    ) -> list[tuple[Arrivals, Arrivals]]:
+        self, came: dict[str, StreamBatch], samples: Counter[str], *, pause: bool
+    ) -> list[tuple[StreamBatch, StreamBatch]]:
         """Return the batches that enter the join one after the other; the streams are not in step."""
-        entering = {name: [arrivals] for name, arrivals in came.items()}
+        entering = {name: [batch] for name, batch in came.items()}
         with self._profile.phase("lookup"):
             entering |= lookups.process(self._lookups, came, pause=pause)
         for name, each in self._lookups.items():
             rows = came[name].rows
             samples.update(each.samples(0 if rows is None else rows.num_rows))
         left, right = entering.values()
-        return list(zip_longest(left, right, fillvalue=Arrivals()))
+        return list(zip_longest(left, right, fillvalue=StreamBatch()))
 
     def _expect_promises(self) -> None:
         for side in (self._join.left, self._join.right):
             if (mine := self._lookups.get(side.spec.name)) is not None:
-                self._join.expect(side, _promises(side, mine.held_promises))
+                self._join.expect(side, mine.gates.held_promises)
 
     def _step(
-        self, inputs: tuple[SideInput, SideInput], samples: Counter[str], *, catch_up: bool
+        self, sides: tuple[StreamBatch, StreamBatch], samples: Counter[str], *, catch_up: bool
     ) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """One batch of the join, and the groups it makes final."""
         measured = []
-        for result in channels.gathered(self._results(inputs, catch_up=catch_up)):
+        for result in channels.gathered(self._results(sides, catch_up=catch_up)):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
@@ -186,7 +181,9 @@ class BucketTask:
             if closed.num_rows:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
 
-    def _results(self, inputs: tuple[SideInput, SideInput], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
+    def _results(
+        self, inputs: tuple[StreamBatch, StreamBatch], *, catch_up: bool
+    ) -> Iterator[pa.RecordBatch]:
         yield from self._join.process(*inputs)
         if catch_up:
             yield from self._join.drain()
@@ -218,36 +215,6 @@ class BucketTask:
             return pa.RecordBatch.from_pylist([], groups.schema)
         return groups.close(self._join.left.key.keys(announced))
 
-    def _arrivals(self, stream: StreamPlan, arrived: dict[str, list[bytes]]) -> Arrivals:
-        """Return what came of a stream; rows that are joined next are sorted by key."""
-
-        def blobs(channel: str) -> list[bytes]:
-            return arrived.get(channels.stream_channel(channel, stream.name), [])
-
-        def batch(channel: str) -> pa.RecordBatch | None:
-            found = [codec.decode(blob) for blob in blobs(channel)]
-            return codec.concat(found) if found else None
-
-        rows = [codec.decode(blob) for blob in blobs(channels.ROWS)]
-        waits = stream.name in self._lookups
-        joined = codec.concat if waits else partial(merge_sorted, key=stream.side.key)
-        newest: dict[int, int] = {}
-        for blob in blobs(channels.PROGRESS):
-            for partition, time in json.loads(blob).items():
-                newest[int(partition)] = max(time, newest.get(int(partition), time))
-        heard: dict[int, tuple[int, int]] = {}
-        for blob in blobs(channels.HEARD):
-            heard |= {int(partition): tuple(times) for partition, times in json.loads(blob).items()}
-        return Arrivals(
-            rows=joined(rows) if rows else None,
-            punctuations=batch(channels.PUNCTUATIONS),
-            promises=[json.loads(blob) for blob in blobs(channels.PROMISES)],
-            newest=newest,
-            marks=batch(channels.MARKS),
-            heard=heard,
-            runs=RunNews(batch(channels.ENDED), batch(channels.FIRST), batch(channels.LAST)),
-        )
-
     def _progress(self) -> Samples:
         return progress_samples(self._join.left) | progress_samples(self._join.right)
 
@@ -266,30 +233,3 @@ class BucketTask:
                 for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
                     samples[sample(name, stream=violation.side, partition=str(partition))] += rows
-
-
-def _input(side: SideState, came: Arrivals) -> SideInput:
-    patterns = _promises(side, came.promises)
-    return SideInput(
-        rows=came.rows,
-        bystanders=came.bystanders,
-        punctuations=came.punctuations,
-        promises=side.on_key(patterns),
-        patterns=patterns,
-        newest=came.newest,
-        marks=came.marks,
-        heard=came.heard,
-        runs=came.runs,
-    )
-
-
-def _promises(side: SideState, packed: list[dict[str, Any]]) -> list[Punctuation]:
-    # Those of a frame have one place. A batch that is repeated may bring them in another order.
-    return [
-        side.promised.read(written["patterns"], Origin(written["partition"], written["offset"]))
-        for written in sorted(packed, key=_place_and_text)
-    ]
-
-
-def _place_and_text(promise: dict[str, Any]) -> tuple[int, int, str]:
-    return promise["partition"], promise["offset"], json.dumps(promise["patterns"])

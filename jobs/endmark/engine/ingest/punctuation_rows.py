@@ -9,10 +9,8 @@ import pyarrow as pa
 
 from endmark.engine import channels
 from endmark.engine.channels import stream_channel
-from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf, values_of
-from endmark.punctuation.punctuation import Punctuation
-from endmark.punctuation.wire_json import pattern_to_json
+from endmark.punctuation.punctuation import Origin, Punctuation
 
 if TYPE_CHECKING:
     from endmark.condition_failures import Failures
@@ -42,7 +40,7 @@ class PromisePacker:
         ]
         closed = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
         for label, share in self._buckets.by_key(closed, key):
-            self._packer.add(label, stream_channel(channels.PUNCTUATIONS, self._stream.name), share)
+            self._packer.add(label, stream_channel(channels.CLOSED_KEYS, self._stream.name), share)
 
     def promise(self, partition: int, offset: int, promise: Punctuation) -> None:
         """A punctuation of any other shape, by the stream's names of its columns."""
@@ -53,12 +51,8 @@ class PromisePacker:
             closed = pa.RecordBatch.from_pylist(named, kinds)
             self.named(partition, closed, np.full(len(named), offset, np.int64))
             return
-        own = {f"{stream.name}_{name}": pattern for name, pattern in promise.patterns}
-        patterns = {
-            name: pattern_to_json(pattern, domain_of_type(types.field(name).type))
-            for name, pattern in own.items()
-        }
-        written = {"partition": partition, "offset": offset, "patterns": patterns}
+        patterns = {f"{stream.name}_{name}": pattern for name, pattern in promise.patterns}
+        written = stream.side.codec.write(Punctuation.of(stream.name, patterns, Origin(partition, offset)))
         for label in self._buckets.labels:
             self._packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
 

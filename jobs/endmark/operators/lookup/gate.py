@@ -25,26 +25,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from endmark.operators.lookup.arrivals import Arrivals
     from endmark.operators.lookup.cache import FrontCache
     from endmark.operators.lookup.join import LookupSpec, Source
+    from endmark.operators.promise_codec import PromiseCodec
+    from endmark.operators.stream_batch import StreamBatch
     from endmark.state.keys import KeySpec
     from endmark.state.store import SegmentStore
 
 
 @dataclass(frozen=True)
-class IntakeSpec:
-    """How a stream is looked up, and how it leaves.
+class GateSpec:
+    """The specification of a gate.
 
     Args:
-        lookup: the join with R; its schema ends with `held.BATCH`.
+        lookup: the join with R; its schema ends with `BATCH`.
         key: by which rows enter the stream join.
-        dropped: columns, beside `held.BATCH`, that rows with a match do not keep.
+        codec: of the stream's promises.
+        dropped: columns, beside `BATCH`, that rows with a match do not keep.
         carries: whether batches that are no pause leave rows waiting; it counts from the batch after.
     """
 
     lookup: LookupSpec
     key: KeySpec
+    codec: PromiseCodec
     dropped: tuple[str, ...] = ()
     carries: bool = False
 
@@ -55,12 +58,12 @@ class IntakeSpec:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Answered:
     """The rows that R has answered in one batch.
 
     Args:
         complete: how many rows of the stream, from the first on, may enter now: as many if it is repeated.
-        joined, missed: rows with their match, and those without; with `held.BATCH`.
+        joined, missed: rows with their match, and those without; with `BATCH`.
     """
 
     complete: int
@@ -68,21 +71,21 @@ class Asked:
     missed: pa.RecordBatch | None
 
 
-class Intake:
-    """One bucket's share of a stream on its way through one lookup; see `Intakes`.
+class Gate:
+    """The gate between one lookup and the stream join, for one bucket's share of a stream; see `Gates`.
 
     Args:
-        spec: how.
-        source: R, and how it is read.
-        store: where rows rest that wait beyond their batch.
-        cache: rows of R at hand.
+        spec: its specification.
+        source: R, and the way it is read.
+        store: keeps rows that wait beyond their batch.
+        cache: rows of R in memory.
         restored: a snapshot.
         reading: entered around the reads of a batch.
     """
 
     def __init__(
         self,
-        spec: IntakeSpec,
+        spec: GateSpec,
         source: Source,
         store: SegmentStore,
         cache: FrontCache | None = None,
@@ -91,7 +94,7 @@ class Intake:
     ) -> None:
         self._spec = spec
         self._reading = reading
-        self.held = Held(store, spec.key)
+        self.held = Held(store, spec.key, spec.codec)
         self._join = LookupJoin(spec.lookup, source, store, cache, restored, self.held.lists)
         notes = self._join.notes
         self.held.restore(notes.get("held", []))
@@ -128,8 +131,8 @@ class Intake:
             return now
         return pending.first_due
 
-    def ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> Asked:
-        """Look up what has come in one batch, and what waits; `enter` is to follow.
+    def ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> Answered:
+        """Look up the rows of one batch, and those that wait; `enter` is to follow.
 
         Args:
             rows: of the stream, in its columns.
@@ -138,36 +141,40 @@ class Intake:
         """
         drain = pause or not self._carries
         whole = drain and not self._spec.parks
-        complete = self._join.pending.answered_rows
+        pending = self._join.pending
+        complete = pending.answered_rows
         self._number += 1
-        output = self._look_up(rows, now, drain=drain)
+        if rows is None and complete == pending.arrived_rows:
+            output = self._join.process(None, now)
+        else:
+            if rows is not None:
+                rows = numbered(rows, self._number).select(self._spec.lookup.schema.names)
+            with self._reading():
+                output = self._join.process(rows, now, drain=drain, beside=self.held.memory)
         joined = self._leaving(output.joined, self._spec.dropped)
         missed = self._leaving(output.missed, ())
-        return Asked(self._join.pending.arrived_rows if whole else complete, joined, missed)
+        return Answered(pending.arrived_rows if whole else complete, joined, missed)
 
-    def enter(self, came: Arrivals, asked: Asked, complete: int, now: int) -> list[Arrivals]:
-        """What enters the stream join with the first `complete` rows, one batch of the stream after the
-        other."""
+    def enter(self, came: StreamBatch, answered: Answered, complete: int, now: int) -> list[StreamBatch]:
+        """Return the batches of the stream that enter the join with its first `complete` rows, in order.
+
+        Args:
+            came: the batch that `ask` was given the rows of.
+            answered: the result of `ask`.
+            complete: a number of rows of the stream, counted from the first that ever came.
+            now: microseconds since 1970.
+        """
         until = self._join.pending.arrived_rows
         if complete == until and not self.held:
-            return [replace(came, rows=unnumbered(asked.joined), bystanders=unnumbered(asked.missed))]
+            return [replace(came, rows=unnumbered(answered.joined), bystanders=unnumbered(answered.missed))]
         self.held.hold(self._number, until, came, now)
-        self.held.keep(asked.joined, asked.missed)
+        self.held.keep(answered.joined, answered.missed)
         entering = self.held.let_go(complete)
         self.held.maintain()
         return entering
 
-    def _look_up(self, rows: pa.RecordBatch | None, now: int, *, drain: bool) -> LookupOutput:
-        pending = self._join.pending
-        if rows is None and pending.answered_rows == pending.arrived_rows:
-            return self._join.process(None, now)
-        if rows is not None:
-            rows = numbered(rows, self._number).select(self._spec.lookup.schema.names)
-        with self._reading():
-            return self._join.process(rows, now, drain=drain, beside=self.held.memory)
-
     def _leaving(self, pieces: list[pa.RecordBatch], dropped: tuple[str, ...]) -> pa.RecordBatch | None:
-        """Rows as the stream join wants them, but with `held.BATCH`."""
+        """Return rows as the stream join takes them, but with `BATCH`."""
         if not pieces:
             return None
         return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces).drop_columns(list(dropped))))

@@ -10,74 +10,72 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from endmark.operators.lookup.arrivals import Arrivals
+from endmark.operators.stream_batch import StreamBatch
 from endmark.state import codec
 from endmark.state.keys import CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from endmark.operators.lookup.gate import Asked, Intake
+    from endmark.operators.lookup.gate import Gate
+    from endmark.punctuation.punctuation import Punctuation
 
 T = TypeVar("T")
 MISSED = "$missed"  # int64: the place of the lookup that has given a row up
 
 
-class Intakes:
+class Gates:
     """One bucket's share of a stream.
 
     Args:
-        intakes: the first with the key by which rows enter the stream join. The others have that of a record,
+        gates: the first with the key by which rows enter the stream join. The others have that of a record,
             and of rows with a match they leave it and what R has alone.
     """
 
-    def __init__(self, intakes: Sequence[Intake]) -> None:
-        self._intakes = intakes
+    def __init__(self, gates: Sequence[Gate]) -> None:
+        self._gates = gates
 
     @property
-    def held_promises(self) -> list[dict[str, Any]]:
+    def held_promises(self) -> list[Punctuation]:
         """The promises that have not entered the stream join."""
-        return self._intakes[0].held.promises
+        return self._gates[0].held.promises
 
     @property
     def waits_since(self) -> int | None:
         """When the oldest came of what waits, in microseconds since 1970."""
-        return self._intakes[0].held.since
+        return self._gates[0].held.since
 
     def due(self, now: int) -> int | None:
         """When a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
-        until = self._intakes[0].held.until
-        if until is not None and until <= min(intake.answered_rows for intake in self._intakes):
+        until = self._gates[0].held.until
+        if until is not None and until <= min(gate.answered_rows for gate in self._gates):
             return now
-        times = [intake.asks_at(now) for intake in self._intakes]
+        times = [gate.asks_at(now) for gate in self._gates]
         return min((time for time in times if time is not None), default=None)
 
-    def process(self, came: Arrivals, now: int, *, pause: bool) -> list[Arrivals]:
-        """One batch; gives what enters the stream join, one batch of the stream after the other.
+    def process(self, came: StreamBatch, now: int, *, pause: bool) -> list[StreamBatch]:
+        """Look up one batch; return the batches of the stream that enter the join, in order.
 
         Args:
-            came: what has come; rows have the stream's columns.
+            came: the batch; its rows have the stream's columns.
             now: microseconds since 1970.
             pause: leave no row waiting, parked ones aside.
         """
-        asked = self._ask(came.rows, now, pause=pause)
-        complete = min(one.complete for one in asked)
-        shares = [came, *(Arrivals(rows=came.rows) for _ in self._intakes[1:])]
+        answered = side_by_side([partial(each.ask, came.rows, now, pause=pause) for each in self._gates])
+        complete = min(one.complete for one in answered)
+        shares = [came, *(StreamBatch(rows=came.rows) for _ in self._gates[1:])]
         entering = [
-            intake.enter(share, answers, complete, now)
-            for intake, share, answers in zip(self._intakes, shares, asked, strict=True)
+            gate.enter(share, answers, complete, now)
+            for gate, share, answers in zip(self._gates, shares, answered, strict=True)
         ]
         return [self._together(batch) for batch in zip(*entering, strict=True)]
 
-    def _ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> list[Asked]:
-        return side_by_side([partial(each.ask, rows, now, pause=pause) for each in self._intakes])
-
-    def _together(self, batch: Sequence[Arrivals]) -> Arrivals:
-        """One batch of the stream, of what each lookup lets in of it."""
+    def _together(self, batch: Sequence[StreamBatch]) -> StreamBatch:
+        """Return one batch of the stream, given the share of each lookup in it."""
         first, *others = batch
         rows = reduce(self._joined, (other.rows for other in others), first.rows)
         return replace(first, rows=rows, bystanders=self._given_up([one.bystanders for one in batch]))
@@ -97,7 +95,7 @@ class Intakes:
             if given_up is None:
                 continue
             by_record = place > 0
-            rows = self._intakes[0].key.coded(given_up.drop_columns([CODE])) if by_record else given_up
+            rows = self._gates[0].key.coded(given_up.drop_columns([CODE])) if by_record else given_up
             more = pa.Table.from_batches([rows.append_column(MISSED, pa.repeat(place, rows.num_rows))])
             if found is not None:
                 more = more.join(
@@ -110,10 +108,10 @@ class Intakes:
     @property
     def _record(self) -> list[str]:
         """The columns that tell records of the stream apart."""
-        return list(self._intakes[-1].key.columns)
+        return list(self._gates[-1].key.columns)
 
     def _sorted(self, rows: pa.Table) -> pa.RecordBatch | None:
-        return self._intakes[0].key.sorted(codec.concat(rows.to_batches())) if rows.num_rows else None
+        return self._gates[0].key.sorted(codec.concat(rows.to_batches())) if rows.num_rows else None
 
 
 def side_by_side(reads: Sequence[Callable[[], T]]) -> list[T]:

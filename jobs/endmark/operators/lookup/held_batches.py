@@ -5,29 +5,32 @@ Rows that R has answered, and all that came with rows that it has not: a batch l
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from endmark.operators.lookup.arrivals import Arrivals
-from endmark.operators.stream_join.clustering import RunNews
+from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.state import codec
 from endmark.state.keys import KeySpec
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endmark.operators.promise_codec import PromiseCodec
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.store import SegmentStore
 
 _BY_PARTITION = KeySpec(("partition",))
 BATCH = "$batch"  # int64: the number of the batch in which a row came
 
 
-@dataclass
-class _Batch:
-    """The metadata of a batch that waits; its rows are in the lists of `Held`.
+@dataclass(frozen=True)
+class _HeldBatch:
+    """The metadata of a held batch; its rows are in the lists of `Held`.
 
     Args:
         number: of the batch.
@@ -40,36 +43,31 @@ class _Batch:
 
     number: int
     until: int
-    promises: list[dict[str, Any]]
-    newest: dict[int, int]
-    heard: dict[int, tuple[int, int]]
+    promises: Sequence[Punctuation]
+    newest: Mapping[int, int]
+    heard: Mapping[int, tuple[int, int]]
     since: int
-
-    @classmethod
-    def of(cls, written: dict[str, Any]) -> _Batch:
-        """From JSON, whose members are named by text."""
-        newest = {int(partition): time for partition, time in written["newest"].items()}
-        heard = {int(partition): (first, last) for partition, (first, last) in written["heard"].items()}
-        return cls(**{**written, "newest": newest, "heard": heard})
 
 
 class Held:
     """One bucket's batches of a stream that are not complete.
 
     Args:
-        store: where rows rest.
+        store: keeps the rows.
         key: by which rows enter the stream join.
+        codec: of the stream's promises.
     """
 
-    def __init__(self, store: SegmentStore, key: KeySpec) -> None:
+    def __init__(self, store: SegmentStore, key: KeySpec, codec: PromiseCodec) -> None:
+        self._codec = codec
         self._rows = SegmentList(store, key, BATCH)
         self._missed = SegmentList(store, key, BATCH)
         by_key = key.shared
-        keys = {"closed": by_key, "marks": _BY_PARTITION}
+        keys = {"closed_keys": by_key, "marks": _BY_PARTITION}
         keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}
         said = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
         self._lists = {"rows": self._rows, "missed": self._missed} | said
-        self._batches: list[_Batch] = []
+        self._batches: list[_HeldBatch] = []
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -81,10 +79,23 @@ class Held:
 
     def notes(self) -> list[dict[str, Any]]:
         """Return the notes that `restore` takes once a snapshot has filled the lists, ready for JSON."""
-        return [asdict(one) for one in self._batches]
+        return [
+            {**vars(one), "promises": [self._codec.write(promise) for promise in one.promises]}
+            for one in self._batches
+        ]
 
     def restore(self, notes: list[dict[str, Any]]) -> None:
-        self._batches = [_Batch.of(one) for one in notes]
+        self._batches = [
+            _HeldBatch(
+                number=one["number"],
+                until=one["until"],
+                promises=self._codec.read(one["promises"]),
+                newest={int(partition): time for partition, time in one["newest"].items()},
+                heard={int(partition): (first, last) for partition, (first, last) in one["heard"].items()},
+                since=one["since"],
+            )
+            for one in notes
+        ]
 
     @property
     def rows(self) -> int:
@@ -97,7 +108,7 @@ class Held:
         return sum(segment.memory for each in (self._rows, self._missed) for segment in each.segments)
 
     @property
-    def promises(self) -> list[dict[str, Any]]:
+    def promises(self) -> list[Punctuation]:
         """The promises that have not entered the stream join."""
         return [promise for one in self._batches for promise in one.promises]
 
@@ -111,12 +122,20 @@ class Held:
         """How many rows of the stream had come at the end of the first batch that waits, if one does."""
         return self._batches[0].until if self._batches else None
 
-    def hold(self, number: int, until: int, came: Arrivals, now: int) -> None:
-        """Keep what came in a batch, its rows aside, when `until` rows of the stream had come."""
-        self._batches.append(_Batch(number, until, came.promises, came.newest, came.heard, now))
-        for name, said in came.said().items():
-            if said is not None:
-                self._lists[name].append(self._lists[name].key.sorted(numbered(said, number)))
+    def hold(self, number: int, until: int, came: StreamBatch, now: int) -> None:
+        """Keep a batch without its rows.
+
+        Args:
+            number: of the batch.
+            until: how many rows of the stream have come by its end.
+            came: the batch.
+            now: microseconds since 1970.
+        """
+        self._batches.append(_HeldBatch(number, until, came.promises, came.newest, came.heard, now))
+        keys = {"closed_keys": came.closed_keys, "marks": came.marks, **came.runs._asdict()}
+        for name, some in keys.items():
+            if some is not None:
+                self._lists[name].append(self._lists[name].key.sorted(numbered(some, number)))
 
     def keep(self, joined: pa.RecordBatch | None, missed: pa.RecordBatch | None) -> None:
         """Rows that R has answered, with `BATCH`."""
@@ -124,12 +143,12 @@ class Held:
             if rows is not None:
                 held.append(rows)
 
-    def let_go(self, complete: int) -> list[Arrivals]:
-        """Everything of batches whose rows are all among the first `complete`."""
+    def let_go(self, complete: int) -> list[StreamBatch]:
+        """Return the batches whose rows are all among the first `complete`; an empty one if there is none."""
         free = [one for one in self._batches if one.until <= complete]
         self._batches = self._batches[len(free) :]
         if not free:
-            return [Arrivals()]
+            return [StreamBatch()]
         last = free[-1].number
         lists = self._lists.values()
         taken = [(held.key, [gone.batch for gone in held.expire(last + 1)]) for held in lists]
@@ -137,7 +156,17 @@ class Held:
         for one in free:
             rows, missed, closed, marks, *runs = (_of_batch(gone, one.number, key) for key, gone in taken)
             entering.append(
-                Arrivals(rows, missed, closed, one.promises, one.newest, marks, one.heard, RunNews(*runs))
+                StreamBatch(
+                    rows=rows,
+                    bystanders=missed,
+                    closed_keys=closed,
+                    promises=one.promises,
+                    key_promises=self._codec.on_key(one.promises),
+                    newest=one.newest,
+                    marks=marks,
+                    heard=one.heard,
+                    runs=RunNews(*runs),
+                )
             )
         return entering
 

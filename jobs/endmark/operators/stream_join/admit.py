@@ -1,4 +1,4 @@
-"""Which rows of a batch are joined: those that break no promise of their own stream."""
+"""Admission: the rows of a batch are joined unless they break a promise of their own stream."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.operators.stream_join.named_keys import LATER
-from endmark.operators.stream_join.side import NEVER, SideInput
+from endmark.operators.stream_batch import StreamBatch
+from endmark.operators.stream_join.closed_keys import LATER
+from endmark.operators.stream_join.side import NEVER
 from endmark.state import codec
 from endmark.state.segment import Segment, int64
 
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Violation:
-    """Records of one side, with a row of each, that break a promise of their own stream; `reason` is `late`,
-    `unordered`, `closed`, `repeated`, `unclustered` or `idle`.
+    """Records of one side that break a promise of their own stream for the same reason.
 
-    `promises` are those that they break unless they are late or idle, one for each row, under the names that
-    both sides share; `None` stands for a wider one.
+    Args:
+        side: the stream's name.
+        reason: `late`, `unordered`, `closed`, `repeated`, `unclustered` or `idle`.
+        rows: one row of each record.
+        promises: the broken promise of each row, by the names that both sides share. It is `None` for a
+            promise on columns beside the key. Rows that are late or idle have none.
     """
 
     side: str
@@ -38,44 +42,50 @@ class Violation:
 
 @dataclass
 class Admitted:
-    """The rows of a batch that are joined, the bystanders that break no promise, and who does; `given` is the
-    batch, with the keys that its rows name."""
+    """A batch of one side after admission.
 
-    given: SideInput
+    Args:
+        batch: the batch, with the keys that its rows close.
+        rows: the rows that are joined; `None` without any.
+        bystanders: the bystanders that break no promise.
+        violations: the rows and bystanders that break one.
+    """
+
+    batch: StreamBatch
     rows: Segment | None = None
     bystanders: pa.RecordBatch | None = None
     violations: list[Violation] = field(default_factory=list)
 
 
-def admit(side: SideState, given: SideInput) -> Admitted:
-    """Set violations aside, bystanders' among them."""
+def admit(side: SideState, batch: StreamBatch) -> Admitted:
+    """Split a batch into rows that are joined, bystanders, and violations."""
     if side.spec.unique or side.spec.clustered:
-        given = _named_by_rows(side, given)
-    found = Admitted(given)
-    if given.bystanders is not None:
-        bad = _reject(side, given.bystanders, given, found)
-        found.bystanders = given.bystanders.filter(pa.array(~bad))
-    if given.rows is None:
+        batch = _named_by_rows(side, batch)
+    found = Admitted(batch)
+    if batch.bystanders is not None:
+        bad = _reject(side, batch.bystanders, batch, found)
+        found.bystanders = batch.bystanders.filter(pa.array(~bad))
+    if batch.rows is None:
         return found
-    bad = _reject(side, given.rows, given, found)
-    rows = given.rows.filter(pa.array(~bad)) if bad.any() else given.rows
+    bad = _reject(side, batch.rows, batch, found)
+    rows = batch.rows.filter(pa.array(~bad)) if bad.any() else batch.rows
     if rows.num_rows:
         found.rows = Segment.arrived(rows, side.spec.key, side.spec.time)
     return found
 
 
-def _reject(side: SideState, rows: pa.RecordBatch, given: SideInput, found: Admitted) -> Bools:
-    reasons = violations(side, rows, given)
+def _reject(side: SideState, rows: pa.RecordBatch, batch: StreamBatch, found: Admitted) -> Bools:
+    reasons = violations(side, rows, batch)
     for reason, bad in reasons.items():
         if bad.any():
             set_aside = _records(side, rows.filter(pa.array(bad)))
-            promises = broken(side, set_aside, given, reason)
+            promises = broken(side, set_aside, batch, reason)
             found.violations.append(Violation(side.spec.name, reason, set_aside, promises))
     return _any(reasons)
 
 
 def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """One row of each record, of which a lookup may have made several."""
+    """Return one row of each record. A lookup may have made several rows of a record."""
     if side.spec.partition is None or side.spec.offset is None:
         return rows
     places = [int64(rows.column(name)) for name in (side.spec.partition, side.spec.offset)]
@@ -83,33 +93,42 @@ def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(pa.array(np.sort(first)))
 
 
-def _named_by_rows(side: SideState, given: SideInput) -> SideInput:
-    """The batch with the keys that its rows name: of unique ones each its own, unless it is ruled out anyhow;
-    of clustered ones each that of the run it ends."""
+def _named_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
+    """Return the batch with the keys that its rows close beside those of punctuations.
+
+    Each row of a stream with unique keys closes its own key, unless it breaks a promise. A row of a clustered
+    stream closes the key of the run that it ends.
+    """
     columns = [*side.spec.key.stored, str(side.spec.partition), str(side.spec.offset)]
     names = [*side.key.stored, "partition", "offset"]
     named = []
-    if given.punctuations is not None:
-        named.append((given.punctuations.select(names), 0))
-    named += [(keys.select(names), 1) for keys in side.runs.take(given.runs)]
-    for rows in (given.bystanders, given.rows):
+    if batch.closed_keys is not None:
+        named.append((batch.closed_keys.select(names), 0))
+    named += [(keys.select(names), 1) for keys in side.runs.take(batch.runs)]
+    for rows in (batch.bystanders, batch.rows):
         if rows is not None and side.spec.unique:
-            bad = _any(_ruled_out(side, rows, given)) | _overtaken(side, rows)
+            bad = _any(_ruled_out(side, rows, batch)) | _overtaken(side, rows)
             good = rows.filter(pa.array(~bad))
             named.append((good.select(columns).rename_columns(names), 1))
     marked = [
-        batch.append_column("by_row", pa.array(np.full(batch.num_rows, by_row)))
-        for batch, by_row in named
-        if batch.num_rows
+        keys.append_column("by_row", pa.array(np.full(keys.num_rows, by_row)))
+        for keys, by_row in named
+        if keys.num_rows
     ]
-    return replace(given, punctuations=codec.concat(marked) if marked else None)
+    return replace(batch, closed_keys=codec.concat(marked) if marked else None)
 
 
-def violations(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
-    """The rows that may not come, by the first reason that holds for them."""
-    found = _ruled_out(side, rows, given)
-    partitions, offsets, given = _places(side, rows, given)
-    since, by_row = side.named.named_at(side.spec.key.keys(rows), partitions, given.punctuations)
+def violations(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dict[str, Bools]:
+    """Return masks of the rows that break a promise, by reason; a row has the first reason that holds.
+
+    Args:
+        side: the state of the rows' side before the batch.
+        rows: rows of the batch, or bystanders.
+        batch: the batch, with the keys that its rows close.
+    """
+    found = _ruled_out(side, rows, batch)
+    partitions, offsets, batch = _places(side, rows, batch)
+    since, by_row = side.closed_keys.named_at(side.spec.key.keys(rows), partitions, batch.closed_keys)
     named = (since < offsets) & ~_any(found)
     found["closed"] |= named & ~by_row
     found["unclustered" if side.spec.clustered else "repeated"] = named & by_row
@@ -117,25 +136,25 @@ def violations(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[
     return found
 
 
-def _ruled_out(side: SideState, rows: pa.RecordBatch, given: SideInput) -> dict[str, Bools]:
-    """The rows that may not come, whatever is said of their key by its name."""
+def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dict[str, Bools]:
+    """Return masks of the rows that break a promise other than one that names their key, by reason."""
     keys = side.spec.key.keys(rows)
-    partitions, offsets, given = _places(side, rows, given)
-    closed = side.said.closed_by(keys, partitions)
-    closed |= side.said.closed_before(given.promises, keys, partitions, offsets)
-    closed |= side.promised.broken(rows, partitions)
-    closed |= side.promised.broken_within(given.patterns, rows, partitions, offsets)
+    partitions, offsets, batch = _places(side, rows, batch)
+    closed = side.sent_key_promises.closed_by(keys, partitions)
+    closed |= side.sent_key_promises.closed_before(batch.key_promises, keys, partitions, offsets)
+    closed |= side.promises.broken(rows, partitions)
+    closed |= side.promises.broken_within(batch.promises, rows, partitions, offsets)
     found = {"late": _late(side, rows)}
     if side.order is not None:
         ordered = rows.column(side.spec.key.columns[0])
-        unordered = side.order.broken(ordered, partitions, offsets, given.marks)
+        unordered = side.order.broken(ordered, partitions, offsets, batch.marks)
         found["unordered"] = unordered & ~found["late"]
     found["closed"] = closed & ~_any(found)
     return found
 
 
 def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
-    """The rows older than progress; those that are not late are of a partition that had no part in it."""
+    """Return a mask of the rows older than progress. If not late, they are of a partition that was idle."""
     if side.spec.idle is None:
         return np.zeros(rows.num_rows, bool)
     older: Bools = int64(rows.column(side.spec.time)) < side.progress
@@ -143,37 +162,46 @@ def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
 
 
 def broken(
-    side: SideState, rows: pa.RecordBatch, given: SideInput, reason: str
+    side: SideState, rows: pa.RecordBatch, batch: StreamBatch, reason: str
 ) -> Sequence[Punctuation | None]:
-    """The promise that each of some rows breaks which are violations for this reason.
+    """Return the promise that each of some violations breaks; nothing for rows that are late or idle.
 
-    Of a `closed` row that is the pattern of its partition by then, else the first that names its key, as of
-    those that a row ruled out; `None` where only a wider promise matches it. Of `late` and `idle` rows
-    there is none.
+    A row may break several promises. The one told is the pattern of its partition that was in force at its
+    offset, else the first promise that names its key. `None` stands for a promise on columns beside the key.
+
+    Args:
+        side: the state of the rows' side before the batch.
+        rows: the violations.
+        batch: the batch that they came in.
+        reason: the reason of all of them.
     """
     if reason in ("late", "idle"):
         return []
     keys = side.spec.key.keys(rows)
-    partitions, offsets, given = _places(side, rows, given)
+    partitions, offsets, batch = _places(side, rows, batch)
     if side.order is not None and reason == "unordered":
         ordered = rows.column(side.spec.key.columns[0])
-        return side.order.promises(ordered, partitions, offsets, given.marks)
-    patterns = side.said.broken(given.promises, keys, partitions, offsets)
-    named, _ = side.named.named_at(keys, partitions, given.punctuations)
+        return side.order.promises(ordered, partitions, offsets, batch.marks)
+    patterns = side.sent_key_promises.broken(batch.key_promises, keys, partitions, offsets)
+    named, _ = side.closed_keys.named_at(keys, partitions, batch.closed_keys)
     values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
     return [
-        pattern or (side.said.naming(key, int(partition), int(since)) if since < offset else None)
+        pattern
+        or (side.sent_key_promises.naming(key, int(partition), int(since)) if since < offset else None)
         for pattern, key, partition, since, offset in zip(
             patterns, zip(*values, strict=True), partitions, named, offsets, strict=True
         )
     ]
 
 
-def _places(side: SideState, rows: pa.RecordBatch, given: SideInput) -> tuple[Ints, Ints, SideInput]:
-    """Partitions and offsets of rows, and what punctuates them."""
+def _places(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[Ints, Ints, StreamBatch]:
+    """Return the partitions and offsets of rows, and the batch that punctuates them.
+
+    A frame has no offsets. Its rows stand before all punctuations of their batch.
+    """
     if side.spec.partition is None or side.spec.offset is None:
-        return np.zeros(rows.num_rows, np.int64), np.full(rows.num_rows, LATER - 1), SideInput()
-    return int64(rows.column(side.spec.partition)), int64(rows.column(side.spec.offset)), given
+        return np.zeros(rows.num_rows, np.int64), np.full(rows.num_rows, LATER - 1), StreamBatch()
+    return int64(rows.column(side.spec.partition)), int64(rows.column(side.spec.offset)), batch
 
 
 def _late(side: SideState, rows: pa.RecordBatch) -> Bools:

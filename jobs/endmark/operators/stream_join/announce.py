@@ -1,4 +1,4 @@
-"""Patterns as output punctuations: what is announced of a promise over the columns of the results.
+"""Output punctuations of patterns: a promise of an input is announced over the columns of the results.
 
 A pattern that every partition of a stream has promised is announced over that stream's own columns once no
 live row of the stream matches it: such a row could still be in a result, one to come cannot. That holds for
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.operators.stream_join.partition_promises import match
+from endmark.operators.stream_join.promises import match
 from endmark.punctuation.columns import matches
 from endmark.types import JoinType
 
@@ -62,8 +62,10 @@ class Report:
 
 
 def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """What the reports of all buckets of one batch, as JSON objects, announce together: text to `closed` or
-    `expired`, in order of text."""
+    """Combine the reports of all buckets of one batch, given as JSON objects.
+
+    Returns the announced patterns in the order of their text, each with `closed` or `expired`.
+    """
     released: dict[str, str] = {}
     waiting: set[str] = set()
     for report in reports:
@@ -90,12 +92,12 @@ class PatternAnnouncer:
         """Take the promises of a batch."""
         self._report = Report()
         for (side, _), promises in zip(self._sides, (left, right), strict=True):
-            side.promised.add(promises)
+            side.promises.add(promises)
             if not self._early:
-                side.promised.announce_nothing()
+                side.promises.announce_nothing()
 
     def release(self, by: str, closing: Closing = (None, None)) -> None:
-        """Announce the patterns that no row matches by now.
+        """Announce the complete patterns that no live row matches.
 
         Args:
             by: how the last of their rows went, `closed` or `expired`.
@@ -103,18 +105,18 @@ class PatternAnnouncer:
                 purged, and are live no more.
         """
         for (side, opposite), named in zip(self._sides, reversed(closing), strict=True):
-            complete = side.promised.complete()
+            complete = side.promises.complete()
             live = _Live(side, opposite, named) if complete else None
             for promise in complete:
                 if live is not None and not live.matches(promise):
-                    side.promised.announce(promise)
+                    side.promises.announce(promise)
                     self._report.released |= dict.fromkeys(self._texts(promise, side, opposite), by)
 
     def report(self) -> Report:
         """Return what this batch says of patterns. Ask when the batch is over."""
         waiting = []
         for side, opposite in self._sides:
-            for promise in side.promised.complete():
+            for promise in side.promises.complete():
                 waiting += self._texts(promise, side, opposite)
         self._report.waiting = waiting
         return self._report
@@ -124,7 +126,7 @@ class PatternAnnouncer:
         if not (self._early and promises):
             return []
         opposite = next(other for one, other in self._sides if one is side)
-        promised = deepcopy(side.promised)
+        promised = deepcopy(side.promises)
         promised.add(promises)
         return [text for promise in promised.complete() for text in self._texts(promise, side, opposite)]
 
@@ -132,7 +134,7 @@ class PatternAnnouncer:
         own, others = side.spec.key.columns, opposite.spec.key.columns
         # A promise without patterns ends its stream, and may be about columns beside the key. It is announced
         # as all values of the key: to match anything would be to match the nulls of an outer join as well.
-        patterns = side.promised.written(promise) or {own[0]: _ALL_VALUES}
+        patterns = side.spec.codec.write_patterns(promise) or {own[0]: _ALL_VALUES}
         texts = [_text(patterns)] if side in self._shown else []
         speaks = set(others) <= set(opposite.spec.punctuated_on)
         if opposite in self._shown and set(patterns) <= set(own) and not (opposite.preserved or speaks):

@@ -1,128 +1,177 @@
-"""The keys that one partition of a stream has closed by patterns, as a set.
+"""Closed keys: the keys that a side's punctuations name one by one.
 
-Of one column the union of patterns is kept, so that closing ever more of it takes the space of one interval;
-of several columns, the patterns that no later one includes. The promise that a row breaks is the interval of
-that union it is in, as of the pattern that last widened it, or the newest pattern on several columns that
-matches it.
+If a key lives in one partition, the first punctuation that names it closes it. Otherwise a key is closed once
+every partition has promised it, by its name or by a pattern.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from endmark.punctuation.columns import contains_all, matches
-from endmark.punctuation.pattern import Anything
-from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.punctuation.ranges import Ranges
+from endmark.state import codec
+from endmark.state.keys import Keys
+from endmark.state.segment import int64
+from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator
 
-    from endmark.punctuation.algebra import Span
-    from endmark.punctuation.domain import Domain
-    from endmark.punctuation.pattern import Pattern
-    from endmark.state.keys import Keys
+    from endmark.operators.stream_join.key_promises import KeyPromises
+    from endmark.state.keys import KeySpec
     from endmark.state.search import Bools, Ints
+    from endmark.state.store import SegmentStore
 
-# Offset of a promise without an origin: nobody has sent it.
-UNKNOWN = -1
-
-
-class Closed(Protocol):
-    """The keys that one partition has closed."""
-
-    def add(self, promise: Punctuation) -> None: ...
-    def match(self, keys: Keys) -> Bools: ...
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None: ...
-    def promises(self) -> Iterable[Punctuation]: ...
+# After any offset.
+LATER = 1 << 62
 
 
-class Interval:
-    """The closed keys of one column, as intervals."""
+class ClosedKeys:
+    """Entries of key, partition, and the offset of the first promise there that names the key.
 
-    def __init__(self, stream: str, partition: int, name: str, domain: Domain) -> None:
-        self._stream = stream
-        self._partition = partition
-        self._name = name
-        self.ranges = Ranges(domain)
+    Keys that patterns close have no entries.
 
-    def add(self, promise: Punctuation) -> None:
-        self.ranges.add(dict(promise.patterns).get(self._name, Anything()), offset_of(promise))
+    Attributes:
+        closed: the entries of closed keys.
+        named: the entries of keys that some partitions have not promised yet.
 
-    def match(self, keys: Keys) -> Bools:
-        if keys.columns:
-            return contains_all(self.ranges, keys.columns[0])
-        return Spans(self.ranges.spans()).contain(keys.codes)
+    Args:
+        store: keeps the entries.
+        key: the key by the names that both sides share.
+        promises: the patterns of the same side.
+        needed: how many partitions must have promised a key before it is closed.
+        by_rows: rows close keys, too. Entries have a column `by_row` then: 1 if a row did, else 0.
+    """
 
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
-        domain = self.ranges.domain
-        cut = (
-            domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
+    def __init__(
+        self, store: SegmentStore, key: KeySpec, promises: KeyPromises, needed: int, *, by_rows: bool = False
+    ) -> None:
+        self._key = key
+        self._promises = promises
+        self._needed = needed
+        self._by_rows = by_rows
+        self.closed = SegmentList(store, key)
+        self.named = SegmentList(store, key)
+        self._closing: pa.RecordBatch | None = None
+
+    def take(self, punctuations: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
+        """Remember keys that are named; return those that are closed for the first time, in order of code.
+
+        These count as closed after `close`.
+
+        Args:
+            punctuations: keys with `partition` and `offset`; `None` without any.
+            widened: patterns came, which may complete keys that were named before.
+        """
+        entries = None if punctuations is None else self._unknown(self._firsts(punctuations))
+        asked = [segment.live_batch() for segment in self.named.segments if widened]
+        asked += [] if entries is None else [entries]
+        if not any(batch.num_rows for batch in asked):
+            return None
+        keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in asked]))
+        found = self._key.keys(keys)
+        over = self.closed.contains(found) | self._promises.contain(found)
+        complete = self._count(found, entries) >= self._needed
+        closing = keys.filter(pa.array(complete & ~over))
+        self._keep(entries, keys.filter(pa.array(over)), closing)
+        return closing if closing.num_rows else None
+
+    def close(self) -> None:
+        if self._closing is not None:
+            self.closed.append(self._closing)
+            self._closing = None
+
+    def maintain(self) -> None:
+        for entries in (self.closed, self.named):
+            entries.maintain()
+
+    def forget(self) -> None:
+        """Drop the entries of keys that patterns close."""
+        for entries in (self.closed, self.named):
+            entries.remove_where(self._promises.positions)
+
+    def named_at(self, keys: Keys, partitions: Ints, given: pa.RecordBatch | None) -> tuple[Ints, Bools]:
+        """Find the first promise of each row's own partition that names its key.
+
+        Args:
+            keys: the keys of the rows.
+            partitions: the partitions of the rows.
+            given: keys that the present batch names, beside those that are remembered; `None` without any.
+
+        Returns:
+            The offset of each promise, `LATER` without one, and a mask of those that a row made.
+        """
+        first = np.full(len(keys), LATER)
+        for entries, i, j in self._find(keys, given, self.closed, self.named):
+            partition, told = int64(entries.column("partition"))[j], _told(entries, j)
+            own = partition == partitions[i]
+            np.minimum.at(first, i[own], told[own])
+        none = first == LATER
+        return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
+
+    def _find(
+        self, keys: Keys, given: pa.RecordBatch | None, *lists: SegmentList
+    ) -> Iterator[tuple[pa.RecordBatch, Ints, Ints]]:
+        """Yield entries of some keys with positions (key, entry), from lists and from those `given`."""
+        for entries in lists:
+            for segment, i, j in entries.find(keys):
+                if len(i):
+                    yield segment.batch, i, j
+        if given is not None:
+            batch = self._key.sorted(given)
+            for i, j in keys.pairs(self._key.keys(batch)):
+                yield batch, i, j
+
+    def _count(self, keys: Keys, entries: pa.RecordBatch | None) -> Ints:
+        """Count the partitions that have promised each key, by its name or by a pattern."""
+        promised = self._promises.count(keys)
+        for batch, i, j in self._find(keys, entries, self.named):
+            named = Keys(keys.codes[i], tuple(column.take(pa.array(i)) for column in keys.columns))
+            partitions = int64(batch.column("partition"))[j]
+            np.add.at(promised, i, ~self._promises.closed_by(named, partitions))
+        return promised
+
+    def _keep(self, entries: pa.RecordBatch | None, over: pa.RecordBatch, closing: pa.RecordBatch) -> None:
+        """Store entries in `closed` or `named`; those of keys that are being closed wait for `close`."""
+        ending = self._key.keys(closing)
+        waiting = [gone.batch for gone in self.named.remove(ending) if len(gone)]
+        if entries is not None:
+            keys = self._key.keys(entries)
+            closed, now = keys.among(self._key.keys(over)), keys.among(ending)
+            self.closed.append(entries.filter(pa.array(closed)))
+            self.named.append(entries.filter(pa.array(~closed & ~now)))
+            waiting.append(entries.filter(pa.array(now)))
+        if closing.num_rows:
+            self._closing = self._key.sorted(codec.concat(waiting))
+
+    def _firsts(self, punctuations: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the first promise of each partition for each key, as entries."""
+        columns = [*self._key.stored, "partition"]
+        told = _told(punctuations, np.arange(punctuations.num_rows))
+        told = punctuations.select(columns).append_column("told", pa.array(told))
+        firsts = pa.Table.from_batches([told]).group_by(columns, use_threads=False)
+        found = codec.concat(firsts.aggregate([("told", "min")]).to_batches())
+        first, named = int64(found.column("told_min")), found.select(columns)
+        named = named.append_column("offset", pa.array(first >> 1))
+        return self._key.sorted(
+            named.append_column("by_row", pa.array(1 - first % 2)) if self._by_rows else named
         )
-        found = self.ranges.find(cut)
-        return None if found is None else self._as_of(*found)
 
-    def promises(self) -> Iterable[Punctuation]:
-        return (self._as_of(*found) for found in self.ranges.dated())
-
-    def _as_of(self, pattern: Pattern, offset: int) -> Punctuation:
-        return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
-
-
-class Boxes:
-    """The closed keys of several columns, as the patterns that no later one includes."""
-
-    def __init__(self, domains: Mapping[str, Domain]) -> None:
-        self._domains = domains
-        self._boxes: list[Punctuation] = []
-
-    def add(self, promise: Punctuation) -> None:
-        self._boxes = [box for box in self._boxes if not box.implies(promise, self._domains)]
-        self._boxes.append(promise)
-
-    def match(self, keys: Keys) -> Bools:
-        columns = dict(zip(self._domains, keys.columns, strict=True))
-        inside = np.zeros(len(keys), bool)
-        for box in self._boxes:
-            mask = np.ones(len(keys), bool)
-            for name, pattern in box.patterns:
-                mask &= matches(pattern, columns[name])
-            inside |= mask
-        return inside
-
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
-        row = {name: column[at].as_py() for name, column in zip(self._domains, keys.columns, strict=True)}
-        found = next((box for box in reversed(self._boxes) if box.matches(row)), None)
-        return None if found is None else found.normal(self._domains)
-
-    def promises(self) -> Iterable[Punctuation]:
-        return self._boxes
+    def _unknown(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the entries of keys that their partition has not promised before."""
+        keys = self._key.keys(entries)
+        known = self._promises.contain(keys)
+        partitions = int64(entries.column("partition"))
+        since, _ = self.named_at(keys, partitions, None)
+        return entries.filter(pa.array(~known & (since == LATER)))
 
 
-class Spans:
-    """Spans of a discrete domain, whose ordinals are the codes of keys."""
+def _told(entries: pa.RecordBatch, at: Ints) -> Ints:
+    """Return one number for the offset of each entry at some positions and whether a row made it.
 
-    def __init__(self, spans: Iterable[Span]) -> None:
-        ends = list(spans)
-        self._lows = np.array([low for low, _ in ends], np.int64)
-        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the top cut of longs is no int64
-
-    def contain(self, codes: Ints) -> Bools:
-        if not len(self._lows):
-            return np.zeros(len(codes), bool)
-        at = np.searchsorted(self._lows, codes, "right") - 1
-        inside: Bools = (at >= 0) & (codes <= self._lasts[at])
-        return inside
-
-    def positions(self, codes: Ints) -> Ints:
-        """Where sorted codes are inside, by bisection."""
-        first = np.searchsorted(codes, self._lows)
-        behind = np.searchsorted(codes, self._lasts, "right")
-        pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
-        return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
-
-
-def offset_of(promise: Punctuation) -> int:
-    return UNKNOWN if promise.origin is None else promise.origin.offset
+    At the same offset, the promise of the row itself sorts before that of a closing rule.
+    """
+    by_row = int64(entries.column("by_row"))[at] if "by_row" in entries.schema.names else 0
+    return 2 * int64(entries.column("offset"))[at] + 1 - by_row

@@ -1,12 +1,12 @@
-"""Declared clustering: rows of a key come in one run, and the first row of another key ends it.
+"""Declared clustering: all rows of a key come in one run, which the first row of another key ends.
 
-MJoin's 1-NC. What ends within a batch is known where its rows are read; the run that a batch leaves open is
-remembered by the bucket of its key, until a later batch begins with another one.
+This is MJoin's 1-NC. Ingest finds the runs that end within a batch. The run that a batch leaves open is
+remembered by the bucket of its key, until a later batch begins with another key.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,26 +20,15 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from endmark.operators.stream_batch import RunNews
     from endmark.state.keys import KeySpec
 
 
-class RunNews(NamedTuple):
-    """The runs that began and ended in a batch, as keys with `partition` and `offset`.
-
-    Args:
-        ended: keys of the bucket, each with the first row of another key behind it.
-        first: of each partition the first row, over all buckets.
-        last: of each partition the last row, if its key is of the bucket.
-    """
-
-    ended: pa.RecordBatch | None = None
-    first: pa.RecordBatch | None = None
-    last: pa.RecordBatch | None = None
-
-
 def ended(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
-    """The keys whose runs end among rows of one partition in offset order, each with `partition` and `offset`
-    of the row that ends it."""
+    """Return the keys whose runs end among rows of one partition, which are in the order of offsets.
+
+    Each has the `partition` and `offset` of the row that ends its run.
+    """
     ends = np.zeros(max(rows.num_rows - 1, 0), bool)
     for name in key:
         column = rows.column(name)
@@ -50,11 +39,11 @@ def ended(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
 
 
 class Runs:
-    """The runs of one clustered side that are open and whose key is of this bucket, by partition.
+    """The open runs of one clustered side whose key is of this bucket, by partition.
 
     Args:
-        key: by the names that both sides share.
-        types: of its columns.
+        key: the key, by the names that both sides share.
+        types: the types of its columns.
     """
 
     def __init__(self, key: KeySpec, types: Iterable[pa.DataType]) -> None:
@@ -62,19 +51,19 @@ class Runs:
         self._kinds = dict(zip(key.columns, types, strict=True))
         self._open: dict[int, pa.RecordBatch] = {}
 
-    def take(self, given: RunNews) -> list[pa.RecordBatch]:
-        """The keys whose runs a batch ends, each with `partition` and `offset` of the row that does."""
-        found = [] if given.ended is None else [given.ended]
-        if given.first is not None:
-            for at, partition in enumerate(given.first.column("partition").to_pylist()):
-                first, last = given.first.slice(at, 1), self._open.pop(partition, None)
+    def take(self, news: RunNews) -> list[pa.RecordBatch]:
+        """Return the keys whose runs a batch ends, with `partition` and `offset` of the row that does."""
+        found = [] if news.ended is None else [news.ended]
+        if news.first is not None:
+            for at, partition in enumerate(news.first.column("partition").to_pylist()):
+                first, last = news.first.slice(at, 1), self._open.pop(partition, None)
                 if last is not None:
                     two = codec.concat([last, first.select(last.schema.names)])
                     found.append(self._key.coded(ended(two, self._key.columns)))
-        if given.last is not None:
+        if news.last is not None:
             names = [*self._key.columns, "partition", "offset"]
-            for at, partition in enumerate(given.last.column("partition").to_pylist()):
-                self._open[partition] = given.last.select(names).slice(at, 1)
+            for at, partition in enumerate(news.last.column("partition").to_pylist()):
+                self._open[partition] = news.last.select(names).slice(at, 1)
         return found
 
     def snapshot(self) -> list[dict[str, Any]]:

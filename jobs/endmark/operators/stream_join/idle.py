@@ -1,7 +1,8 @@
-"""Which partitions of a stream are idle: silent for so long that they do not hold its progress back.
+"""Idle partitions: those that have been silent for so long that they do not hold back a stream's progress.
 
-By the timestamps of Kafka's records and never by a clock, so that a replay finds the same. They are compared
-within one topic: of a stream that stops as a whole nothing is idle, since all its partitions are as silent.
+Silence is measured by the timestamps of Kafka's records and never by a clock, so that a replay finds the same
+partitions idle. The timestamps of one topic are compared with each other. If a whole topic is silent, none of
+its partitions is idle.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Silence:
-    """Timestamps of one stream's records of any kind, in microseconds.
+    """Remembers the newest timestamp of each partition of one stream, and finds the idle ones.
 
     Args:
-        allowed: for so long a partition may be silent while another one is not; `None` is for ever.
+        allowed: microseconds that a partition may be silent while another one is not; `None` is for ever.
     """
 
     def __init__(self, allowed: int | None) -> None:
@@ -25,13 +26,13 @@ class Silence:
         self._last: dict[int, int] = {}
 
     def hear(self, heard: Mapping[int, tuple[int, int]]) -> None:
-        """Take note of the oldest and the newest timestamp of a batch, by partition."""
+        """Remember the oldest and the newest timestamp of a batch (µs) for each partition."""
         for partition, (oldest, newest) in heard.items():
             self._first = oldest if self._first is None else min(self._first, oldest)
             self._last[partition] = max(newest, self._last.get(partition, newest))
 
     def is_idle(self, partition: int) -> bool:
-        """A partition never heard counts as silent since the first record of the topic."""
+        """Return whether a partition is idle; without a record it is silent since the topic's first one."""
         if self.allowed is None or self._first is None:
             return False
         return max(self._last.values()) - self._last.get(partition, self._first) > self.allowed

@@ -26,7 +26,7 @@ from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.probe import Probe
 from endmark.operators.stream_join.propagate import announceable, final, hold_back, newly_closed
 from endmark.operators.stream_join.purge import Retirement
-from endmark.operators.stream_join.side import SideInput, SideSpec, SideState
+from endmark.operators.stream_join.side import SideSpec, SideState
 from endmark.operators.stream_join.spill import Deferral
 from endmark.state import codec, manifest
 from endmark.state.segment import Segment
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.condition_failures import Failures
+    from endmark.operators.stream_batch import StreamBatch
     from endmark.operators.stream_join.announce import Closing
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
@@ -70,7 +71,7 @@ class BatchOutput:
 
 
 class _News(NamedTuple):
-    """The news of one side in a batch: rows that came, and what the opposite side names and promises."""
+    """The rows of one side in a batch, with the keys that the opposite side names and promises."""
 
     side: SideState
     arrived: Segment | None
@@ -122,27 +123,14 @@ class StreamJoin:
             self.notes = notes["$caller"]
             self._deferral.batch_number = notes["$batch_number"]
             for side in self._sides:
-                side.newest = {int(p): time for p, time in notes[side.spec.name].items()}
-                side.said.restore(notes[f"{side.spec.name}.promises"])
-                side.restore_order(notes.get(f"{side.spec.name}.order", {}))
-                side.restore_progress(notes[f"{side.spec.name}.progress"])
-                side.runs.restore(notes.get(f"{side.spec.name}.runs", []))
-                side.unpurged_promises = notes[f"{side.spec.name}.unpurged_promises"]
-                side.promised.restore(notes[f"{side.spec.name}.promised"])
+                side.restore(notes[side.spec.name])
 
     def _lists(self) -> dict[str, SegmentList]:
         return self.left.lists() | self.right.lists()
 
     def snapshot(self) -> bytes:
-        newest = {side.spec.name: side.newest for side in self._sides}
-        promises = {f"{side.spec.name}.promises": side.said.snapshot() for side in self._sides}
-        orders = {f"{side.spec.name}.order": side.order.snapshot() for side in self._sides if side.order}
-        runs = {f"{side.spec.name}.runs": side.runs.snapshot() for side in self._sides if side.spec.clustered}
-        unpurged = {f"{side.spec.name}.unpurged_promises": side.unpurged_promises for side in self._sides}
-        numbered = {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
-        promised = {f"{side.spec.name}.promised": side.promised.snapshot() for side in self._sides}
-        progress = {f"{side.spec.name}.progress": side.snapshot_progress() for side in self._sides}
-        notes = newest | promises | orders | runs | unpurged | numbered | promised | progress
+        notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self._sides}
+        notes |= {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
         return manifest.save(self._lists(), notes)
 
     @property
@@ -151,15 +139,18 @@ class StreamJoin:
 
     @property
     def failures(self) -> Failures:
-        """Pairs on which the residual condition failed since this object was made."""
+        """The pairs on which the residual condition failed since this object was made."""
         return self._probe.failures
 
     def final(self, keys: Keys) -> Bools:
-        """Which keys are announced: no further result can have them. To be asked between two batches."""
+        """Return a mask of the keys that are announced, so that no result can have them any more.
+
+        Call it between two batches.
+        """
         return final(self.left, self.right, keys, self._policy.propagate)
 
-    def process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
-        """Join one batch: yields results (left columns, then right ones) in pieces, updates state.
+    def process(self, left: StreamBatch, right: StreamBatch) -> Iterator[pa.RecordBatch]:
+        """Join one batch: update state, and yield results in pieces with left columns before right ones.
 
         `output` speaks of this batch once the iterator is exhausted.
         """
@@ -170,7 +161,7 @@ class StreamJoin:
                 self.output.counts["join_results_total", ""] += piece.num_rows
                 yield piece
 
-    def _process(self, left: SideInput, right: SideInput) -> Iterator[pa.RecordBatch]:
+    def _process(self, left: StreamBatch, right: StreamBatch) -> Iterator[pa.RecordBatch]:
         admitted = admit(self.left, left), admit(self.right, right)
         self.output.violations += [*admitted[0].violations, *admitted[1].violations]
         self.output.bystanders = {
@@ -178,7 +169,7 @@ class StreamJoin:
             for side, each in zip(self._sides, admitted, strict=True)
             if each.bystanders is not None
         }
-        left, right = admitted[0].given, admitted[1].given
+        left, right = admitted[0].batch, admitted[1].batch
         arrived = admitted[0].rows, admitted[1].rows
         self._deferral.begin(*arrived)
         with self._profile.phase("probe"):
@@ -195,7 +186,7 @@ class StreamJoin:
         self.left.advance(left)
         self.right.advance(right)
         horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
-        self._patterns.begin(left.patterns, right.patterns)
+        self._patterns.begin(left.promises, right.promises)
         self._patterns.release(CLOSED, closing)
         yield from self._make_room(news, horizons, pause=pause)
         self._patterns.release(EXPIRED, closing)
@@ -237,7 +228,7 @@ class StreamJoin:
                 yield from self._retirement.close(side, opposite, None, 0, pause=True)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """Results that spilled rows are owed by now; of no key that is announced. Follows `process`."""
+        """Yield the results that spilled rows are owed before their keys are announced; follows `process`."""
         self._probe.spent = []
         for piece in self._deferral.catch_up():
             self.output.counts["join_results_total", ""] += piece.num_rows
@@ -248,7 +239,7 @@ class StreamJoin:
         self._maintain()
 
     def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
-        """Announce no pattern that these promises complete, which are to come later. Follows `process`."""
+        """Announce no pattern that promises complete which have not entered the join; follows `process`."""
         self.output.patterns.waiting += self._patterns.to_come(side, promises)
 
     def _maintain(self) -> None:

@@ -81,7 +81,13 @@ class Order:
         self._reached: dict[int, pa.RecordBatch] = {}
 
     def broken(self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None) -> Bools:
-        """Which rows fall behind an earlier row of their partition."""
+        """Return a mask of the rows whose key comes before one that their partition has shown.
+
+        Args:
+            keys: the keys of the rows.
+            partitions, offsets: their places.
+            given: the marks of the batch, as `batch_of` writes them; `None` without any.
+        """
         found = np.zeros(len(keys), bool)
         for rows, _, _ in self._behind(keys, partitions, offsets, given):
             found[rows] = True
@@ -90,7 +96,13 @@ class Order:
     def promises(
         self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None
     ) -> list[Punctuation | None]:
-        """The promise that each of some broken rows breaks: a row at a time, since they are few."""
+        """Return the promise that each of some rows breaks. It goes row by row, since few rows break any.
+
+        Args:
+            keys: the keys of the rows that `broken` has found.
+            partitions, offsets: their places.
+            given: the marks of the batch; `None` without any.
+        """
         found: list[Punctuation | None] = [None] * len(keys)
         for rows, partition, fallen in self._behind(keys, partitions, offsets, given):
             for at, key, offset in zip(rows, *(column.to_pylist() for column in fallen.columns), strict=True):
@@ -98,7 +110,7 @@ class Order:
         return found
 
     def take(self, given: pa.RecordBatch | None) -> list[Punctuation]:
-        """Remember a batch's marks; returns what they promise, where that is news."""
+        """Remember the marks of a batch; return the promises that they make beyond earlier ones."""
         fresh = []
         for partition, known in self._with(given).items():
             last = known.slice(known.num_rows - 1)
@@ -120,7 +132,7 @@ class Order:
             yield own[fallen], partition, by_then.filter(pa.array(fallen))
 
     def _with(self, given: pa.RecordBatch | None) -> dict[int, pa.RecordBatch]:
-        """By partition, its mark before a batch and those of the batch that are farther, in offset order."""
+        """Return for each partition the mark of earlier batches and the farther ones of this, by offset."""
         known = dict(self._reached)
         if given is None:
             return known
@@ -156,7 +168,7 @@ class Order:
         }
 
     def restore(self, snapshot: Mapping[str, Sequence[Any]]) -> list[Punctuation]:
-        """Returns what the marks promise."""
+        """Restore the marks; return the promises that they make."""
         found = []
         for partition, (offset, written) in snapshot.items():
             (key,) = values_of(pattern_from_json(written, self._domain))

@@ -1,6 +1,6 @@
-"""The stream joins of the papers as presets of one operator: what each may do, as rows of one table.
+"""Presets: the papers' stream joins as settings of one operator.
 
-A preset says what becomes of state and of punctuations, never which rows are results.
+A preset decides when rows leave state and when keys are announced. It never changes which rows are results.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class Preset(StrEnum):
 
 
 class Propagation(StrEnum):
-    """When a closed key is announced.
+    """The rule by which a closed key is announced.
 
-    `CLOSED` is once both streams have closed it (PJoin); `EARLY` also once one has and no live row of it is
-    left (PWJoin's theorems 3.1 and 4.1, MJoin's 1-NP).
+    `CLOSED` announces a key once both streams have closed it (PJoin). `EARLY` does so, too, and announces a
+    key also once one stream has closed it and no live row of it is left in that stream's state (PWJoin's
+    theorems 3.1 and 4.1, MJoin's 1-NP).
     """
 
     NEVER = "never"
@@ -37,12 +38,12 @@ class Propagation(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """How one bucket's join treats its state.
+    """The treatment of state by one bucket's join.
 
     Args:
-        purge_every: so many punctuations of a side make a purge of the other; `None` is never.
-        propagate: when keys are announced.
-        memory: bytes of rows that are resident between two batches; rows beyond are spilled.
+        purge_every: number of punctuations of a side that wait until the other side is purged; `None`: never.
+        propagate: the rule by which keys are announced.
+        memory: bytes of rows that stay resident between two batches; rows beyond are spilled.
     """
 
     purge_every: int | None = 1
@@ -61,7 +62,7 @@ class Abilities:
         window: rows leave state when they leave the window.
         purge: rows leave state when the other side closes their key.
         batch: purging may wait for several punctuations.
-        propagate: when keys are announced.
+        propagate: the rule by which keys are announced.
         spill: rows that do not fit into memory meet the other side later.
     """
 

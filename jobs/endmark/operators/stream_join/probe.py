@@ -1,4 +1,4 @@
-"""Probing: rows that have come meet the rows of the other side, in state and among each other."""
+"""Probing: the rows of a batch find their partners, in the state of the other side and in the same batch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,19 @@ if TYPE_CHECKING:
 
 
 class Probe:
-    """Partners by key, window and residual condition; remembers which rows of preserved sides have met one.
+    """Finds pairs of rows that agree in key, window and residual condition, and makes results of them.
 
-    A semi join puts a left row out at its first partner and kills it; `spent` collects those rows. `failures`
-    collects pairs on which the condition failed: they are no partners.
+    Rows of a preserved side are marked when they meet a partner. A semi join puts out a left row at its first
+    partner and kills it.
+
+    Attributes:
+        spent: left rows that a semi join has put out in this batch.
+        failures: pairs on which the residual condition failed. They are no partners.
+
+    Args:
+        left, right: the state of both sides.
+        kind: says which rows become results.
+        residual: the condition that pairs of equal key meet beside the window; `None` is always met.
     """
 
     def __init__(self, left: SideState, right: SideState, kind: JoinType, residual: Condition | None) -> None:
@@ -41,8 +50,11 @@ class Probe:
         self.failures = Failures("join.where" if residual is None else residual.field)
 
     def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
-        """Results of the rows that have come, with each other and with what is resident; both are left out of
-        state until they have met."""
+        """Yield the results of a batch's rows with resident rows of the other side, and with each other.
+
+        Args:
+            left, right: the rows of the batch, which are not in state yet; `None` without any.
+        """
         self.spent = []
         if left is not None:
             for segment in self._right.rows.resident:
@@ -54,7 +66,12 @@ class Probe:
             yield from self.between(left, right)
 
     def between(self, left: Segment, right: Segment, of: Gone | None = None) -> Iterator[pa.RecordBatch]:
-        """Results of a left and a right segment, or of some rows of one of them and all of the other."""
+        """Yield the results of a left and a right segment.
+
+        Args:
+            left, right: the segments.
+            of: some rows of one of the two, which then meet all of the other; `None` is all rows of both.
+        """
         if of is None:
             smaller = left if left.rows <= right.rows else right
             of = Gone(smaller, np.arange(smaller.rows)).alive
@@ -109,7 +126,7 @@ class Probe:
 
 
 def _place(side: SideState, segment: Segment, row: int) -> dict[str, Any]:
-    """Where a row came from, as far as its side has coordinates."""
+    """Return the stream, partition and offset of a row; rows of a frame have the stream alone."""
     spec = side.spec
     names = {"partition": spec.partition, "offset": spec.offset}
     found = {

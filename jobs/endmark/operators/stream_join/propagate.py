@@ -1,10 +1,10 @@
-"""Propagation: which closed keys are announced, because no further result can have them.
+"""Propagation: closed keys are announced once no further result can have them.
 
 A side announces a key it has closed once no live row of the side has it. When the other side is preserved,
 its rows are results even without a partner, so that side must have closed the key as well.
-This is the rule `early`; by the rule `closed` both sides must have closed the key in any case.
+This is the rule `early`. By the rule `closed`, both sides must have closed the key in any case.
 Keys that a side names are announced one by one. A pattern is announced as a whole, less the keys that still
-wait: which keys those are is for `final` to say. What waited then follows one by one.
+wait; `final` tells which those are. They follow one by one when they are complete.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from endmark.operators.stream_join.side import NEVER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from endmark.operators.stream_join.side import SideInput, SideState
+    from endmark.operators.stream_batch import StreamBatch
+    from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
     from endmark.state.segment import Segment
 
-# After any event time: what waits for this waits for the other side's punctuation.
+# After any event time. A key with this time waits for the other side's punctuation.
 _FOR_EVER = 1 << 62
 
 
-def newly_closed(side: SideState, given: SideInput) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
-    """Keys that this batch closes for the first time by naming them, in order of code, and what else it
-    promises of keys."""
-    promised = side.promise(given)
-    return side.named.take(given.punctuations, widened=bool(promised)), promised
+def newly_closed(side: SideState, batch: StreamBatch) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
+    """Take up what a batch closes; return the keys that it names for the first time, and its key promises.
+
+    The keys are in the order of their codes; `None` without any.
+    """
+    promised = side.promise(batch)
+    return side.closed_keys.take(batch.closed_keys, widened=bool(promised)), promised
 
 
 def announceable(
@@ -45,7 +48,14 @@ def announceable(
     horizons: tuple[int, int],
     rule: Propagation,
 ) -> dict[str, list[pa.RecordBatch]]:
-    """The keys that are announced in this batch, by what completed them: `closed` or `expired`."""
+    """Return the keys that are announced in a batch, by what completed them: `closed` or `expired`.
+
+    Args:
+        left, right: the state of both sides.
+        closing: the keys that the left and the right side close by name in this batch.
+        horizons: event times (µs) before which rows of the left and the right side have left the window.
+        rule: the rule of propagation.
+    """
     found = {EXPIRED: [*expired(left, horizons[0]), *expired(right, horizons[1])], CLOSED: []}
     for side, opposite, keys in ((left, right, closing[0]), (right, left, closing[1])):
         if keys is not None:
@@ -54,15 +64,21 @@ def announceable(
 
 
 def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
-    """Held keys whose last row has left the window."""
+    """Return the pending keys whose last row has left the window; they are pending no longer."""
     return [gone.batch.select(side.key.stored) for gone in side.pending.expire(horizon)]
 
 
 def propagate(
     side: SideState, opposite: SideState, closing: pa.RecordBatch, rule: Propagation
 ) -> list[pa.RecordBatch]:
-    """Announce or hold the keys that `side` closes in this batch; returns those announced."""
-    side.named.close()
+    """Announce the keys that a side closes in this batch, or keep them pending; return those announced.
+
+    Args:
+        side, opposite: the state of the side and of the other one.
+        closing: the keys that `side` closes by name.
+        rule: the rule of propagation.
+    """
+    side.closed_keys.close()
     if rule is Propagation.NEVER:
         return []
     keys = side.key.keys(closing)
@@ -82,12 +98,16 @@ def propagate(
 
 
 def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
-    """Forget the closed keys that the patterns of `side` match; keep those that must not be announced yet.
+    """Drop the closed keys that the patterns of a side match; keep pending those with a live row.
 
-    Nothing is final before the other side has closed it too, if that is preserved, so then none are kept.
+    If the other side is preserved, no key is final before that side has closed it, too, so none is kept.
+
+    Args:
+        side, opposite: the state of the side and of the other one.
+        rule: the rule of propagation.
     """
-    side.named.forget()
-    opposite.pending.remove_where(side.promises.positions)  # final now: closed by both
+    side.closed_keys.forget()
+    opposite.pending.remove_where(side.key_promises.positions)  # final now: closed by both
     if opposite.preserved or rule is not Propagation.EARLY:
         return
     for segments in (side.rows, side.spent):
@@ -96,7 +116,7 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
 
 
 def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeySpec) -> None:
-    at = side.promises.positions(segment)
+    at = side.key_promises.positions(segment)
     if segment.dead is not None:
         at = at[~segment.dead[at]]
     rows = segment.batch.select(key.stored).take(pa.array(at)).rename_columns(side.key.stored)
@@ -110,7 +130,13 @@ def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeyS
 
 
 def final(left: SideState, right: SideState, keys: Keys, rule: Propagation) -> Bools:
-    """Which keys are announced, between two batches."""
+    """Return a mask of the keys that are announced; call it between two batches.
+
+    Args:
+        left, right: the state of both sides.
+        keys: any keys.
+        rule: the rule of propagation.
+    """
     if rule is Propagation.NEVER:
         return np.zeros(len(keys), bool)
     closed = left.has_closed(keys), right.has_closed(keys)

@@ -1,4 +1,8 @@
-"""Rows leave state: purged, invalidated or not let in. An outer join puts out those without a partner."""
+"""Purging: rows leave state once no partner can come for them. An outer join then puts out unmatched rows.
+
+A row is *purged* when the other side closes its key, *dropped* at arrival if the key is closed already, and
+*invalidated* when it leaves the window.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,18 @@ if TYPE_CHECKING:
 
 
 class Retirement:
-    """Frees the state of both sides by one policy; `counts` is (metric, side) to rows.
+    """Frees the state of both sides by one policy.
 
-    Outer rows come out when their key is closed, whether or not that frees them: results do not depend on
-    the policy.
+    Unmatched rows of an outer join come out when their key is closed, whether or not the policy purges them:
+    results do not depend on the policy.
+
+    Attributes:
+        counts: rows by (metric, side).
+
+    Args:
+        left, right: the state of both sides.
+        policy: says how many punctuations wait until rows are purged.
+        deferral: yields the results that spilled rows are owed before they die.
     """
 
     def __init__(self, left: SideState, right: SideState, policy: Policy, deferral: Deferral) -> None:
@@ -44,12 +56,14 @@ class Retirement:
         *,
         pause: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """Purge the rows of keys that the other side closes, now or with the keys closed later.
+        """Purge the rows of the keys that the other side closes, now or together with keys closed later.
 
         Args:
-            closing: keys it names.
-            promises: how many patterns it has promised, already in `opposite.promises`.
-            pause: there is time to purge what waits, or need.
+            side: the state of the side whose rows are purged.
+            opposite: the state of the side that closes keys.
+            closing: the keys that it names in this batch; `None` without any.
+            promises: how many patterns it has promised in this batch; `opposite.key_promises` has them.
+            pause: purge all that waits, since there is time or need.
         """
         if self._policy.purge_every is None:
             return
@@ -75,8 +89,8 @@ class Retirement:
             side.spent.remove(keys)
             yield from self._retire(side, side.rows.having(keys), "join_purged_rows_total")
         if patterns:
-            side.spent.remove_where(opposite.promises.positions)
-            found = side.rows.where(opposite.promises.positions)
+            side.spent.remove_where(opposite.key_promises.positions)
+            found = side.rows.where(opposite.key_promises.positions)
             yield from self._retire(side, found, "join_purged_rows_total")
         opposite.unpurged.clear()
         opposite.unpurged_promises = 0
@@ -84,7 +98,14 @@ class Retirement:
     def insert(
         self, side: SideState, arrived: Segment, opposite: SideState, closing: pa.RecordBatch | None
     ) -> Iterator[pa.RecordBatch]:
-        """Keep the rows that a partner may still come for; all of them, if nothing is ever purged."""
+        """Put the rows of a batch into state, less those of keys that the other side has closed.
+
+        Args:
+            side: the state of the rows' side.
+            arrived: the rows.
+            opposite: the state of the other side.
+            closing: keys that the other side names in this batch; `None` without any.
+        """
         if self._policy.purge_every is not None:
             closed = Gone(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closing)))
             yield from self._retire(side, [closed], "join_dropped_rows_total")
@@ -101,18 +122,22 @@ class Retirement:
         arrived: bool,
         promised: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """Put out the rows of closed keys that have no partner and stay in state, as if they had met one.
+        """Put out unmatched rows of closed keys that stay in state, since the policy never purges.
+
+        Such rows are marked as matched, so that they come out once.
 
         Args:
-            closing: keys the other side names in this batch.
-            arrived: rows have come, whose keys it may have closed before.
-            promised: so may patterns of this batch.
+            side: the state of the rows' side.
+            opposite: the state of the side that closes keys.
+            closing: keys that it names in this batch; `None` without any.
+            arrived: rows have come in this batch, whose keys it may have closed before.
+            promised: patterns have come in this batch, which may close the keys of rows in state.
         """
         if self._policy.purge_every is not None or not side.preserved:
             return
         found = [] if closing is None else side.rows.having(side.key.keys(closing))
         if promised:
-            found += side.rows.where(opposite.promises.positions)
+            found += side.rows.where(opposite.key_promises.positions)
         if arrived:
             newest = side.rows.segments[-1]
             found.append(Gone(newest, np.flatnonzero(opposite.has_closed(newest.keys, closing))))
@@ -146,4 +171,11 @@ class Retirement:
             yield self._alone[side.spec.name](unmatched)
 
     def count(self, name: str, side: SideState, rows: int) -> None:
+        """Add to a metric of a side.
+
+        Args:
+            name: the metric.
+            side: the state of the side.
+            rows: the number of rows to add.
+        """
         self.counts[name, side.spec.name] += rows

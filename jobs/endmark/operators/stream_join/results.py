@@ -1,4 +1,4 @@
-"""Results of the stream join: two rows side by side, or one row beside nulls."""
+"""Results of the stream join: a left row beside a right row, or one of them beside nulls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """Builds results in one order of columns: those the left side shows, then those of the right one.
+    """Builds results, whose columns are those of the left side and then those of the right side.
 
     Args:
-        left, right: what results show of a side's rows.
+        left, right: the columns of each side that results show.
     """
 
     def __init__(self, left: pa.Schema, right: pa.Schema) -> None:
@@ -26,7 +26,12 @@ class Results:
         self._names = [*left.names, *right.names]
 
     def pairs(self, left: pa.RecordBatch, i: Ints, right: pa.RecordBatch, j: Ints) -> pa.RecordBatch:
-        """Left row i[n] beside right row j[n]."""
+        """Return results, of which the n-th is left row `i[n]` beside right row `j[n]`.
+
+        Args:
+            left, right: rows of both sides.
+            i, j: positions in `left` and in `right`, equally many.
+        """
         columns = _taken(left, self._left.names, i) + _taken(right, self._right.names, j)
         return pa.record_batch(columns, names=self._names)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from endmark.operators.stream_join.closed_patterns import Promises
-from endmark.operators.stream_join.clustering import RunNews, Runs
+from endmark.operators.promise_codec import PromiseCodec
+from endmark.operators.stream_join.closed_keys import ClosedKeys
+from endmark.operators.stream_join.clustering import Runs
 from endmark.operators.stream_join.idle import Silence
-from endmark.operators.stream_join.named_keys import NamedKeys
+from endmark.operators.stream_join.key_promises import KeyPromises
 from endmark.operators.stream_join.order import Order
-from endmark.operators.stream_join.partition_promises import Promised
-from endmark.punctuation.punctuation import Punctuation
+from endmark.operators.stream_join.promises import Promises
 from endmark.state import codec
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
@@ -23,6 +23,8 @@ from endmark.state.segment_list import SegmentList
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from endmark.operators.stream_batch import StreamBatch
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment_list import Gone
@@ -34,9 +36,12 @@ NEVER = -(1 << 62)
 
 
 def late_rows(times: Ints, newest: int, lateness: int) -> tuple[Bools, int]:
-    """Which rows of one partition, in offset order, are late, and the newest time after them.
+    """Return a mask of the late rows of one partition, and the newest event time after them.
 
-    `newest` is the newest time before them, or `NEVER`; all times in microseconds.
+    Args:
+        times: event times of the rows in the order of offsets, in microseconds.
+        newest: the newest event time before them in microseconds, or `NEVER`.
+        lateness: microseconds that a row may be older than the newest one before it.
     """
     seen = np.maximum.accumulate(np.concatenate([np.array([newest]), times]))
     return times < seen[:-1] - lateness, int(seen[-1])
@@ -83,48 +88,34 @@ class SideSpec:
     idle: int | None = None
     clustered: bool = False
 
-
-@dataclass
-class SideInput:
-    """The share of one batch that one side of one bucket gets.
-
-    Args:
-        rows: data rows with their code, in its order; rows late within their own batch are not among them.
-        bystanders: rows that are not to be joined, but are checked for violations like the others.
-        punctuations: keys closed, under the names that both sides share, with their code, `partition` and
-            `offset`; if rows name keys too, also `by_row`.
-        promises: punctuations on the key, by the same names, that do not name one; each with its origin.
-        patterns: the same by the names of the side's own columns, and those that restrict other columns.
-        newest: newest event time in microseconds by partition, over all buckets.
-        marks: how far an ordered side has come, over all buckets, as `Order` takes it.
-        heard: oldest and newest timestamp of Kafka's records in microseconds, likewise; only where
-            partitions can be idle.
-        runs: those of a clustered side.
-    """
-
-    rows: pa.RecordBatch | None = None
-    bystanders: pa.RecordBatch | None = None
-    punctuations: pa.RecordBatch | None = None
-    promises: Sequence[Punctuation] = ()
-    patterns: Sequence[Punctuation] = ()
-    newest: Mapping[int, int] = field(default_factory=dict)
-    marks: pa.RecordBatch | None = None
-    heard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    runs: RunNews = field(default_factory=RunNews)
+    @cached_property
+    def codec(self) -> PromiseCodec:
+        """Reads and writes the stream's promises."""
+        restricted = pa.schema([self.schema.field(name) for name in self.punctuated_on])
+        return PromiseCodec(self.name, restricted, self.key)
 
 
 class SideState:
-    """State of one side in one bucket.
+    """The state of one side of the join in one bucket.
 
-    `named` holds every key the side has closed by name, less those that `promises` match; `pending` closed
-    keys that are not announced yet with the time of the side's last row: PWJoin's flags PUNCTUATED (pending)
-    and PROPAGATED (not). `spent` holds key and time of rows that a semi join has put out, since their
-    punctuation still waits for the newest of them. `unpurged` holds closed keys, and
-    `unpurged_promises` counts patterns, whose rows on the other side are still to be purged.
-    `promises` are the patterns that close keys: those in `said`, and those that a declared order implies.
+    Attributes:
+        rows: rows that a partner may still come for.
+        closed_keys: keys that punctuations name, less those that `key_promises` match.
+        key_promises: patterns that close keys: those that were sent, and those that a declared order implies.
+        sent_key_promises: the first of these.
+        promises: patterns on any columns, as `Promises` keeps them for violations and announcements.
+        pending: closed keys that are not announced yet, with the time of the side's last row. PWJoin's flags
+            are PUNCTUATED for these, and PROPAGATED for all other closed keys.
+        spent: key and time of rows that a semi join has put out, since their punctuation still waits for the
+            newest of them.
+        unpurged: closed keys whose rows on the other side are still to be purged.
+        unpurged_promises: how many patterns have such rows.
+        newest: newest event time by partition in microseconds.
 
     Args:
-        preserved: whether its rows without a partner become results.
+        spec: its specification.
+        store: keeps its segments.
+        preserved: its rows without a partner become results.
     """
 
     def __init__(self, spec: SideSpec, store: SegmentStore, *, preserved: bool = False) -> None:
@@ -133,17 +124,18 @@ class SideState:
         self.key = spec.key.shared
         self.rows = SegmentList(store, spec.key, spec.time)
         types = [spec.schema.field(name).type for name in spec.key.columns]
-        self.said = self.promises = Promises(spec.name, self.key, types, spec.partitions)
+        self.sent_key_promises = self.key_promises = KeyPromises(spec.name, self.key, types, spec.partitions)
         self.order: Order | None = None
         if spec.ordered is not None:
             (name,), (kind,) = self.key.columns, types
             self.order = Order(spec.name, name, kind, descending=spec.ordered == "descending")
-            self.promises = Promises(spec.name, self.key, types, spec.partitions)
+            self.key_promises = KeyPromises(spec.name, self.key, types, spec.partitions)
         needed = 1 if spec.keyed else spec.partitions
-        self.named = NamedKeys(store, self.key, self.promises, needed, by_rows=spec.unique or spec.clustered)
+        self.closed_keys = ClosedKeys(
+            store, self.key, self.key_promises, needed, by_rows=spec.unique or spec.clustered
+        )
         self.runs = Runs(self.key, types)
-        restricted = pa.schema([spec.schema.field(name) for name in spec.punctuated_on])
-        self.promised = Promised(spec.name, restricted, spec.key.columns, spec.partitions)
+        self.promises = Promises(spec.codec, spec.key, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
         self.unpurged = SegmentList(store, self.key)
@@ -155,22 +147,13 @@ class SideState:
     def lists(self) -> dict[str, SegmentList]:
         lists = {
             "rows": self.rows,
-            "closed": self.named.closed,
-            "named": self.named.promised,
+            "closed_keys": self.closed_keys.closed,
+            "named_keys": self.closed_keys.named,
             "pending": self.pending,
             "spent": self.spent,
             "unpurged": self.unpurged,
         }
         return {f"{self.spec.name}.{name}": segments for name, segments in lists.items()}
-
-    def on_key(self, patterns: Sequence[Punctuation]) -> list[Punctuation]:
-        """Return the patterns that restrict only columns of the key, in the names that both sides share."""
-        shared = dict(zip(self.spec.key.columns, self.key.columns, strict=True))
-        return [
-            Punctuation.of(each.stream, {shared[name]: one for name, one in each.patterns}, each.origin)
-            for each in patterns
-            if shared.keys() >= set(each.names())
-        ]
 
     @property
     def progress(self) -> int:
@@ -185,36 +168,47 @@ class SideState:
             return NEVER
         return min((self.newest[partition] for partition in waited_for), default=NEVER) - self.spec.lateness
 
-    def advance(self, given: SideInput) -> None:
-        for partition, time in given.newest.items():
+    def advance(self, batch: StreamBatch) -> None:
+        for partition, time in batch.newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
-        self.silence.hear(given.heard)
+        self.silence.hear(batch.heard)
         if self.spec.idle is not None:
             self._reached = self.progress
 
-    def snapshot_progress(self) -> dict[str, Any]:
-        """Return the state that `restore_progress` needs beside `newest`."""
-        return {"silence": self.silence.snapshot(), "reached": self._reached}
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state beside `lists` for `restore`, ready for JSON."""
+        return {
+            "key_promises": self.sent_key_promises.snapshot(),
+            "promises": self.promises.snapshot(),
+            "unpurged_promises": self.unpurged_promises,
+            "order": {} if self.order is None else self.order.snapshot(),
+            "runs": self.runs.snapshot(),
+            "newest": self.newest,
+            "silence": self.silence.snapshot(),
+            "reached": self._reached,
+        }
 
-    def restore_progress(self, snapshot: Mapping[str, Any]) -> None:
-        self.silence.restore(snapshot["silence"])
-        self._reached = snapshot["reached"]
-
-    def promise(self, given: SideInput) -> list[Punctuation]:
-        """Remember what a batch promises of the key beyond naming it; returns that."""
-        if self.order is None:
-            self.promises.add(given.promises)
-            return list(given.promises)
-        promised = [*given.promises, *self.order.take(given.marks)]
-        self.said.add(given.promises)
-        self.promises.add(promised)
-        return promised
-
-    def restore_order(self, snapshot: Mapping[str, Any]) -> None:
-        """Restore `order`; follows `said`."""
+    def restore(self, notes: Mapping[str, Any]) -> None:
+        self.sent_key_promises.restore(notes["key_promises"])
+        self.promises.restore(notes["promises"])
+        self.unpurged_promises = notes["unpurged_promises"]
         if self.order is not None:
-            self.promises.restore(self.said.snapshot())
-            self.promises.add(self.order.restore(snapshot))
+            self.key_promises.restore(notes["key_promises"])
+            self.key_promises.add(self.order.restore(notes["order"]))
+        self.runs.restore(notes["runs"])
+        self.newest = {int(partition): time for partition, time in notes["newest"].items()}
+        self.silence.restore(notes["silence"])
+        self._reached = notes["reached"]
+
+    def promise(self, batch: StreamBatch) -> list[Punctuation]:
+        """Remember the key promises of a batch, and those that its order implies; return them."""
+        if self.order is None:
+            self.key_promises.add(batch.key_promises)
+            return list(batch.key_promises)
+        promised = [*batch.key_promises, *self.order.take(batch.marks)]
+        self.sent_key_promises.add(batch.key_promises)
+        self.key_promises.add(promised)
+        return promised
 
     def horizon(self, opposite_progress: int) -> int:
         """Rows older than this can meet no future row of the other side."""
@@ -223,17 +217,21 @@ class SideState:
         return opposite_progress - self.spec.window
 
     def has_closed(self, keys: Keys, closing: pa.RecordBatch | None = None) -> Bools:
-        """Which keys it has closed, one by one or by a pattern; `closing` are further keys that the present
-        batch names, which `named` takes up when the batch ends."""
-        closed = self.named.closed.contains(keys) | self.promises.contain(keys)
+        """Return a mask of the keys that this side has closed, by name or by a pattern.
+
+        Args:
+            keys: any keys.
+            closing: keys that the present batch names, which `closed_keys` takes up when the batch ends.
+        """
+        closed = self.closed_keys.closed.contains(keys) | self.key_promises.contain(keys)
         return closed if closing is None else closed | keys.among(self.key.keys(closing))
 
     def hold(self, closed: pa.RecordBatch, times: Ints) -> None:
-        """Remember closed keys that wait for their last row, whose event time is given."""
+        """Keep closed keys pending until their last row, of this event time (µs), leaves the window."""
         self.pending.append(closed.append_column("time", pa.array(times)))
 
     def traces(self, gone: list[Gone]) -> pa.RecordBatch:
-        """Keys and times of rows, as `spent` holds them."""
+        """Return the keys and event times of rows, as `spent` holds them."""
         names = [*self.spec.key.stored, self.spec.time]
         rows = codec.concat([one.segment.batch.select(names).take(pa.array(one.positions)) for one in gone])
         times = pa.array(int64(rows.column(self.spec.time)))
@@ -241,8 +239,7 @@ class SideState:
         return self.key.sorted(pa.record_batch([*keys, times], names=[*self.key.stored, "time"]))
 
     def last_times(self, keys: Keys) -> Ints:
-        """Newest event time of the rows of each key that have not left the window; `NEVER` for keys without
-        one."""
+        """Return the newest event time (µs) of each key's rows within the window; `NEVER` without a row."""
         last = np.full(len(keys), NEVER)
         for segments in (self.rows, self.spent):
             for segment, i, j in segments.find(keys):
@@ -250,14 +247,20 @@ class SideState:
         return last
 
     def maintain(self, barriers: Sequence[int]) -> None:
-        """Tidy up; rows of batches up to a barrier stay apart from later ones."""
+        """Merge segments; rows of batches up to a barrier stay apart from later ones."""
         self.rows.maintain(barriers)
-        for segments in (self.named.closed, self.named.promised, self.pending, self.spent, self.unpurged):
+        for segments in (
+            self.closed_keys.closed,
+            self.closed_keys.named,
+            self.pending,
+            self.spent,
+            self.unpurged,
+        ):
             segments.maintain()
 
 
 def _newest_traces(key: KeySpec, traces: pa.RecordBatch) -> pa.RecordBatch:
-    """One trace for each key."""
+    """Merge the traces of each key to its newest one."""
     table = pa.Table.from_batches([traces]).group_by(key.stored, use_threads=False)
     newest = table.aggregate([("time", "max")]).rename_columns(traces.schema.names)
     return key.sorted(codec.concat(newest.to_batches()))

@@ -1,4 +1,4 @@
-"""Spilled segments: rows that come later do not meet them at once, but when there is time or need.
+"""Spilling: segments beyond the memory budget meet new rows later, when there is time or need.
 
 Definition: XJoin's three stages (Data Engineering Bulletin 23(2), 2000) by segments. Rows meet what is
 resident when they come (`Probe.results`); spilled segments meet what came since in a pause, or when that
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 class Deferral:
-    """The spilled segments of one bucket's join, and the pairs of segments that are owed results.
+    """Decides which segments of one bucket's join are spilled, and finds the results that these owe.
 
     Args:
+        left, right: the state of both sides.
+        probe: makes results of pairs of segments.
         memory: bytes that resident segments may take between two batches; `None` is any number.
     """
 
@@ -40,7 +42,7 @@ class Deferral:
         self._arrived: list[tuple[SideState, Segment]] = []
 
     def begin(self, left: Segment | None, right: Segment | None) -> None:
-        """A batch has brought these rows, which are not in state yet."""
+        """Number the rows of a new batch, which are not in state yet; `None` is a side without rows."""
         self.batch_number += 1
         self._arrived = []
         for side, rows in ((self._left, left), (self._right, right)):
@@ -49,7 +51,7 @@ class Deferral:
                 self._arrived.append((side, rows))
 
     def inserted(self) -> None:
-        """All rows that stay are in state now."""
+        """Forget the rows of the batch: those that stay are in state now."""
         self._arrived = []
 
     @property
@@ -63,7 +65,7 @@ class Deferral:
         return self._left.rows.resident + self._right.rows.resident
 
     def settle(self, side: SideState, rows: Gone) -> Iterator[pa.RecordBatch]:
-        """The results that rows are owed, before they die."""
+        """Yield the results that rows of a side are owed. Call it before these rows die."""
         opposite = self._right if side is self._left else self._left
         arrived = [segment for owner, segment in self._arrived if owner is opposite]
         for other in opposite.rows.segments + arrived:
@@ -71,7 +73,7 @@ class Deferral:
                 yield from self._between(side, rows.segment, other, rows)
 
     def catch_up(self) -> Iterator[pa.RecordBatch]:
-        """All results that are owed; rows that have come must be in state."""
+        """Yield all results that are owed. The rows of the batch must be in state."""
         spilled = self.spilled
         for side, opposite in ((self._left, self._right), (self._right, self._left)):
             for segment in side.rows.segments:
@@ -93,7 +95,7 @@ class Deferral:
         return bool(owed) and (pause or self._is_too_much(owed))
 
     def owed(self, side: SideState) -> list[Segment]:
-        """Segments of a side that spilled ones of the other have not met."""
+        """Return the segments of a side that some spilled segment of the other side has not met."""
         opposite = self._right if side is self._left else self._left
         return [
             segment
@@ -103,7 +105,7 @@ class Deferral:
 
     @property
     def owes(self) -> bool:
-        """True if a pause would bring results."""
+        """True if a pause would yield results."""
         return any(self.owed(side) for side in (self._left, self._right))
 
     @property
@@ -114,17 +116,17 @@ class Deferral:
         return self._memory is not None and sum(segment.memory for segment in segments) > self._memory
 
     def spill(self) -> None:
-        """Spill until the rest fits: oldest first, so that what is spilled lies side by side and merges."""
+        """Spill segments until the rest fits. The oldest come first: spilled neighbours can merge."""
         resident = sorted(self._resident(), key=lambda segment: segment.batch_number)
         while self._is_too_much(resident):
             resident.pop(0).joined_to = self.batch_number
 
     def barriers(self, side: SideState) -> list[int]:
-        """The numbers of batches that segments of a side must not merge across."""
+        """Return the batch numbers that separate segments of a side: those on both sides must not merge."""
         opposite = self._right if side is self._left else self._left
         return [one.joined_to for one in opposite.rows.segments if one.joined_to is not None]
 
 
 def _owed(spilled: Segment, other: Segment) -> bool:
-    """Return whether rows of the other side's segment have come since they would have met this one."""
+    """Return whether `other` has rows that came after `spilled` last met the rows of their side."""
     return spilled.joined_to is not None and other.batch_number > spilled.joined_to

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from endmark.operators.stream_join.clustering import RunNews, Runs, ended
+from endmark.operators.stream_batch import RunNews
+from endmark.operators.stream_join.clustering import Runs, ended
 from endmark.pipeline.boundedness import states
 from endmark.state.keys import KeySpec
 from support.verify_world import make_pipeline

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import violations
 from endmark.operators.stream_join.idle import Silence
-from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, SideState
+from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 
@@ -56,27 +57,26 @@ def new_side(directory: Path) -> SideState:
 
 def test_progress_leaves_an_idle_partition_behind(side: SideState) -> None:
     """It never goes back for one that returns, whose older rows are overtaken then."""
-    side.advance(SideInput(newest={0: 50}, heard={0: (100, 105)}))
+    side.advance(StreamBatch(newest={0: 50}, heard={0: (100, 105)}))
     assert side.progress == NEVER
-    side.advance(SideInput(newest={0: 60}, heard={0: (111, 111)}))
+    side.advance(StreamBatch(newest={0: 60}, heard={0: (111, 111)}))
     assert side.progress == 59
-    side.advance(SideInput(newest={1: 40}, heard={1: (111, 111)}))
+    side.advance(StreamBatch(newest={1: 40}, heard={1: (111, 111)}))
     assert side.progress == 59
     rows = {"key": [0, 0], "time": [58, 59], "p": [1, 1], "o": [0, 1]}
-    assert violations(side, pa.record_batch(rows), SideInput())["idle"].tolist() == [True, False]
-    side.advance(SideInput(newest={0: 70, 1: 65}))
+    assert violations(side, pa.record_batch(rows), StreamBatch())["idle"].tolist() == [True, False]
+    side.advance(StreamBatch(newest={0: 70, 1: 65}))
     assert side.progress == 64
 
 
 def test_progress_outlives_a_restart(side: SideState, tmp_path: Path) -> None:
     """With what it was made of, as JSON keeps it."""
-    side.advance(SideInput(newest={0: 60}, heard={0: (100, 111)}))
-    side.advance(SideInput(newest={1: 40}, heard={1: (111, 111)}))
+    side.advance(StreamBatch(newest={0: 60}, heard={0: (100, 111)}))
+    side.advance(StreamBatch(newest={1: 40}, heard={1: (111, 111)}))
     restored = new_side(tmp_path)
-    restored.newest = side.newest
 
-    restored.restore_progress(json.loads(json.dumps(side.snapshot_progress())))
+    restored.restore(json.loads(json.dumps(side.snapshot())))
 
     assert restored.progress == 59
-    restored.advance(SideInput(newest={1: 90}, heard={1: (122, 122)}))
+    restored.advance(StreamBatch(newest={1: 90}, heard={1: (122, 122)}))
     assert restored.progress == 89

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import broken, violations
 from endmark.operators.stream_join.propagate import newly_closed
-from endmark.operators.stream_join.side import NEVER, SideInput, SideSpec, SideState
+from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
@@ -30,7 +31,7 @@ def test_only_its_own_partition_closes_a_row(tmp_path: Path) -> None:
     rows = columns(key=[5, 5, 5, 6], time=[0, 0, 0, 0], partition=[0, 0, 1, 0], offset=[1, 3, 9, 9])
     punctuations = columns(key=[5, 4, 5], partition=[0, 0, 2], offset=[2, 0, 0])
 
-    found = violations(side, rows, SideInput(punctuations=punctuations))
+    found = violations(side, rows, StreamBatch(closed_keys=punctuations))
 
     assert found["late"].tolist() == [False, False, False, False]
     assert found["closed"].tolist() == [False, True, False, False]
@@ -69,33 +70,34 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
     side = SideState(spec, SegmentStore(MemoryBlobs(), tmp_path))
     up_to_six = Punctuation.of("s", {"key": Between(high=6)}, Origin(1, 5))
 
-    def names(**values: list[int]) -> SideInput:
-        return SideInput(punctuations=columns(**values))
+    def names(**values: list[int]) -> StreamBatch:
+        return StreamBatch(closed_keys=columns(**values))
 
     batches = [
         names(key=[5, 7, 5, 8], partition=[0, 0, 0, 1], offset=[1, 2, 3, 1]),
         names(key=[7, 5], partition=[0, 0], offset=[4, 5]),
-        SideInput(promises=[up_to_six]),
+        StreamBatch(key_promises=[up_to_six]),
         names(key=[8, 4, 3], partition=[0, 0, 1], offset=[6, 7, 6]),
     ]
     closed = []
     for given in batches:
         closing, _ = newly_closed(side, given)
-        side.named.close()
+        side.closed_keys.close()
         closed.append([] if closing is None else closing.column("key").to_pylist())
 
     assert closed == [[], [], [5], [4, 8]]
-    assert (side.named.closed.rows, side.named.promised.rows) == (4, 2)
+    assert (side.closed_keys.closed.rows, side.closed_keys.named.rows) == (4, 2)
     rows = columns(key=[5, 5, 7, 7, 8], time=[0] * 5, partition=[0, 1, 0, 1, 1], offset=[9] * 5)
-    bad = violations(side, rows, SideInput())["closed"]
+    bad = violations(side, rows, StreamBatch())["closed"]
     assert bad.tolist() == [True, True, True, False, True]
-    told = broken(side, rows.filter(pa.array(bad)), SideInput(), "closed")
+    told = broken(side, rows.filter(pa.array(bad)), StreamBatch(), "closed")
     assert [promise and promise.origin for promise in told] == [
         Origin(0, 1),
         Origin(1, 5),
         Origin(0, 2),
         Origin(1, 1),
     ]
-    newly_closed(side, SideInput(promises=[Punctuation.of("s", {"key": Between(high=7)}, Origin(0, 9))]))
-    side.named.forget()
-    assert (side.named.closed.rows, side.named.promised.rows) == (2, 1)
+    up_to_seven = Punctuation.of("s", {"key": Between(high=7)}, Origin(0, 9))
+    newly_closed(side, StreamBatch(key_promises=[up_to_seven]))
+    side.closed_keys.forget()
+    assert (side.closed_keys.closed.rows, side.closed_keys.named.rows) == (2, 1)

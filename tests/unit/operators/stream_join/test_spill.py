@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import Policy
-from endmark.operators.stream_join.side import SideInput, SideSpec
+from endmark.operators.stream_join.side import SideSpec
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT, SegmentList
 from endmark.state.store import MemoryBlobs, SegmentStore
 
-EMPTY = SideInput()
+EMPTY = StreamBatch()
 KEY = KeySpec(("key",))
 
 
@@ -23,15 +24,15 @@ def side(name: str) -> SideSpec:
     return SideSpec(name, KeySpec((f"{name}_key",)), f"{name}_at", schema, None, None, window=None)
 
 
-def rows(name: str, *keys: int) -> SideInput:
+def rows(name: str, *keys: int) -> StreamBatch:
     times = pa.array([0] * len(keys), pa.timestamp("us", "UTC"))
-    return SideInput(rows=pa.record_batch([pa.array(sorted(keys)), times], schema=side(name).schema))
+    return StreamBatch(rows=pa.record_batch([pa.array(sorted(keys)), times], schema=side(name).schema))
 
 
-def closing(*keys: int) -> SideInput:
+def closing(*keys: int) -> StreamBatch:
     nothing = pa.array([0] * len(keys))
-    return SideInput(
-        punctuations=pa.record_batch([pa.array(keys), nothing, nothing], names=["key", "partition", "offset"])
+    return StreamBatch(
+        closed_keys=pa.record_batch([pa.array(keys), nothing, nothing], names=["key", "partition", "offset"])
     )
 
 
@@ -44,7 +45,7 @@ def operator(directory: Path, memory: int, purge_every: int = 1, restored: bytes
 BLOBS = MemoryBlobs()
 
 
-def results(join: StreamJoin, left: SideInput = EMPTY, right: SideInput = EMPTY) -> list[int]:
+def results(join: StreamJoin, left: StreamBatch = EMPTY, right: StreamBatch = EMPTY) -> list[int]:
     return sorted(key for piece in join.process(left, right) for key in piece.column("left_key").to_pylist())
 
 
@@ -83,10 +84,10 @@ def test_rows_settle_before_they_die(tmp_path: Path) -> None:
     results(join, right=rows("right", 1, 2))
 
     other = rows("left", 5)
-    closed = SideInput(rows=rows("right", 6).rows, punctuations=closing(1).punctuations)
+    closed = StreamBatch(rows=rows("right", 6).rows, closed_keys=closing(1).closed_keys)
     assert results(join, other, closed) == [1]
     assert (spilled(join), join.output.announced) == (1, None)
-    assert results(join, SideInput(rows=rows("left", 7).rows, punctuations=closing(1).punctuations)) == []
+    assert results(join, StreamBatch(rows=rows("left", 7).rows, closed_keys=closing(1).closed_keys)) == []
     assert join.output.announced is not None
     assert join.output.announced.column("key").to_pylist() == [1]
     assert sorted(key for piece in join.drain() for key in piece.column("left_key").to_pylist()) == [2]

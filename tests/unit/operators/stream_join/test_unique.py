@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 
 from endmark.engine.streams import stream_plans
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
-from endmark.operators.stream_join.side import SideInput, SideSpec
+from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
 from endmark.punctuation.punctuation import Origin
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.verify_world import make_pipeline
 
-EMPTY = SideInput()
+EMPTY = StreamBatch()
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -29,13 +30,13 @@ def pipeline() -> Pipeline:
     return make_pipeline(windows=(None, None), punctuated=(False, True), declared=declared)
 
 
-def rows(side: SideSpec, *keys: int, offset: int = 0) -> SideInput:
+def rows(side: SideSpec, *keys: int, offset: int = 0) -> StreamBatch:
     """Rows of one partition, sorted by key."""
     place = {str(side.partition): 0, side.time: AT}
     given = [
         {f"{side.name}_item_id": key, str(side.offset): offset + at} | place for at, key in enumerate(keys)
     ]
-    return SideInput(rows=pa.RecordBatch.from_pylist(given, side.schema))
+    return StreamBatch(rows=pa.RecordBatch.from_pylist(given, side.schema))
 
 
 def test_they_bound_state_as_punctuations_do(pipeline: Pipeline) -> None:

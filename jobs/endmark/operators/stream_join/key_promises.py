@@ -1,8 +1,8 @@
-"""The patterns on key columns by which a side has closed keys, such as `order_id <= 100`.
+"""Key promises: the patterns on key columns by which a side closes keys, such as `order_id <= 100`.
 
-A promise speaks for its own partition. One that names a key closes it at once, since a key lives in one
-partition; a pattern does not say where the keys it matches live, so those are closed that every partition of
-the stream has closed. What a partition has closed is told in `closed`.
+A promise speaks for its own partition alone, and a pattern does not say in which partitions its keys live. So
+a pattern closes the keys that every partition of the stream has promised. `key_sets` holds the keys of one
+partition.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from endmark.operators.stream_join.closed_keys import Boxes, Interval, Spans, offset_of
+from endmark.operators.stream_join.key_sets import Boxes, Interval, Spans, offset_of
 from endmark.punctuation.algebra import common
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.operators.stream_join.closed_keys import Closed
+    from endmark.operators.stream_join.key_sets import Closed
     from endmark.punctuation.domain import Domain, Value
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
 
 
-class Promises:
-    """The patterns of one side, by partition.
+class KeyPromises:
+    """The patterns by which one side closes keys, for each of its partitions.
 
     Args:
-        stream: its name.
-        key: its key, by the names that both sides share.
-        types: of the key columns.
-        partitions: how many partitions must have closed a key.
+        stream: the name of the side's stream.
+        key: the key, by the names that both sides share.
+        types: the types of the key's columns.
+        partitions: how many partitions must have promised a key before it is closed.
     """
 
     def __init__(self, stream: str, key: KeySpec, types: Sequence[pa.DataType], partitions: int) -> None:
@@ -57,11 +57,9 @@ class Promises:
         return bool(self._closed)
 
     def add(self, promises: Iterable[Punctuation]) -> None:
-        """Remember promises; each has its origin."""
+        """Remember promises, each of which has an origin."""
         for promise in promises:
-            if promise.origin is None:
-                raise ValueError(f"{promise} is of no partition")
-            partition = promise.origin.partition
+            partition = promise.place.partition
             if partition not in self._closed:
                 self._closed[partition] = self._nothing(partition)
             self._closed[partition].add(promise)
@@ -74,7 +72,7 @@ class Promises:
         return Boxes(self._domains)
 
     def closed_by(self, keys: Keys, partitions: Ints) -> Bools:
-        """Which rows of these keys and partitions their own partition has closed."""
+        """Return a mask of the rows whose key their own partition has promised."""
         found = np.zeros(len(keys), bool)
         for partition, closed in self._closed.items():
             own = partitions == partition
@@ -85,10 +83,16 @@ class Promises:
     def closed_before(
         self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
     ) -> Bools:
-        """Which rows stand behind one of these promises in its partition, and match it."""
+        """Return a mask of the rows that stand behind a promise in its partition and match it.
+
+        Args:
+            promises: promises of the rows' own batch.
+            keys: the keys of the rows.
+            partitions, offsets: the places of the rows.
+        """
         found = np.zeros(len(keys), bool)
         for promise in promises:
-            partition, offset = promise.origin or Origin(-1, -1)
+            partition, offset = promise.place
             behind = (partitions == partition) & (offsets > offset)
             if behind.any():
                 closed = self._nothing(partition)
@@ -99,13 +103,18 @@ class Promises:
     def broken(
         self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
     ) -> list[Punctuation | None]:
-        """The promise that each row breaks, by then or with those of `promises` before it; its patterns are
-        in normal form. A row at a time, since few rows break any."""
+        """Return the promise that each row breaks, in normal form; `None` for a row that breaks none.
+
+        It goes row by row, since few rows break any.
+
+        Args:
+            promises: promises of the rows' own batch, which count for the rows behind them.
+            keys: the keys of the rows.
+            partitions, offsets: the places of the rows.
+        """
         found: list[Punctuation | None] = [None] * len(keys)
         for partition in np.unique(partitions).tolist():
-            coming = [
-                promise for promise in promises if promise.origin and promise.origin.partition == partition
-            ]
+            coming = [promise for promise in promises if promise.place.partition == partition]
             coming.sort(key=offset_of, reverse=True)
             closed = deepcopy(self._closed.get(partition)) or self._nothing(partition)
             own = np.flatnonzero(partitions == partition)
@@ -116,12 +125,17 @@ class Promises:
         return found
 
     def naming(self, key: Sequence[Value], partition: int, offset: int) -> Punctuation:
-        """The promise that names a key."""
+        """Return a promise that names one key, in normal form.
+
+        Args:
+            key: the values of its columns.
+            partition, offset: the place of the promise.
+        """
         patterns = {name: Equals(value) for name, value in zip(self._domains, key, strict=True)}
         return Punctuation.of(self._stream, patterns, Origin(partition, offset)).normal(self._domains)
 
     def contain(self, keys: Keys) -> Bools:
-        """Which keys every partition has closed."""
+        """Return a mask of the keys that every partition has promised."""
         if len(self._closed) < self._partitions:
             return np.zeros(len(keys), bool)
         if self._everywhere is not None:
@@ -130,21 +144,21 @@ class Promises:
         return everywhere
 
     def count(self, keys: Keys) -> Ints:
-        """How many partitions have closed each key."""
+        """Count the partitions that have promised each key."""
         found = np.zeros(len(keys), np.int64)
         for closed in self._closed.values():
             found += closed.match(keys)
         return found
 
     def positions(self, segment: Segment) -> Ints:
-        """Rows of a segment, dead ones among them, whose key every partition has closed."""
+        """Return the positions of a segment's rows, dead or alive, whose key every partition has promised."""
         if self._everywhere is not None:
             return self._everywhere.positions(segment.keys.codes)
         return np.flatnonzero(self.contain(segment.keys))
 
     @cached_property
     def _everywhere(self) -> Spans | None:
-        """The spans of keys that every partition has closed, where codes are ordinals."""
+        """The spans of keys that every partition has promised; `None` if codes of keys are hashes."""
         if self._key.hashed:
             return None
         if len(self._closed) < self._partitions:
@@ -178,5 +192,5 @@ class Promises:
                 self.add([self.read(written, Origin(int(partition), offset))])
 
     def read(self, written: Mapping[str, Any], origin: Origin) -> Punctuation:
-        """A promise from its patterns in JSON by key column."""
+        """Read a promise, given its patterns in JSON by key column."""
         return Punctuation.read(self._stream, written, self._domains, pattern_from_json, origin)

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.promise_codec import PromiseCodec
+from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
-from endmark.operators.stream_join.partition_promises import Promised
-from endmark.operators.stream_join.side import SideInput, SideSpec
+from endmark.operators.stream_join.promises import Promises
+from endmark.operators.stream_join.side import SideSpec
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
@@ -23,11 +25,12 @@ def promise(partition: int, offset: int = 0, **patterns: Pattern) -> Punctuation
     return Punctuation.of("s", patterns, Origin(partition, offset))
 
 
-def promised(partitions: int = 1) -> Promised:
-    return Promised("s", COLUMNS, ["key"], partitions)
+def promised(partitions: int = 1) -> Promises:
+    key = KeySpec(("key",))
+    return Promises(PromiseCodec("s", COLUMNS, key), key, partitions)
 
 
-def complete(one: Promised) -> list[dict[str, Pattern]]:
+def complete(one: Promises) -> list[dict[str, Pattern]]:
     return [dict(each.patterns) for each in one.complete()]
 
 
@@ -90,8 +93,8 @@ def test_the_end_of_a_stream_is_a_pattern_of_all_its_values(tmp_path: Path) -> N
     left = SideSpec("s", KeySpec(("s_key",)), "s_key", schemas[0], "p", "o", None, punctuated_on=("s_key",))
     right = SideSpec("t", KeySpec(("t_key",)), "t_key", schemas[1], "p", "o", None)
     join = StreamJoin(left, right, SegmentStore(MemoryBlobs(), tmp_path))
-    join.left.promised.add([promise(0, s_key=Anything())])
+    join.left.promises.add([promise(0, s_key=Anything())])
 
-    assert list(join.process(SideInput(), SideInput())) == []
+    assert list(join.process(StreamBatch(), StreamBatch())) == []
     released = join.output.patterns.released
     assert released == {f'{{"{name}_key": {{"between": {{}}}}}}': "closed" for name in "st"}

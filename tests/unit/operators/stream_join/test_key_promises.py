@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from endmark.operators.stream_join.closed_patterns import Promises
+from endmark.operators.stream_join.key_promises import KeyPromises
 from endmark.punctuation.pattern import Anything, Between, Equals, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import Keys, KeySpec
@@ -24,8 +24,8 @@ def promise(partition: int, offset: int = 0, **patterns: Pattern) -> Punctuation
     return Punctuation.of("s", patterns, Origin(partition, offset))
 
 
-def longs(partitions: int = 1) -> Promises:
-    return Promises("s", LONG, [pa.int64()], partitions)
+def longs(partitions: int = 1) -> KeyPromises:
+    return KeyPromises("s", LONG, [pa.int64()], partitions)
 
 
 def pairs(*rows: tuple[str, int]) -> Keys:
@@ -33,18 +33,18 @@ def pairs(*rows: tuple[str, int]) -> Keys:
     return PAIR.keys(PAIR.coded(pa.record_batch(columns, names=list(PAIR.columns))))
 
 
-def within(promises: Promises, values: Sequence[int]) -> list[int]:
+def within(promises: KeyPromises, values: Sequence[int]) -> list[int]:
     codes = np.array(values, np.int64)
     return list(codes[promises.contain(Keys(codes))].tolist())
 
 
-def written(promises: Promises) -> Any:
+def written(promises: KeyPromises) -> Any:
     return json.loads(json.dumps(promises.snapshot()))
 
 
 def test_ever_more_of_a_column_takes_one_interval() -> None:
     """However often a side says how far it has come, of one column or of several."""
-    one, several = longs(), Promises("s", PAIR, [pa.string(), pa.int64()], 1)
+    one, several = longs(), KeyPromises("s", PAIR, [pa.string(), pa.int64()], 1)
     for number in range(50):
         one.add([promise(0, number, key=Between(high=number))])
         several.add([promise(0, number, key_0=Equals("a"), key_1=Between(high=number))])
@@ -115,7 +115,7 @@ def test_the_promise_a_row_breaks_is_that_of_its_place() -> None:
 
 def test_the_newest_promise_on_several_columns_is_the_one_that_is_broken() -> None:
     """Written in normal form."""
-    promises = Promises("s", PAIR, [pa.string(), pa.int64()], 1)
+    promises = KeyPromises("s", PAIR, [pa.string(), pa.int64()], 1)
     promises.add([promise(0, 1, key_0=Equals("a")), promise(0, 2, key_1=Between(1, 1, high_open=False))])
     keys = pairs(("a", 1), ("a", 2))
 

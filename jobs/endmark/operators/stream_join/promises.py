@@ -1,34 +1,34 @@
-"""The promises of a stream's partitions by patterns, on columns of the key or any others.
+"""Promises of a stream's partitions on any of its columns, for violations and for announcements.
 
-A promise that restricts a column beside the key is a *wider* one: it closes no key, so it purges nothing. It
-rules out rows of its partition all the same, and once every partition has promised it no row that it matches
-will come at all. Of one column the union of patterns is kept, so that promising ever more of it takes the
-space of one interval; of several columns, the patterns that no later one includes.
+A promise on a column beside the key is a *wider* one. It closes no key, so it purges nothing. But it rules
+out rows of its partition, and once every partition has promised it, no row that matches it comes at all.
+Example: `seller_id = 7` on a stream that is joined by `item_id`.
+
+The patterns of one column are kept as their union: a stream that promises ever more of it takes the space of
+one interval. Those of several columns are kept unless a later one includes them.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from endmark.punctuation.columns import contains_all, domain_of_type, matches
-from endmark.punctuation.domain import PunctuationError
+from endmark.punctuation.columns import contains_all, matches
 from endmark.punctuation.pattern import Nothing
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.ranges import Ranges
-from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
+    from endmark.operators.promise_codec import PromiseCodec
     from endmark.punctuation.domain import Domain
+    from endmark.state.keys import KeySpec
     from endmark.state.search import Bools, Ints
-
-Written = dict[str, Any]
 
 
 class _Union:
@@ -55,7 +55,7 @@ class _Union:
         return any(promise.implies(box, self._domains) for box in self.boxes)
 
     def match(self, rows: pa.RecordBatch, beside: frozenset[str]) -> Bools:
-        """Which rows a promise matches that restricts a column beside some."""
+        """Return a mask of the rows that a promise matches which restricts more than the columns `beside`."""
         found = np.zeros(rows.num_rows, bool)
         for name in self.ranges.keys() - beside:
             found |= contains_all(self.ranges[name], rows.column(name))
@@ -71,42 +71,38 @@ class _Union:
         yield from self.boxes
 
 
-class Promised:
-    """The patterns that a stream has promised, by the names of its own columns.
+class Promises:
+    """The promises of one stream, by the names of its own columns.
 
     Args:
-        stream: its name.
-        columns: those that its promises may restrict.
-        key: the columns of its key.
-        partitions: how many partitions must have promised a pattern before it rules out what it matches.
+        codec: reads and writes the stream's promises.
+        key: the key of the stream's rows.
+        partitions: how many partitions must have promised a pattern before it is complete.
     """
 
-    def __init__(self, stream: str, columns: pa.Schema, key: Sequence[str], partitions: int) -> None:
-        self._stream = stream
-        self._columns = columns
-        self._key = frozenset(key)
+    def __init__(self, codec: PromiseCodec, key: KeySpec, partitions: int) -> None:
+        self._codec = codec
+        self._key = frozenset(key.columns)
         self._partitions = partitions
         self._by_partition: dict[int, _Union] = {}
         self._unannounced: dict[tuple[Any, ...], Punctuation] = {}
 
-    @cached_property
-    def domains(self) -> dict[str, Domain]:
-        return {field.name: domain_of_type(field.type) for field in self._columns}
-
     def add(self, promises: Iterable[Punctuation]) -> None:
-        """Remember promises, each with its origin. Those that say something new of their partition are to be
-        announced, each pattern once."""
-        for promise in sorted(promises, key=_place):
-            plain = Punctuation.of(self._stream, dict(promise.normal(self.domains).patterns))
+        """Remember promises, each of which has an origin.
+
+        A pattern is to be announced, once, if it says something new of the partition that promises it.
+        """
+        for promise in sorted(promises, key=attrgetter("place")):
+            plain = Punctuation.of(promise.stream, dict(promise.normal(self._codec.domains).patterns))
             if any(isinstance(pattern, Nothing) for _, pattern in plain.patterns):
                 continue
-            union = self._by_partition.setdefault(_place(promise).partition, _Union(self.domains))
+            union = self._by_partition.setdefault(promise.place.partition, _Union(self._codec.domains))
             if not union.includes(plain):
                 union.add(plain)
                 self._unannounced[plain.patterns] = plain
 
     def broken(self, rows: pa.RecordBatch, partitions: Ints) -> Bools:
-        """Which rows a wider promise of their own partition matches."""
+        """Return a mask of the rows that a wider promise of their own partition matches."""
         found = np.zeros(rows.num_rows, bool)
         for partition, union in self._by_partition.items():
             own = partitions == partition
@@ -117,17 +113,23 @@ class Promised:
     def broken_within(
         self, promises: Iterable[Punctuation], rows: pa.RecordBatch, partitions: Ints, offsets: Ints
     ) -> Bools:
-        """Which rows stand behind one of these promises in its partition, and match it."""
+        """Return a mask of the rows that stand behind a promise in its partition and match it.
+
+        Args:
+            promises: promises of the rows' own batch.
+            rows: the rows.
+            partitions, offsets: their places.
+        """
         found = np.zeros(rows.num_rows, bool)
         for promise in promises:
-            origin = _place(promise)
+            origin = promise.place
             behind = (partitions == origin.partition) & (offsets > origin.offset)
             if behind.any():
                 found |= behind & match(promise, rows)
         return found
 
     def complete(self) -> list[Punctuation]:
-        """The patterns that every partition has promised, and that are not announced."""
+        """Return the patterns that every partition has promised and that are not announced yet."""
         if len(self._by_partition) < self._partitions:
             return []
         return [
@@ -137,49 +139,40 @@ class Promised:
         ]
 
     def announce(self, promise: Punctuation) -> None:
-        """One of the `complete` ones is announced. It never comes up again: no partition has news of it."""
+        """Mark one of the `complete` patterns as announced; it cannot be something new again."""
         del self._unannounced[promise.patterns]
 
     def announce_nothing(self) -> None:
-        """Forget what is not announced."""
+        """Drop the patterns that are not announced yet."""
         self._unannounced.clear()
 
     @property
     def waiting(self) -> int:
-        """How many patterns are not announced."""
+        """The number of patterns that are not announced yet."""
         return len(self._unannounced)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `restore`, ready for JSON."""
         promised = {
-            str(partition): [self.written(promise) for promise in union.promises(self._stream)]
+            str(partition): [self._codec.write_patterns(one) for one in union.promises(self._codec.stream)]
             for partition, union in self._by_partition.items()
         }
-        return {"promised": promised, "unannounced": list(map(self.written, self._unannounced.values()))}
+        return {
+            "promised": promised,
+            "unannounced": list(map(self._codec.write_patterns, self._unannounced.values())),
+        }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         for partition, promises in snapshot["promised"].items():
-            self.add(self.read(written, Origin(int(partition), 0)) for written in promises)
-        unannounced = [self.read(written) for written in snapshot["unannounced"]]
+            place = Origin(int(partition), 0)
+            self.add(self._codec.read_patterns(written, place) for written in promises)
+        unannounced = map(self._codec.read_patterns, snapshot["unannounced"])
         self._unannounced = {promise.patterns: promise for promise in unannounced}
-
-    def read(self, written: Written, origin: Origin | None = None) -> Punctuation:
-        """A promise from its patterns in JSON by column."""
-        return Punctuation.read(self._stream, written, self.domains, pattern_from_json, origin)
-
-    def written(self, promise: Punctuation) -> Written:
-        return {name: pattern_to_json(pattern, self.domains[name]) for name, pattern in promise.patterns}
 
 
 def match(promise: Punctuation, rows: pa.RecordBatch) -> Bools:
-    """Which rows a promise matches."""
+    """Return a mask of the rows that a promise matches."""
     found = np.ones(rows.num_rows, bool)
     for name, pattern in promise.patterns:
         found &= matches(pattern, rows.column(name))
     return found
-
-
-def _place(promise: Punctuation) -> Origin:
-    if promise.origin is None:
-        raise PunctuationError(f"{promise} is of no partition")
-    return promise.origin

@@ -1,5 +1,4 @@
-"""Several lookups of one stream: what came in a batch enters together when all have answered, the same if the
-batch is repeated."""
+"""The gates of several lookups let a batch out when all have answered, and the same one if it is repeated."""
 
 from __future__ import annotations
 
@@ -15,13 +14,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.arrivals import Arrivals
 from endmark.operators.lookup.costs import measure
-from endmark.operators.lookup.gate import Intake, IntakeSpec
-from endmark.operators.lookup.gates import MISSED, Intakes
+from endmark.operators.lookup.gate import Gate, GateSpec
+from endmark.operators.lookup.gates import MISSED, Gates
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.reader import Budget
+from endmark.operators.promise_codec import PromiseCodec
+from endmark.operators.stream_batch import StreamBatch
+from endmark.punctuation.pattern import Equals
+from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
@@ -37,8 +39,9 @@ RECORD = KeySpec.of(["part", "n"], [pa.int64(), pa.int64()])
 SCHEMA = pa.schema(
     [("part", pa.int64()), ("n", pa.int64()), ("id", pa.int64()), ("name", pa.string()), (BATCH, pa.int64())]
 )
+CODEC = PromiseCodec("s", pa.schema([("n", pa.int64())]), JOIN_KEY)
 # Rows by number and what each relation has for them, rows given up by number and by whom, promises, progress.
-Said = tuple[Counter[tuple[Any, ...]], dict[int, int], list[dict[str, int]], dict[int, int]]
+Said = tuple[Counter[tuple[Any, ...]], dict[int, int], list[Punctuation], dict[int, int]]
 NOTHING: Said = (Counter(), {}, [], {})
 
 
@@ -75,16 +78,20 @@ LOOKUPS = st.lists(
 )
 
 
-def _arrivals(number: int, keys: list[int], first: int) -> Arrivals:
+def _promises(number: int) -> list[Punctuation]:
+    return [Punctuation.of("s", {"n": Equals(number)}, Origin(0, number))]
+
+
+def _batch(number: int, keys: list[int], first: int) -> StreamBatch:
     count = range(first, first + len(keys))
     columns = {"part": [n % 2 for n in count], "n": list(count), "id": keys}
     arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
     names = pa.array([f"{key % 3}" for key in keys], pa.string())
     rows = JOIN_KEY.coded(pa.record_batch({**arrays, "name": names}))
-    return Arrivals(rows=rows if keys else None, promises=[{"offset": number}], newest={0: number})
+    return StreamBatch(rows=rows if keys else None, promises=_promises(number), newest={0: number})
 
 
-def _said(one: Arrivals, count: int) -> Said:
+def _said(one: StreamBatch, count: int) -> Said:
     rows = [] if one.rows is None else one.rows.to_pylist()
     missed = [] if one.bystanders is None else one.bystanders.to_pylist()
     for batch in (one.rows, one.bystanders):
@@ -95,7 +102,7 @@ def _said(one: Arrivals, count: int) -> Said:
     found = Counter((row["n"], *(row[f"v{place}"] for place in range(count))) for row in rows)
     given_up = {row["n"]: row[MISSED] for row in missed}
     assert len(given_up) == len(missed)
-    return found, given_up, one.promises, one.newest
+    return found, given_up, list(one.promises), dict(one.newest)
 
 
 def _expected(number: int, keys: list[int], first: int, lookups: list[How]) -> Said:
@@ -109,11 +116,11 @@ def _expected(number: int, keys: list[int], first: int, lookups: list[How]) -> S
                 given_up.setdefault(n, place)
             made = [(*row, match) for row in made for match in matches or [None]]
         found.update(made if n not in given_up else [])
-    return found, given_up, [{"offset": number}], {0: number}
+    return found, given_up, _promises(number), {0: number}
 
 
 class _Run:
-    """Intakes that are restored before every attempt at a batch."""
+    """Gates that are restored before every attempt at a batch."""
 
     def __init__(self, lookups: list[How], directory: Path) -> None:
         self._lookups = lookups
@@ -131,29 +138,29 @@ class _Run:
         pages = relation.directory(1)
         return Source(relation, pages, "hybrid", measure(relation, pages))
 
-    def _intake(self, place: int, store: SegmentStore, reads: int) -> Intake:
+    def _gate(self, place: int, store: SegmentStore, reads: int) -> Gate:
         how = self._lookups[place]
         key = KeySpec.of(["id"], [pa.int64()])
         lookup = LookupSpec(SCHEMA, key, {"v": f"v{place}"}, how.misses, Budget(reads=reads), how.capacity)
-        spec = IntakeSpec(lookup, RECORD, ("id", "name"), how.carries)
+        spec = GateSpec(lookup, RECORD, CODEC, ("id", "name"), how.carries)
         if place == 0:
-            spec = IntakeSpec(lookup, JOIN_KEY, (), how.carries)
-        return Intake(spec, copy.deepcopy(self._sources[place]), store, None, self._snapshots[place])
+            spec = GateSpec(lookup, JOIN_KEY, CODEC, (), how.carries)
+        return Gate(spec, copy.deepcopy(self._sources[place]), store, None, self._snapshots[place])
 
-    def attempts(self, came: Arrivals, batch: Given) -> Iterator[list[Said]]:
+    def attempts(self, came: StreamBatch, batch: Given) -> Iterator[list[Said]]:
         """What each attempt lets in, each a little later than the one before; the last one counts."""
         before = self._blobs.blobs
         for reads in batch.reads:
             self._blobs = MemoryBlobs()
             self._blobs.blobs = dict(before)
             store = SegmentStore(self._blobs, self._directory)
-            made = [self._intake(place, store, reads[place]) for place in range(len(self._lookups))]
-            intakes = Intakes(made)
+            made = [self._gate(place, store, reads[place]) for place in range(len(self._lookups))]
+            gates = Gates(made)
             self.now += 1
-            entering = intakes.process(came, self.now, pause=batch.pause)
+            entering = gates.process(came, self.now, pause=batch.pause)
             yield [_said(one, len(made)) for one in entering]
-            snapshots = [intake.snapshot() for intake in made]
-        self._snapshots, self.due = list(snapshots), intakes.due(self.now)
+            snapshots = [gate.snapshot() for gate in made]
+        self._snapshots, self.due = list(snapshots), gates.due(self.now)
 
 
 @cases(60)
@@ -167,10 +174,10 @@ def test_lookups_of_a_stream_enter_together(history: list[Given], lookups: list[
     with tempfile.TemporaryDirectory() as directory, small_reads(2):
         run = _Run(lookups, Path(directory))
         while number < len(history) or run.due is not None:
-            batch, came = Given([], [[0, 0, 0]], True), Arrivals()
+            batch, came = Given([], [[0, 0, 0]], True), StreamBatch()
             if number < len(history):
                 batch = history[number]
-                came = _arrivals(number, batch.keys, rows)
+                came = _batch(number, batch.keys, rows)
                 expected.append(_expected(number, batch.keys, rows, lookups))
                 rows += len(batch.keys)
             run.now = max(run.now, STEP * number if number < len(history) else run.due or 0)

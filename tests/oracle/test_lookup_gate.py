@@ -1,4 +1,4 @@
-"""A stream's way through the lookup: out comes what came, batch by batch, the same if one is repeated."""
+"""A gate lets out the batches that came in, each whole, and the same ones if a batch is repeated."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.arrivals import Arrivals
 from endmark.operators.lookup.costs import measure
-from endmark.operators.lookup.gate import Intake, IntakeSpec
-from endmark.operators.lookup.gates import Intakes
+from endmark.operators.lookup.gate import Gate, GateSpec
+from endmark.operators.lookup.gates import Gates
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.reader import Budget
 from endmark.operators.lookup.strategies import Name
-from endmark.operators.stream_join.clustering import RunNews
+from endmark.operators.promise_codec import PromiseCodec
+from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.order import Mark, batch_of
+from endmark.punctuation.pattern import Equals
+from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import CODE, KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from support.cases import cases
@@ -34,6 +36,7 @@ from support.small_reads import small_reads
 KEYS = range(6)  # of which R has the even ones
 JOIN_KEY = KeySpec.of(["name"], [pa.string()])
 SCHEMA = pa.schema([("n", pa.int64()), ("id", pa.int64()), ("name", pa.string()), (BATCH, pa.int64())])
+CODEC = PromiseCodec("s", pa.schema([("n", pa.int64())]), JOIN_KEY)
 RELATION, GROWN = (
     pa.record_batch({"k": pa.array(keys, pa.int64()), "v": [f"v{key}" for key in keys]})
     for keys in (KEYS[::2], KEYS)
@@ -42,9 +45,7 @@ DROP = Misses("drop")
 DELAY = 15  # while batches are 10 apart
 IN_STATE = ["n", "id", "name", "r_v", CODE]
 # Rows with their value or `None` for a miss, promises, progress, then keys closed, marks and runs.
-Said = tuple[
-    Counter[tuple[int, str | None]], list[dict[str, int]], dict[int, Any], list[list[dict[str, Any]]]
-]
+Said = tuple[Counter[tuple[int, str | None]], list[Punctuation], dict[int, Any], list[list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ HISTORIES = st.lists(
 )
 
 
-def _arrivals(number: int, batch: Given, first: int) -> Arrivals:
+def _batch(number: int, batch: Given, first: int) -> StreamBatch:
     ids = pa.array(batch.keys, pa.int64())
     rows = pa.record_batch(
         {
@@ -83,10 +84,12 @@ def _arrivals(number: int, batch: Given, first: int) -> Arrivals:
     key, last = JOIN_KEY.shared, [f"{key}" for key in batch.closed]
     closed = key.sorted(key.coded(pa.record_batch({"key": pa.array(last, pa.string())})))
     began = pa.record_batch({"key": pa.array([f"{number}"]), "partition": pa.array([number % 2])})
-    return Arrivals(
+    promises = [Punctuation.of("s", {"n": Equals(number)}, Origin(0, number))] if batch.promised else []
+    return StreamBatch(
         rows=JOIN_KEY.coded(rows) if batch.keys else None,
-        punctuations=closed if batch.closed else None,
-        promises=[{"offset": number}] if batch.promised else [],
+        closed_keys=closed if batch.closed else None,
+        promises=promises,
+        key_promises=CODEC.on_key(promises),
         newest={number % 2: number},
         heard={2: (number, number)},
         marks=batch_of([(number % 2, Mark(number, first))], pa.int64()) if batch.closed else None,
@@ -94,7 +97,7 @@ def _arrivals(number: int, batch: Given, first: int) -> Arrivals:
     )
 
 
-def _said(one: Arrivals) -> Said:
+def _said(one: StreamBatch) -> Said:
     found: Counter[tuple[int, str | None]] = Counter()
     for rows in (one.rows, one.bystanders):
         for row in [] if rows is None else rows.to_pylist():
@@ -102,25 +105,25 @@ def _said(one: Arrivals) -> Said:
             found[row["n"], row.get("r_v")] += 1
         assert one.rows is None or one.rows.schema.names == IN_STATE
         assert rows is None or (JOIN_KEY.order(rows) == range(rows.num_rows)).all()
-    told = [[] if told is None else told.to_pylist() for told in (one.punctuations, one.marks, *one.runs)]
-    return found, one.promises, {**one.newest, **one.heard}, told
+    told = [[] if told is None else told.to_pylist() for told in (one.closed_keys, one.marks, *one.runs)]
+    return found, [*one.promises, *one.key_promises], {**one.newest, **one.heard}, told
 
 
-def _expected(came: Arrivals) -> Said:
+def _expected(came: StreamBatch) -> Said:
     rows = [] if came.rows is None else came.rows.to_pylist()
     found = Counter((row["n"], None if row["id"] % 2 else f"v{row['id']}") for row in rows)
     return (found, *_said(replace(came, rows=None))[1:])
 
 
 class _Run:
-    """An intake that is restored before every attempt at a batch."""
+    """A gate that is restored before every attempt at a batch."""
 
     def __init__(self, strategy: Name, capacity: int | None, directory: Path, misses: Misses = DROP) -> None:
         relation = MemoryRelation(RELATION, ("k",))
         pages = relation.directory(1)
         self._source = Source(relation, pages, strategy, measure(relation, pages))
         lookup = LookupSpec(SCHEMA, KeySpec.of(["id"], [pa.int64()]), {"v": "r_v"}, misses, capacity=capacity)
-        self._spec = IntakeSpec(lookup, JOIN_KEY, carries=True)
+        self._spec = GateSpec(lookup, JOIN_KEY, CODEC, carries=True)
         self._directory = directory
         self._blobs = MemoryBlobs()
         self._snapshot: bytes | None = None
@@ -131,7 +134,7 @@ class _Run:
         """R has all keys from now on."""
         self._source = replace(self._source, reader=MemoryRelation(GROWN, ("k",)))
 
-    def attempts(self, came: Arrivals, batch: Given) -> Iterator[list[Said]]:
+    def attempts(self, came: StreamBatch, batch: Given) -> Iterator[list[Said]]:
         """What each attempt lets in, each a little later than the one before; the last one counts."""
         before = self._blobs.blobs
         for reads in batch.reads:
@@ -139,16 +142,16 @@ class _Run:
             self._blobs.blobs = dict(before)
             lookup = replace(self._spec.lookup, budget=Budget(reads=reads))
             store = SegmentStore(self._blobs, self._directory)
-            intake = Intake(
+            gate = Gate(
                 replace(self._spec, lookup=lookup), copy.deepcopy(self._source), store, None, self._snapshot
             )
-            intakes, held = Intakes([intake]), intake.held.memory
+            gates, held = Gates([gate]), gate.held.memory
             self.now += 1
-            yield [_said(one) for one in intakes.process(came, self.now, pause=batch.pause)]
+            yield [_said(one) for one in gates.process(came, self.now, pause=batch.pause)]
             if lookup.capacity is not None:
-                assert intake.output.pending_bytes <= max(0, lookup.capacity - held)
-            snapshot = intake.snapshot()
-        self._snapshot, self.due = snapshot, intakes.due(self.now)
+                assert gate.output.pending_bytes <= max(0, lookup.capacity - held)
+            snapshot = gate.snapshot()
+        self._snapshot, self.due = snapshot, gates.due(self.now)
 
 
 @pytest.mark.parametrize("strategy", get_args(Name))
@@ -161,11 +164,11 @@ def test_batches_enter_the_join_as_they_came(
     repeated lets in what it let in, however much of R it has time to read."""
     entered: list[Said] = []
     expected: list[Said] = []
-    nothing = _said(Arrivals())
+    nothing = _said(StreamBatch())
     with tempfile.TemporaryDirectory() as directory, small_reads(2):
         run, rows = _Run(strategy, capacity, Path(directory)), 0
         for number, batch in enumerate([*history, Given([], [], False, [0], True)]):
-            came = _arrivals(number, batch, rows)
+            came = _batch(number, batch, rows)
             rows += len(batch.keys)
             expected.append(_expected(came))
             attempts = list(run.attempts(came, batch))
@@ -193,14 +196,14 @@ def test_parked_rows_enter_as_the_others(
     entered: list[Said] = []
     expected: list[Said] = []
     came_at: dict[int, int] = {}
-    nothing, grown = _said(Arrivals()), 1 << 60
+    nothing, grown = _said(StreamBatch()), 1 << 60
     with tempfile.TemporaryDirectory() as directory:
         run = _Run(strategy, None, Path(directory), Misses("drop", asked, DELAY))
         number = 0
         while number < len(history) or run.due is not None:
             batch = history[number] if number < len(history) else Given([], [], False, [0], True)
             run.now = max(run.now, 10 * number if number < len(history) else run.due or 0)
-            came = _arrivals(number, batch, len(came_at)) if number < len(history) else Arrivals()
+            came = _batch(number, batch, len(came_at)) if number < len(history) else StreamBatch()
             came_at |= {len(came_at) + at: run.now for at in range(len(batch.keys))}
             expected += [_expected(came)] if number < len(history) else []
             attempts = []

@@ -1,0 +1,78 @@
+"""Promises as JSON: between ingest and the buckets, in held batches, and in manifests.
+
+{"partition": 0, "offset": 7, "patterns": {"bids_item_id": {"between": {"to": 100}}}}
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from endmark.punctuation.domain import Domain
+    from endmark.state.keys import KeySpec
+
+WrittenPatterns = dict[str, Any]  # in JSON, by column
+
+
+class PromiseCodec:
+    """Reads and writes the promises of one stream.
+
+    Args:
+        stream: its name.
+        columns: those that its promises may restrict, by its own names.
+        key: the key of its rows, by its own names.
+    """
+
+    def __init__(self, stream: str, columns: pa.Schema, key: KeySpec) -> None:
+        self.stream = stream
+        self._columns = columns
+        self._shared = dict(zip(key.columns, key.shared.columns, strict=True))
+
+    @cached_property
+    def domains(self) -> dict[str, Domain]:
+        """The domains of the columns that promises may restrict."""
+        return {field.name: domain_of_type(field.type) for field in self._columns}
+
+    def write_patterns(self, promise: Punctuation) -> WrittenPatterns:
+        return {name: pattern_to_json(pattern, self.domains[name]) for name, pattern in promise.patterns}
+
+    def read_patterns(self, written: WrittenPatterns, origin: Origin | None = None) -> Punctuation:
+        return Punctuation.read(self.stream, written, self.domains, pattern_from_json, origin)
+
+    def write(self, promise: Punctuation) -> dict[str, Any]:
+        """Return a promise and its place in Kafka, ready for JSON."""
+        place = promise.place
+        patterns = self.write_patterns(promise)
+        return {"partition": place.partition, "offset": place.offset, "patterns": patterns}
+
+    def read(self, written: Iterable[Mapping[str, Any]]) -> list[Punctuation]:
+        """Read promises; a batch that is repeated may bring them in another order, and gets the same one."""
+        return [
+            self.read_patterns(one["patterns"], Origin(one["partition"], one["offset"]))
+            for one in sorted(written, key=_place_and_text)
+        ]
+
+    def on_key(self, promises: Iterable[Punctuation]) -> Sequence[Punctuation]:
+        """Return the promises that restrict columns of the key alone, by the names that both sides share."""
+        return [
+            Punctuation.of(
+                one.stream, {self._shared[name]: pattern for name, pattern in one.patterns}, one.origin
+            )
+            for one in promises
+            if self._shared.keys() >= set(one.names())
+        ]
+
+
+def _place_and_text(promise: Mapping[str, Any]) -> tuple[int, int, str]:
+    # The promises of a frame have one place.
+    return promise["partition"], promise["offset"], json.dumps(promise["patterns"])
