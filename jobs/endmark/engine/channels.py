@@ -1,4 +1,4 @@
-"""Packed rows: blobs of Arrow IPC or JSON bytes that travel through one plan, told apart by their channel."""
+"""Packed rows: blobs of Arrow IPC or JSON that travel through one Spark plan. A channel names their kind."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ class Buckets:
         return len(self.labels)
 
     def of_keys(self, codes: Ints) -> Ints:
-        """Bucket numbers of keys: high bits of a multiplicative hash, so runs of ids spread evenly."""
+        """Return bucket numbers: high bits of a multiplicative hash, by which runs of ids spread evenly."""
         high = (codes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
         return (high % np.uint64(len(self))).astype(np.int64)
 
     def by_key(self, batch: pa.RecordBatch, key: KeySpec) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Each bucket's rows with their code, in its order, with the bucket's label."""
+        """Yield the label of each bucket with its rows, which have their code and are sorted by it."""
         coded = key.coded(batch)
         codes = key.keys(coded).codes
         buckets = self.of_keys(codes)
@@ -117,9 +117,23 @@ class Packer:
         self._rows: list[tuple[int, str, bytes]] = []
 
     def add(self, label: int, channel: str, batch: pa.RecordBatch) -> None:
+        """Add a blob of Arrow.
+
+        Args:
+            label: the label of the bucket that gets it.
+            channel: its kind.
+            batch: its rows.
+        """
         self._rows.append((label, channel, codec.encode(batch)))
 
     def add_json(self, label: int, channel: str, value: Mapping[str, Any]) -> None:
+        """Add a blob of JSON.
+
+        Args:
+            label: the label of the bucket that gets it.
+            channel: its kind.
+            value: an object.
+        """
         self._rows.append((label, channel, json.dumps(value).encode()))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
@@ -135,7 +149,7 @@ def stream_channel(channel: str, stream: str) -> str:
 
 
 def report_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of the dead-letter or violations table. Their texts are storable; a violation's row is whole."""
+    """Make rows of the dead-letter or violations table; only the JSON of a violation's row is never cut."""
 
     def kept(name: str, value: Any) -> Any:
         return storable(value) if isinstance(value, str) and name != _WHOLE else value
@@ -146,14 +160,14 @@ def report_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Reco
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: the record batches inside a column of blobs."""
+    """Yield the record batches inside a column of blobs; a function for `mapInArrow`."""
     for batch in batches:
         for blob in batch.column(0):
             yield codec.decode(blob.as_buffer())
 
 
 def gathered(pieces: Iterator[pa.RecordBatch], rows: int = ROWS_PER_BLOB) -> Iterator[pa.RecordBatch]:
-    """Join small pieces to batches of so many rows or more, so that few blobs cross to the sink."""
+    """Join small pieces to batches of at least `rows` rows, so that few blobs cross to the sink."""
     held: list[pa.RecordBatch] = []
     for piece in pieces:
         held.append(piece)

@@ -1,4 +1,4 @@
-"""From packed rows to files of Delta tables, which are of no version until the sink commits them.
+"""Files of Delta tables, written by tasks from packed rows. The sink commits them to a version.
 
 Spark's own writer took 1.2 to 1.8 s for a few rows, and three fifths of a batch of 150,000 records.
 """
@@ -41,8 +41,13 @@ _LONGEST = 32  # characters of a string among the statistics
 
 @dataclass(frozen=True)
 class FileTable:
-    """A table that files are written for: its directory, its columns, and the number of the batch if the last
-    column is that."""
+    """A table that files are written for.
+
+    Args:
+        path: its directory.
+        schema: its columns.
+        number: the number of the batch, which is written to the last column; `None` for tables without one.
+    """
 
     path: Path
     schema: pa.Schema
@@ -50,14 +55,13 @@ class FileTable:
 
 
 class DeltaFiles:
-    """For `mapInArrow` over channels and blobs: a file for each table that a task has rows of, and what is no
-    table's is passed on.
+    """A function for `mapInArrow` over channels and blobs that writes one file per table with rows.
 
-    A file is told as a blob of the channel `FILES`, with what Delta's log says of it. Files of an attempt
-    that is not committed are left for `endmark maintain`.
+    It passes on all blobs that belong to no table. It reports each file as a blob of the channel `FILES` with
+    its entry for Delta's log. Files of an attempt that is not committed are left for `endmark maintain`.
 
     Args:
-        tables: by the channel of their rows.
+        tables: the tables by the channel of their rows.
     """
 
     def __init__(self, tables: Mapping[str, FileTable]) -> None:
@@ -91,7 +95,7 @@ class DeltaFiles:
 
 
 class DeltaFile:
-    """One file of a table, open until it is closed."""
+    """One file of a table that is being written."""
 
     def __init__(self, table: FileTable) -> None:
         self._table = table
@@ -128,7 +132,7 @@ class DeltaFile:
 
 
 class _Statistics:
-    """Statistics of a column, by which readers leave out files: its bounds as JSON, and how many nulls."""
+    """Statistics of a column, by which readers skip files: its bounds as JSON, and its number of nulls."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.nulls = 0

@@ -1,9 +1,9 @@
-"""Dead letters and violations of a frame as text, which leaves among its punctuations for want of tables.
+"""Dead letters and violations of a frame as text. They leave among its punctuations: a frame has no tables.
 
     {"$dead_letter": {"frame": "left", "reason": "bad_punctuation", "error": "not JSON: ...", "value": "{"}}
     {"$violation": {"frame": "left", "reason": "late", "record": {"item_id": 42, "bid": "12.50"}}}
 
-Rare, so a row at a time will do.
+They are rare, so they are made a row at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEAD_LETTER = "$dead_letter"
 VIOLATION = "$violation"
 NULL = "null"
-# How such a text begins.
+# The beginning of such a text.
 MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
 
 
@@ -41,7 +41,14 @@ def dead_letters(frame: str, rejected: Iterable[tuple[str, str]]) -> pa.RecordBa
 
 
 def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | None) -> str:
-    """Make the dead letter of a record with the coordinates `at`; bytes that are no text become `base64`."""
+    """Make the dead letter of a record.
+
+    Args:
+        at: the coordinates of the record, by name.
+        reason: the reason why it is one.
+        error: the error in words.
+        value: the bytes of the record. Bytes that are not UTF-8 are shown as `base64`.
+    """
     try:
         kept = {"value": None if value is None else value.decode()}
     except UnicodeDecodeError:
@@ -51,7 +58,7 @@ def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | N
 
 
 def failures(failed: Failures) -> pa.RecordBatch:
-    """One text for the pairs of a batch on which the condition of the join failed, for want of a record."""
+    """Make one text for all pairs of a batch on which the condition of the join failed."""
     error = f"{failed.count:,} pairs, which are no partners: {failed.why}"
     letter = {"frame": failed.at[0]["stream"], "reason": "failed_condition", "error": error, "value": None}
     return _batch([{DEAD_LETTER: letter}])

@@ -19,9 +19,9 @@ PREFIX = "endmark-segments-"
 
 @cache
 def cache_directory() -> Path:
-    """The directory for local copies of segments, of this process and those that it forks.
+    """Return the directory for local copies of segments of this process and those that it forks.
 
-    A worker of another daemon than ours makes one for itself. It exits without removing it, so the next one
-    does.
+    A worker of another daemon than ours makes a directory for itself and exits without removing it. The next
+    one removes it.
     """
     return private_directory(PREFIX)

@@ -1,4 +1,4 @@
-"""A bucket's task with its segments and what it rests on in Spark's state."""
+"""The task of a bucket with its state in Spark's state store."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.plan import BucketPlan
 
-# What lookups remember rests among the segments, and so do knobs, under names that no segment has: a
-# checkpoint's state keeps the columns it began with.
+# The state of lookups and knobs is kept among the segments, under names that no segment has: the columns of
+# a checkpoint's state cannot change.
 _KNOBS = "knobs"
 
 
 def _resting(relation: str) -> str:
-    """The name under which the lookup of a relation rests."""
+    """Return the name under which the lookup of a relation is kept."""
     return f"lookup {relation}"
 
 
@@ -48,13 +48,13 @@ class StateBlobs:
 
 
 class StoredBucket:
-    """A bucket's task with its state in Spark's store.
+    """The task of a bucket with its state in Spark's state store.
 
     Args:
-        plan: of all buckets.
+        plan: the plan of all buckets.
         manifest: Spark's value state.
         segments: Spark's map state.
-        cache: directory for local copies of segments.
+        cache: the directory for local copies of segments.
     """
 
     def __init__(self, plan: BucketPlan, manifest: Any, segments: Any, cache: Path) -> None:
@@ -64,7 +64,7 @@ class StoredBucket:
         self._store = SegmentStore(self._blobs, cache)
 
     def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """Run a batch of blobs by channel and keep its state; yields what `BucketTask.run` yields."""
+        """Run a batch of blobs by channel and keep its state; yield the same as `BucketTask.run`."""
         profile = self._store.profile
         with profile.phase("load"):
             found = self._manifest.get()

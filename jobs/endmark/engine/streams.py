@@ -61,8 +61,14 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The closing group-by over the join's results; `columns` are those of the groups table, in its order,
-    and `running` whether batches tell of groups that they have changed."""
+    """The closing group-by over the join's results.
+
+    Args:
+        keys: the columns of its key.
+        measures: its measures.
+        columns: the columns of the groups table, in its order.
+        running: batches tell of the groups that they have changed.
+    """
 
     keys: list[KeyColumn]
     measures: list[MeasureSpec]
@@ -71,7 +77,7 @@ class GroupPlan:
 
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
-    """Plans by stream name; `partitions` is the number of partitions by topic."""
+    """Make the plans of a pipeline's streams, by name; `partitions` is the number of partitions by topic."""
     windows = dict(zip(pipeline.sides, (pipeline.join.window.left, pipeline.join.window.right), strict=True))
     plans = {}
     for name in pipeline.sides:
@@ -162,7 +168,7 @@ def check_conditions(pipeline: Pipeline) -> None:
 
 
 def residual(pipeline: Pipeline) -> Condition | None:
-    """The join's residual condition, checked.
+    """Return the join's residual condition, checked.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.
@@ -175,7 +181,7 @@ def residual(pipeline: Pipeline) -> Condition | None:
 
 
 def closing(pipeline: Pipeline, stream: str) -> Closing | None:
-    """A stream's closing rule, checked.
+    """Return a stream's closing rule, checked.
 
     Raises:
         ConfigError: its `when` is no condition over the stream's columns.
@@ -196,7 +202,7 @@ def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
 
 
 def ddl(schema: pa.Schema) -> str:
-    """Spark DDL of a table's columns, quoted."""
+    """Return Spark's DDL of a table's columns, with quoted names."""
     return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in schema)
 
 

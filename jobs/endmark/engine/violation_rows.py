@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 def violation_rows(
     stream: StreamPlan, reason: str, rows: pa.RecordBatch, promises: Sequence[Punctuation | None] = ()
 ) -> pa.RecordBatch:
-    """Make rows of the violations table. They are rare, so a row at a time will do.
+    """Make rows of the violations table. They are rare, so they are made a row at a time.
 
     Args:
-        promises: that the rows broke, under the names both sides share; none where it was no punctuation on
-            the key.
+        stream: the stream of the rows.
+        reason: the reason why they are violations.
+        rows: the rows.
+        promises: the promise that each row broke, by the names that both sides share. `None` is a promise on
+            other columns than the key. Empty if rows broke none.
     """
     kept = []
     for at, row in enumerate(rows.to_pylist()):
@@ -58,7 +61,7 @@ def _named(stream: StreamPlan, promise: Punctuation | None) -> dict[str, Any]:
 
 
 def named_promise(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
-    """The patterns of a promise on the key, in JSON by the stream's own names."""
+    """Return the patterns of a promise on the key as JSON, by the stream's own names."""
     own = dict(zip(stream.side.key.shared.columns, stream.on, strict=True))
     types = stream.side.schema
     return {
@@ -68,7 +71,7 @@ def named_promise(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
 
 
 def _text(value: date | Decimal) -> str:
-    """A value that JSON has none for, spelled as in data records."""
+    """Spell a date or decimal as data records do."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime):

@@ -127,7 +127,7 @@ def _values(keys: pa.RecordBatch) -> Iterator[KeyValues]:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Its rows, seconds of reading and of all else, and bytes of a row as it would wait."""
+    """Rows of one trial batch, its seconds of reading and of all else, and the bytes of a waiting row."""
 
     rows: int
     reading: float
@@ -157,11 +157,24 @@ class _Trial:
     @classmethod
     @contextmanager
     def on(cls, source: Source, payload: int, alike: int) -> Iterator[_Trial]:
+        """Open a trial.
+
+        Args:
+            source: R.
+            payload: bytes of a stream row beside its key.
+            alike: the number of R's rows for each key.
+        """
         with tempfile.TemporaryDirectory(prefix="endmark-trial-") as folder:
             yield cls(source, payload, alike, SegmentStore(MemoryBlobs(), Path(folder)))
 
     def answered(self, partners: list[pa.RecordBatch], results: int, strategy: Name = "hybrid") -> _Batch:
-        """The middle batch that gives so many as it comes, with partners in one of these."""
+        """Run several batches and return the median one.
+
+        Args:
+            partners: rows of R, of which each batch has some as its partners.
+            results: the number of results that a batch has.
+            strategy: the strategy that reads R.
+        """
         found = []
         rows = max(1, results // self._alike)
         for some in partners:
@@ -174,8 +187,14 @@ class _Trial:
     def waited(
         self, partners: pa.RecordBatch, row_bytes: float, row: float, match: float
     ) -> tuple[float, float]:
-        """Seconds of keeping a row until it is answered, and of one that waits, in each batch; beside what
-        it takes to answer it and to look for partners of a row of R."""
+        """Measure the seconds to keep a row until it is answered, and those of each batch that it waits.
+
+        Args:
+            partners: rows of R that are the partners of waiting rows.
+            row_bytes: bytes of a waiting row.
+            row: seconds to answer a row.
+            match: seconds to look for the partners of a row of R.
+        """
         sample = _Sample(partners, self._source.reader.key)
         source = Source(sample, sample.directory, "hybrid", self._source.costs)
         rows = max(1, _BATCH_ROWS // self._alike)

@@ -1,5 +1,5 @@
-"""What each strategy would yield: HYBRIDJOIN's equations of memory and cost (UoA-SE-2010-2, section 5), and
-the same for the others. Nothing here is measured; `calibration` measures.
+"""The cost model: HYBRIDJOIN's equations of memory and cost (UoA-SE-2010-2, section 5), and those of the
+other strategies. Nothing here is measured; `calibration` measures.
 
 Memory M holds a page and the waiting rows: H = (M - v_P) / v_S rows, the paper's hash and queue as one, since
 a waiting row is one entry of each column. A read of a page takes a + b v_P seconds, a match of each of its
@@ -131,7 +131,13 @@ class Prediction:
 
 
 def zipf_shares(exponent: float, rows: int, page_rows: int = 1) -> Floats:
-    """Shares of the stream by page, for keys 1 to `rows` in order; log-uniform where the exponent is 1."""
+    """Return each page's share of the stream by Zipf's law, for keys 1 to `rows` in order.
+
+    Args:
+        exponent: Zipf's exponent; 1 is log-uniform.
+        rows: rows of R.
+        page_rows: rows of a page.
+    """
     edges = np.append(np.arange(0, rows, page_rows), rows) + 1.0
     masses = np.log(edges) if exponent == 1 else edges ** (1 - exponent) / (1 - exponent)
     shares: Floats = np.diff(masses) / (masses[-1] - masses[0])
@@ -165,15 +171,29 @@ def best_page_bytes(costs: Costs, setup: Setup) -> int:
 
 
 def hybrid(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
-    """Aligned pages; what a read leaves waits for the next."""
+    """Predict `hybrid`: it reads aligned pages, and rows that a read leaves wait for the next.
+
+    Args:
+        costs: unit costs.
+        setup: the relation and the stream.
+        page_bytes: bytes of a page.
+    """
     page_rows = setup.page_rows(page_bytes)
     answered = aligned_yield(setup.page_shares(page_rows), setup.waiting_rows(page_bytes)).rows
     return _paged("hybrid", costs, setup, page_bytes, answered, costs.seek * setup.ranges(page_bytes))
 
 
 def mesh(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
-    """A cyclic scan. A row leaves once its page is read, after half a round on average, so that a read
-    answers 2 H D / R rows however keys are asked for. In the paper it stays for a round: H D / R."""
+    """Predict `mesh`, a cyclic scan.
+
+    A row leaves once its page is read, after half a round on average. So a read answers 2 H D / R rows
+    whatever the distribution of keys. In the paper a row stays for a whole round: H D / R.
+
+    Args:
+        costs: unit costs.
+        setup: the relation and the stream.
+        page_bytes: bytes of a page.
+    """
     answered = 2 * setup.waiting_rows(page_bytes) * setup.page_rows(page_bytes) / setup.relation_rows
     return _paged("mesh", costs, setup, page_bytes, answered, costs.seek / setup.at_once)
 
@@ -186,7 +206,13 @@ def inlj(costs: Costs, setup: Setup) -> Prediction:
 
 
 def batched(costs: Costs, setup: Setup, list_keys: int) -> Prediction:
-    """The distinct keys of each batch in lists."""
+    """Predict `batched`: it reads the distinct keys of each batch in lists.
+
+    Args:
+        costs: unit costs.
+        setup: the relation and the stream.
+        list_keys: keys of a list.
+    """
     keys = asked_keys(setup)
     lists = float(np.ceil(keys / list_keys))
     rows = setup.batch_rows / lists
@@ -196,7 +222,13 @@ def batched(costs: Costs, setup: Setup, list_keys: int) -> Prediction:
 
 
 def pages(costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
-    """Every page that rows of a batch are on, so that none waits; what `hybrid` does without a time limit."""
+    """Predict `hybrid` without a time limit: it reads every page that rows of a batch are on, so none waits.
+
+    Args:
+        costs: unit costs.
+        setup: the relation and the stream.
+        page_bytes: bytes of a page.
+    """
     page_rows = setup.page_rows(page_bytes)
     read = distinct_keys(setup.page_shares(page_rows), setup.batch_rows)
     rows = setup.batch_rows / read
@@ -211,19 +243,26 @@ def scan(costs: Costs, setup: Setup) -> Prediction:
 
 
 def asked_keys(setup: Setup) -> float:
-    """How many keys the rows of a batch have, on average."""
+    """Return the average number of keys that the rows of a batch have."""
     shares, keys = _key_blocks(setup.exponent, setup.relation_rows)
     each = -np.expm1(setup.batch_rows * np.log1p(-np.minimum(shares / keys, 1 - 1e-15)))
     return float((keys * each).sum())
 
 
 def distinct_keys(shares: Floats, rows: int) -> float:
-    """How many keys so many rows have, on average."""
+    """Return the average number of keys that `rows` rows have."""
     return float(-np.expm1(rows * np.log1p(-np.minimum(shares, 1 - 1e-15))).sum())
 
 
 def predict(costs: Costs, setup: Setup, list_keys: int, page_bytes: int | None = None) -> list[Prediction]:
-    """Every strategy, the fastest first; pages are of `page_bytes`, or of the best size."""
+    """Predict every strategy, the fastest first.
+
+    Args:
+        costs: unit costs.
+        setup: the relation and the stream.
+        list_keys: keys of a list.
+        page_bytes: bytes of a page; `None` is the best size.
+    """
     size = best_page_bytes(costs, setup) if page_bytes is None else page_bytes
     found = [
         hybrid(costs, setup, size),
@@ -237,7 +276,13 @@ def predict(costs: Costs, setup: Setup, list_keys: int, page_bytes: int | None =
 
 
 def what_if(costs: Costs, setup: Setup, memories: Sequence[int]) -> dict[int, Prediction]:
-    """HYBRIDJOIN's rate by memory, each with its own best page."""
+    """Predict `hybrid` by memory, each time with its best page.
+
+    Args:
+        costs: unit costs.
+        setup: the relation and the stream.
+        memories: sizes of memory in bytes.
+    """
     setups = [replace(setup, memory=memory) for memory in memories]
     return {each.memory: hybrid(costs, each, best_page_bytes(costs, each)) for each in setups}
 

@@ -1,4 +1,6 @@
-"""`endmark plan`: what each way to look up would yield, by the cost model and by what this relation costs."""
+"""`endmark plan`: the predicted yield of each strategy, by the cost model and the measured costs of the
+relation.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,11 @@ class Forecast:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For JSON."""
+        """The forecast as values for JSON."""
         return asdict(self)
 
     def told(self) -> LookupForecast:
-        """For the sidecar."""
+        """Return the forecast as the sidecar shows it."""
         setup = self.setup
         return LookupForecast(
             relation=self.relation,
@@ -80,7 +82,7 @@ class Forecast:
         )
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the forecast as lines of text."""
         setup, costs = self.setup, self.costs
         page = costs.seek + self.page_rows * (setup.row_bytes * costs.byte + costs.match)
         return [
@@ -104,14 +106,14 @@ class Forecast:
 def forecast(
     pipeline: Pipeline, relation: str | None, memory: int | None, batch_rows: int, exponent: float
 ) -> Forecast:
-    """Measure the relation and predict.
+    """Measure the relation of a lookup and predict the yield of each strategy.
 
     Args:
-        pipeline: whose lookup it is.
-        relation: that it asks; `None` where there is one.
+        pipeline: the pipeline.
+        relation: the relation that is looked up; `None` if there is only one.
         memory: bytes, instead of `lookup.memory`.
         batch_rows: stream rows of a batch.
-        exponent: of the Zipf distribution of the stream's keys; 0 is uniform.
+        exponent: the exponent of the Zipf distribution of the stream's keys; 0 is uniform.
 
     Raises:
         ConfigError: there is no such lookup, or the relation cannot be read as declared, or is empty.

@@ -1,4 +1,5 @@
-"""How many pending rows one page read answers: the cost model of HYBRIDJOIN (UoA-SE-2010-2, section 5).
+"""The page model: the number of pending rows that one page read of HYBRIDJOIN answers (UoA-SE-2010-2, section
+5).
 
 Memory holds H rows and is filled from the stream before every read; a read answers w rows on average. Time
 is counted in stream rows. The paper takes w = 1.36 H D / R, for pages of D rows, from its own measurements.
@@ -41,17 +42,22 @@ _HALVINGS = 60
 
 
 class PageYield(NamedTuple):
-    """Rows answered per page read, and how many stream rows come while the front row of a cold page waits."""
+    """The yield of page reads.
+
+    Args:
+        rows: rows that a page read answers.
+        wait: stream rows that come while the front row of a cold page waits.
+    """
 
     rows: float
     wait: float
 
 
 def aligned_yield(page_shares: Floats, memory_rows: int) -> PageYield:
-    """Yield of pages with fixed ranges of keys.
+    """Return the yield of pages with fixed ranges of keys.
 
     Args:
-        page_shares: of the stream's rows, per page; they sum up to 1.
+        page_shares: the share of the stream's rows of each page; they sum up to 1.
         memory_rows: rows pending while memory is full, the paper's H_t.
     """
 
@@ -70,10 +76,10 @@ def aligned_yield(page_shares: Floats, memory_rows: int) -> PageYield:
 
 
 def sliding_yield(key_shares: Floats, page_rows: int, memory_rows: int) -> PageYield:
-    """Yield of pages that begin at the oldest row's key.
+    """Return the yield of pages that begin at the oldest row's key.
 
     Args:
-        key_shares: of the stream's rows, per key of R in order; each above 0, they sum up to 1.
+        key_shares: the share of the stream's rows of each key of R in order; each above 0, they sum up to 1.
         page_rows: rows of R per page, each with a key of its own.
         memory_rows: rows pending while memory is full, the paper's H_t.
     """
@@ -135,7 +141,7 @@ def _trailing_sums(values: Floats, length: int) -> Floats:
 
 
 def _inverse(rising: Callable[[float], float], value: float) -> float:
-    """Where a rising function has a value that it does not exceed at 0."""
+    """Return the argument at which a rising function has a value that it does not exceed at 0."""
     low, high = 0.0, 1.0
     while rising(high) < value:
         low, high = high, 2 * high

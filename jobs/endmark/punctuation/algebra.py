@@ -27,7 +27,12 @@ def normal(pattern: Pattern, domain: Domain) -> Pattern:
 
 
 def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
-    """The values both match, in normal form."""
+    """Return the values that both patterns match, in normal form.
+
+    Args:
+        left, right: the patterns.
+        domain: the domain of their attribute.
+    """
     if isinstance(left, Anything):
         return normal(right, domain)
     if isinstance(right, Anything):
@@ -36,12 +41,22 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
 
 
 def implies(left: Pattern, right: Pattern, domain: Domain) -> bool:
-    """Return whether the right pattern matches whatever the left one matches."""
+    """Return whether the right pattern matches every value that the left one matches.
+
+    Args:
+        left, right: the patterns.
+        domain: the domain of their attribute.
+    """
     return meet(left, right, domain) == normal(left, domain)
 
 
 def disjoint(left: Pattern, right: Pattern, domain: Domain) -> bool:
-    """Return whether no value matches both."""
+    """Return whether no value matches both patterns.
+
+    Args:
+        left, right: the patterns.
+        domain: the domain of their attribute.
+    """
     return meet(left, right, domain) == Nothing()
 
 

@@ -47,7 +47,7 @@ def domain_of_type(arrow: pa.DataType) -> Domain:
 
 
 def matches(pattern: Pattern, array: pa.Array) -> Bools:
-    """Which values a pattern matches."""
+    """Return a mask of the values that a pattern matches."""
     domain = domain_of_type(array.type)
     column = _ordered(array, domain)
     match normal(pattern, domain):
@@ -64,7 +64,7 @@ def matches(pattern: Pattern, array: pa.Array) -> Bools:
 
 
 def contains_all(ranges: Ranges, array: pa.Array) -> Bools:
-    """Which values are in a punctuated range."""
+    """Return a mask of the values that are in a punctuated range."""
     _require(ranges.domain, array)
     if ranges.everything:
         return np.ones(len(array), bool)
@@ -72,7 +72,7 @@ def contains_all(ranges: Ranges, array: pa.Array) -> Bools:
 
 
 def _locate(spans: Iterable[Span], array: pa.Array) -> Ints:
-    """For every row the position of the span it is in, or -1. Spans ascend and do not overlap."""
+    """Return for each value the position of its span, or -1. Spans ascend and do not overlap."""
     domain = domain_of_type(array.type)
     column = _ordered(array, domain)
     cuts = [cut for span in spans for cut in span]

@@ -19,7 +19,7 @@ _NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
 
 
 def named(columns: Mapping[str, pa.Array]) -> pa.Array:
-    """For each row the punctuation that names its values, such as `{"item_id": {"equals": 42}}`."""
+    """Return a punctuation for each row that names its values, such as `{"item_id": {"equals": 42}}`."""
     pieces: list[pa.Array | str] = []
     for place, (name, values) in enumerate(sorted(columns.items())):
         pieces += [f'{", " if place else "{"}{json.dumps(name)}: {{"equals": ', _scalars(values), "}"]

@@ -14,7 +14,7 @@ Written = TypeVar("Written")
 
 
 class Origin(NamedTuple):
-    """Where in its topic a punctuation stood."""
+    """The place of a punctuation in its topic."""
 
     partition: int
     offset: int
@@ -36,6 +36,13 @@ class Punctuation:
 
     @classmethod
     def of(cls, stream: str, patterns: Mapping[str, Pattern], origin: Origin | None = None) -> Self:
+        """Make a punctuation.
+
+        Args:
+            stream: the stream that it speaks of.
+            patterns: patterns by attribute, in any order. Those that match anything are left out.
+            origin: its place in its topic; `None` for a derived punctuation.
+        """
         spoken_of = ((name, patterns[name]) for name in sorted(patterns))
         return cls(stream, tuple(pair for pair in spoken_of if pair[1] != Anything()), origin)
 
@@ -48,7 +55,19 @@ class Punctuation:
         pattern: Callable[[Written, Domain], Pattern],
         origin: Origin | None = None,
     ) -> Self:
-        """From patterns in some written form, of which `pattern` reads one; errors name the attribute."""
+        """Make a punctuation of patterns in some written form.
+
+        Args:
+            stream: the stream that it speaks of.
+            written: written patterns by attribute.
+            domains: the domains of the stream's attributes.
+            pattern: reads one written pattern.
+            origin: its place in its topic; `None` for a derived punctuation.
+
+        Raises:
+            PunctuationError: a pattern cannot be read, or an attribute is unknown. The error names the
+                attribute.
+        """
         patterns = {}
         for name, text in written.items():
             domain = _domain(stream, name, domains)

@@ -32,7 +32,7 @@ class Ranges:
         return len(self._spans)
 
     def spans(self) -> Iterator[Span]:
-        """In ascending order."""
+        """Yield the spans in ascending order."""
         return iter(self._spans)
 
     def patterns(self) -> Iterator[Pattern]:
@@ -52,8 +52,11 @@ class Ranges:
         return None if at is None else (pattern_of(self._spans[at], self.domain), self._as_of[at])
 
     def add(self, pattern: Pattern, time: int = 0) -> list[Pattern]:
-        """What was new, as disjoint patterns in normal form. `Anything` is new as a whole, since it alone
-        closes null and NaN. `time` does not go back from one call to the next."""
+        """Add a pattern; return what was new of it, as disjoint patterns in normal form.
+
+        `Anything` is new as a whole, since it alone closes null and NaN. `time` does not go back from one
+        call to the next.
+        """
         if self.everything:
             return []
         fresh = [gap for span in spans_of(pattern, self.domain) for gap in self._add(span, time)]

@@ -53,12 +53,31 @@ def _written(punctuation: Punctuation, domains: Mapping[str, Domain]) -> dict[st
 def decode(
     record: bytes, stream: str, domains: Mapping[str, Domain], origin: Origin | None = None
 ) -> Punctuation:
-    """The punctuation a record is; `PunctuationError` for any other bytes."""
+    """Read the punctuation of a JSON record.
+
+    Args:
+        record: the bytes of the record.
+        stream: the stream that it speaks of.
+        domains: the domains of the stream's attributes.
+        origin: its place in its topic.
+
+    Raises:
+        PunctuationError: the bytes are no punctuation.
+    """
     return _decoded(_read(record), stream, domains, origin)
 
 
 def decode_patterns(text: bytes, stream: str, domains: Mapping[str, Domain]) -> Punctuation:
-    """The punctuation whose record has this text behind its mark; `PunctuationError` for any other bytes."""
+    """Read the punctuation whose record has this text behind its mark.
+
+    Args:
+        text: an object of patterns in JSON.
+        stream: the stream that it speaks of.
+        domains: the domains of the stream's attributes.
+
+    Raises:
+        PunctuationError: the text is not such an object.
+    """
     return _decoded({MEMBER: _read(text)}, stream, domains, None)
 
 

@@ -37,7 +37,17 @@ def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
 def decode(
     record: bytes, stream: str, domains: Mapping[str, Domain], origin: Origin | None = None
 ) -> Punctuation:
-    """The punctuation a record is; `PunctuationError` for any other bytes."""
+    """Read the punctuation of an XML record.
+
+    Args:
+        record: the bytes of the record.
+        stream: the stream that it speaks of.
+        domains: the domains of the stream's attributes.
+        origin: its place in its topic.
+
+    Raises:
+        PunctuationError: the bytes are no punctuation.
+    """
     root, texts = read_flat(record)
     if root != RECORD:
         raise PunctuationError(f"{root!r} stands where only {RECORD} may")

@@ -1,4 +1,4 @@
-"""Which kind of database holds a relation."""
+"""The kinds of database that can hold a relation."""
 
 from __future__ import annotations
 

@@ -98,7 +98,13 @@ def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def fetch(connection: sa.Connection, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """All rows of a statement in the driver's own text, as the driver's own tuples."""
+    """Run a statement and return all rows as the driver's own tuples.
+
+    Args:
+        connection: an open connection.
+        statement: SQL with the driver's own placeholders.
+        values: the values of the placeholders, in order.
+    """
     result = connection.exec_driver_sql(statement, tuple(values))
     rows: list[tuple[Any, ...]] = list(result.cursor.fetchall())
     result.close()
@@ -108,7 +114,13 @@ def fetch(connection: sa.Connection, statement: str, values: Sequence[Any]) -> l
 def fetch_rows(
     connection: sa.Connection, statement: str, values: Sequence[Any]
 ) -> TextRows | list[tuple[Any, ...]]:
-    """All rows of a statement: as text where the driver offers it, else as `fetch` returns them."""
+    """Run a statement and return all rows: as text if the driver offers it, else as the driver's own tuples.
+
+    Args:
+        connection: an open connection.
+        statement: SQL with the driver's own placeholders.
+        values: the values of the placeholders, in order.
+    """
     driver = connection.connection.driver_connection
     if not isinstance(driver, TextConnection):
         return fetch(connection, statement, values)

@@ -53,7 +53,7 @@ class PagedRelation(RelationReader, Protocol):
 
 
 class PageDirectory:
-    """Which page holds a key: the lower key of every page, ascending.
+    """The pages of R: the lower key of every page, in ascending order.
 
     Pages cover all keys: the first has no lower bound and the last no upper one, so rows that come to R
     later still belong to a page.
@@ -78,7 +78,7 @@ class PageDirectory:
         return np.searchsorted(self._codes, self._key.keys(named).codes, "right")
 
     def ends(self, codes: Ints) -> Ints:
-        """For each page, how many of ascending keys are on it or before; of keys that are their own code."""
+        """Count for each page the ascending keys on it or before it; the keys are their own codes."""
         return np.append(np.searchsorted(codes, self._codes), len(codes))
 
     def range_of(self, first: int, last: int | None = None) -> KeyRange:
@@ -102,7 +102,7 @@ class PageDirectory:
 
 
 def _rank(bounds: pa.RecordBatch, keys: pa.RecordBatch) -> Ints:
-    """How many of the ascending bounds are not above each key. 1 M strings/s."""
+    """Count for each key the ascending bounds that are not above it. It ranks 1 M strings a second."""
     together = pa.Table.from_batches([bounds, keys])
     # A stable sort, so a bound comes before the keys that equal it.
     order = pc.sort_indices(together, [(name, "ascending") for name in bounds.schema.names]).to_numpy()

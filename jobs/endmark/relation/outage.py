@@ -1,4 +1,4 @@
-"""Which errors of a database pass by themselves, and how long a reader waits for that."""
+"""Outages of a database: the errors that pass by themselves, and the time that a reader waits for that."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Patience:
 
     @property
     def answer_seconds(self) -> int:
-        """How long one statement may take."""
+        """The seconds that one statement may take."""
         return max(1, round(self._seconds / _TRIES))
 
     def renew(self) -> None:

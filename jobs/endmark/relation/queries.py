@@ -108,14 +108,27 @@ def key_above(source: Source, dialect: sa.Dialect) -> Statement:
 
 @lru_cache(maxsize=64)
 def key_after(source: Source, rows: int, dialect: sa.Dialect) -> Statement:
-    """The key of the row that is so many behind the first one of a key."""
+    """Return a statement for the key of the row that is `rows` rows behind the first row of a key.
+
+    Args:
+        source: the relation.
+        rows: a number of rows.
+        dialect: the SQL of its database.
+    """
     low = source.from_on(source.bound(0))
     return _compiled(_one(source.ordered(source.key).where(low), behind=rows), dialect)
 
 
 @lru_cache(maxsize=64)
 def rows_between(source: Source, shapes: tuple[tuple[bool, bool], ...], dialect: sa.Dialect) -> Statement:
-    """All rows of ranges, whose lower and upper bounds, where they have one, are the keys in turn."""
+    """Return a statement for all rows of some ranges of keys.
+
+    Args:
+        source: the relation.
+        shapes: for each range, whether it has a lower and an upper bound. The bounds are its parameters in
+            turn.
+        dialect: the SQL of its database.
+    """
     ranges, at = [], 0
     for has_low, has_high in shapes:
         conditions: list[Condition] = [sa.true()]
@@ -131,7 +144,13 @@ def rows_between(source: Source, shapes: tuple[tuple[bool, bool], ...], dialect:
 
 @lru_cache(maxsize=64)
 def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
-    """All rows of so many keys."""
+    """Return a statement for all rows of some keys.
+
+    Args:
+        source: the relation.
+        keys: the number of keys, which are its parameters.
+        dialect: the SQL of its database.
+    """
     bounds = [source.bound(at) for at in range(keys)]
     if len(source.key) == 1:
         condition: Condition = source.column(source.key[0]).in_([value for (value,) in bounds])
@@ -149,7 +168,13 @@ def repeated_key(source: Source, dialect: sa.Dialect) -> Statement:
 
 
 def odd_key(source: Source, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
-    """A key that SQLite holds in another spelling than the one it is asked for by."""
+    """Return a statement for a key that SQLite stores in another spelling than lookups ask for.
+
+    Args:
+        source: the relation.
+        kinds: the types of its columns, by name.
+        dialect: the SQL of its database.
+    """
     odd = [sa.not_(_spelt(_column(name), kinds[name].kind)) for name in source.key]
     return _compiled(_one(source.ordered(source.key).where(sa.or_(*odd))), dialect)
 

@@ -136,7 +136,7 @@ class _TextResult(MySQLResult):
 
 
 def _field(sent: Any, at: Ints) -> tuple[Ints, Ints, Any]:
-    """Where a field begins in each row, its length, and where it is null."""
+    """Return the position of a field in each row, its length, and a mask of the rows where it is null."""
     first = sent[at].astype(np.int64)
     null = first == _NULL
     skip, length = np.ones(len(at), np.int64), np.where(null, 0, first)

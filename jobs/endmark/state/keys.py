@@ -82,7 +82,7 @@ class Keys:
         return Sieve(self.codes)
 
     def among(self, others: Keys) -> Bools:
-        """Which of these keys are in `others`, which is sorted by code."""
+        """Return a mask of these keys that are in `others`, which is sorted by code."""
         if not self.columns:
             return search.member(self.codes, others.codes)
         found = np.zeros(len(self), bool)
@@ -93,11 +93,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class KeySpec:
-    """Which columns of a batch make the key, and where its code is.
+    """The columns of a batch that make the key, and the place of its code.
 
     Args:
-        columns: the key columns, in an order both sides of a join share.
-        hashed: whether the code is a column of its own, `CODE`; else the one key column is the code.
+        columns: the key columns, in an order that both sides of a join share.
+        hashed: the code is a column of its own, `CODE`; else the one key column is the code.
     """
 
     columns: tuple[str, ...]

@@ -45,7 +45,7 @@ def _expand(hits: Ints, first: Ints, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def member(values: Ints, keys: Ints) -> Bools:
-    """Which of `values` are in sorted `keys`."""
+    """Return a mask of `values` that are in sorted `keys`."""
     if len(keys) == 0:
         return np.zeros(len(values), bool)
     found: Bools = keys[np.minimum(np.searchsorted(keys, values), len(keys) - 1)] == values

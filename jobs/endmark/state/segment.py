@@ -73,7 +73,14 @@ class Segment:
 
     @classmethod
     def arrived(cls, batch: pa.RecordBatch, key: KeySpec, time: str | None, batch_number: int = 0) -> Segment:
-        """Rows that no store holds yet."""
+        """Make a segment of rows that no store holds yet.
+
+        Args:
+            batch: the rows, sorted by the code of their key.
+            key: their key.
+            time: the column of their event time; `None` without one.
+            batch_number: the number of the batch that they came in.
+        """
         times = int64(batch.column(time)) if time else np.zeros(1, np.int64)
         low, high = int(times.min()), int(times.max())
         return cls(
@@ -96,7 +103,7 @@ class Segment:
 
     @property
     def live_positions(self) -> Ints | None:
-        """Where live rows are; `None` is everywhere."""
+        """The positions of live rows; `None` if all rows are live."""
         return None if self.dead is None else np.flatnonzero(~self.dead)
 
     def live_matched(self) -> Bools:

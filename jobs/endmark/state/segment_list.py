@@ -116,7 +116,13 @@ class SegmentList:
         self.segments.append(Segment(segment_id, key=self.key, time=self.time, load=load, **facts))
 
     def append(self, batch: pa.RecordBatch, matched: Bools | None = None, batch_number: int = 0) -> None:
-        """Add rows that are sorted by key; `matched` are those that have had a partner."""
+        """Add rows that are sorted by key.
+
+        Args:
+            batch: the rows.
+            matched: a mask of the rows that have had a partner; `None` where nobody asks.
+            batch_number: the number of the batch that they came in.
+        """
         if batch.num_rows:
             self.segments.append(self._new(batch, matched, batch_number))
 
@@ -127,7 +133,7 @@ class SegmentList:
                 yield segment, i, j
 
     def contains(self, keys: Keys) -> Bools:
-        """Which of `keys` have a live row."""
+        """Return a mask of `keys` that have a live row."""
         found = np.zeros(len(keys), bool)
         for _, i, _ in self.find(keys):
             found[i] = True

@@ -1,4 +1,4 @@
-"""Where segments rest: the store behind an operator, and a local copy that is never stale."""
+"""The store of segments behind an operator, with a local copy that is never stale."""
 
 from __future__ import annotations
 

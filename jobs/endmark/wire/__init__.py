@@ -1,1 +1,1 @@
-"""From the bytes of records to columns or rejections."""
+"""Wire formats: the bytes of records become columns or rejections."""

@@ -143,7 +143,7 @@ class _Form:
 
 
 def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
-    """Which of these records are what the expression says."""
+    """Return the positions of the records that match a regular expression; none for `None`."""
     if expression is None or not among.any():
         return np.zeros(0, np.int64)
     return np.flatnonzero(matching(values, expression) & among)

@@ -100,7 +100,10 @@ class NamedReader:
         return found.filter(pa.array(fit)).cast(self._key), at[fit]
 
     def _fit(self, named: pa.RecordBatch) -> Bools:
-        """Which keys are of the columns' own types, of which some are narrower than what is read."""
+        """Return a mask of the keys that fit the columns' own types.
+
+        Some are narrower than the type that is read.
+        """
         fit = np.ones(named.num_rows, bool)
         for name, kind in zip(self._key.names, self._key.types, strict=True):
             if pa.types.is_integer(kind):

@@ -171,7 +171,13 @@ def _shown(value: Any, length: int | None = 80) -> str:
 
 
 def explain_punctuation(why: str, value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
-    """Reason and error of a record that begins like a punctuation and is none; `why` says what is wrong."""
+    """Return reason and error of a record that begins like a punctuation and is none.
+
+    Args:
+        why: what is wrong with it.
+        value: the record.
+        punctuated_on: the columns that a punctuation may restrict, with their types.
+    """
     if not punctuated_on:
         return "bad_punctuation", "this stream has no `punctuated_on`, so it takes no punctuations"
     equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in punctuated_on.items())

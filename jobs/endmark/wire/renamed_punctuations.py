@@ -28,12 +28,12 @@ _SHAPES = 16  # of key columns that are read a column at a time; any others one 
 
 @dataclass(frozen=True)
 class Renaming:
-    """By what names a frame shows the columns that its punctuations were written of.
+    """The names by which a frame shows the columns that its punctuations were written for.
 
     Args:
-        columns: those it had then.
-        origins: those it has now, in their order, each with the one whose values it has; `None` if it is
-            computed.
+        columns: the columns that the frame had then.
+        origins: the columns that it has now, in their order, each with the one whose values it has; `None`
+            for a computed column.
     """
 
     columns: pa.Schema
@@ -49,13 +49,13 @@ class Renaming:
         return dict(self.origins) != {name: name for name in self.columns.names}
 
     def then(self, origins: Mapping[str, str | None]) -> Self:
-        """This one, followed by one whose `origins` go by the names so far."""
+        """Return this renaming followed by another, whose `origins` use the names of this one."""
         now = {name: None if was is None else self.origins[was] for name, was in origins.items()}
         return type(self)(self.columns, now)
 
     @property
     def names(self) -> dict[str, str]:
-        """For each column that is still there its name now; the first one, if it has several."""
+        """Return the present name of each column that is still there; the first name, if it has several."""
         found: dict[str, str] = {}
         for name, origin in self.origins.items():
             if origin is not None:

@@ -1,4 +1,4 @@
-"""How a value of each column type is spelled in JSON; the expressions are read by RE2 and by Python alike.
+"""The spelling of values of each column type in JSON, as expressions that RE2 and Python read alike.
 
 Dates, times and decimals are strings: JSON has no such values, and most producers would round a decimal that
 they write as a number. A decimal may have fewer digits than its column, never more, so none is rounded here.

@@ -1,4 +1,4 @@
-"""The keys that a bucket announces, as rows of the punctuations table."""
+"""Announced keys of a bucket as rows of the punctuations table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def announced(join: StreamJoin, kind: JoinType) -> Iterator[tuple[str, bytes]]:
-    """Channel and blobs, after a batch of the join.
+    """Yield the channel and blobs of the keys that the join's last batch announces.
 
-    A key is said of the key columns of each side that results show, each by itself, since a row beside nulls
-    has only one of them.
+    Each key is announced once for the key columns of each side that results show. A result of an outer join
+    may have one side alone, so one punctuation on the columns of both would not cover it.
     """
     shown = (join.left,) if kind is JoinType.SEMI else (join.left, join.right)
     for by, keys in join.output.announced_by.items():

@@ -14,7 +14,7 @@ def require_same(was: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Refuse state that was made with other arguments.
 
     Raises:
-        ConfigError: naming what differs, and both values of it.
+        ConfigError: some argument differs. The error names it, and both of its values.
     """
     changes = [
         f"{name} was {was.get(name, 'left out')}, is {now.get(name, 'left out')}"

@@ -1,5 +1,7 @@
-"""The knobs that a bucket has been told of: they turn its plan from the batch after, so that one is repeated
-as it was."""
+"""Knobs in the task of a bucket: a turn changes the plan from the next batch on.
+
+So a batch that is repeated runs by the same plan as before.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 
 
 class Knobs:
-    """Values by the names of `endmark.control.knobs`.
+    """The turned knobs of one bucket, by the names of `endmark.control.knobs`.
+
+    Attributes:
+        ignored: for each restored value that the pipeline file does not allow any more, the reason.
 
     Args:
         restored: a snapshot.
-        steps: what the pipeline file says of the steps that have knobs. Restored values that it could not say
-            are left out: `ignored` has why.
+        steps: the settings of the pipeline's steps that have knobs.
     """
 
     def __init__(self, restored: bytes | None, steps: Steps) -> None:
@@ -49,12 +53,12 @@ class Knobs:
         return json.dumps(self._values).encode()
 
     def turn(self, blobs: Iterable[bytes]) -> None:
-        """Take what a batch brings, in the order of its records."""
+        """Remember the turns of a batch, in the order of their records."""
         for knob in sorted(map(json.loads, blobs), key=lambda knob: (knob["partition"], knob["offset"])):
             self._values[knob["name"]] = knob["value"]
 
     def turned(self, plan: BucketPlan) -> BucketPlan:
-        """Return the plan with these values; other fields stay as they are."""
+        """Return the plan with the turned values; its other fields stay as they are."""
         every = self._values.get("join.purge_every")
         if every is not None and plan.policy.purge_every is not None:  # else the preset never purges
             plan = replace(plan, policy=replace(plan.policy, purge_every=every))
@@ -97,7 +101,7 @@ class Knobs:
 
 
 def _cut(plan: LookupPlan, page_rows: int) -> Source:
-    """The relation in pages of so many rows, which cost as much more or less."""
+    """Return the relation in pages of another size. The cost of a page scales with its size."""
     source, directory = plan.source, directory_of(plan, page_rows)
     costs = source.costs.cut(len(source.directory), len(directory))
     return replace(source, directory=directory, costs=costs)

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LookupPlan:
-    """The lookup of one stream.
+    """The plan of one lookup of one stream.
 
     Args:
         stream, relation: their names.
-        gate: what is looked up, and how rows go on.
+        gate: the specification of the gate between the lookup and the join.
         source: the relation.
-        reading: entered around the reads of a batch.
-        cache: how much of the relation a Python process keeps at hand; `None` is nothing.
-        cache_name: names the job, whose buckets share a cache in each process.
-        buckets: that share its memory.
-        page_rows, paged: of the source's directory, and what makes one of other pages.
-        over: tells what the cache need not keep; `None` if punctuations say nothing of it.
+        reading: makes a context that is entered around the reads of a batch.
+        cache: the size and lifetimes of the cache of each Python process; `None` is no cache.
+        cache_name: a name of the job, whose buckets share one cache in each process.
+        buckets: the number of buckets, which share the lookup's memory.
+        page_rows: the rows of a page in the source's directory.
+        paged: makes a directory, given the rows of a page.
+        over: finds keys that the cache need not keep; `None` if punctuations cannot name any.
     """
 
     stream: str
@@ -59,7 +60,7 @@ class LookupPlan:
 
     @property
     def fate(self) -> Fate:
-        """What becomes of rows that have no match in the end."""
+        """The fate of rows that have no match in the end."""
         return self.gate.lookup.misses.fate
 
 
@@ -74,14 +75,16 @@ def lookup_plan(
     *,
     first: bool,
 ) -> LookupPlan:
-    """Plan of one lookup; measures what reads of the relation cost.
+    """Make the plan of one lookup; it measures the cost of reads of the relation.
 
     Args:
-        declared: in the pipeline file.
-        stream: that is looked up.
-        buckets: which share `lookup.memory`.
-        reader, directory, reading, cache_name: as `LookupPlan` has them.
-        first: of those of its stream, which brings on the rows.
+        declared: the lookup in the pipeline file.
+        stream: the stream that is looked up.
+        buckets: the number of buckets, which share `lookup.memory`.
+        reader: reads the relation.
+        directory: the pages of the relation.
+        reading, cache_name: as in `LookupPlan`.
+        first: this is the first lookup of its stream, which hands on the rows themselves.
     """
     costs = measure(reader, directory)
     unique = declared.unique and declared.as_of is None
@@ -125,7 +128,7 @@ def lookup_plan(
 
 
 def share(memory: int, buckets: int) -> int:
-    """The bytes that rows of one bucket may take."""
+    """Return the bytes that the rows of one of `buckets` buckets may take."""
     return max(1, memory // buckets)
 
 

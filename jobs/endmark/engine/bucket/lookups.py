@@ -35,9 +35,9 @@ class StreamLookups:
     """One bucket's lookups of one stream, batch by batch: gates with a clock, caches and figures.
 
     Args:
-        plans: in their order.
-        store: where rows rest that wait.
-        restored: a snapshot of each.
+        plans: the plans of the stream's lookups, in their order.
+        store: keeps the rows that wait.
+        restored: the snapshots of an earlier task, by relation.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StreamLookups:
         self.gates = Gates([lookup.gate for lookup in self._lookups])
 
     def snapshot(self) -> dict[str, bytes]:
-        """By relation."""
+        """Return the state of each lookup, by relation."""
         return {lookup.plan.relation: lookup.gate.snapshot() for lookup in self._lookups}
 
     def evict(self, came: StreamBatch) -> None:
@@ -56,7 +56,7 @@ class StreamLookups:
             lookup.evict(came)
 
     def samples(self, rows: int) -> Samples:
-        """Figures of the last batch, in which so many rows came."""
+        """Return the figures of the last batch, in which `rows` rows came."""
         return {name: value for lookup in self._lookups for name, value in lookup.samples(rows).items()}
 
     def ages(self, now: int) -> Samples:
@@ -84,16 +84,17 @@ def process(
 
 
 def ages(lookups: Iterable[StreamLookups]) -> Samples:
-    """Figures of which the greatest of all buckets counts."""
+    """Return the ages of caches in seconds; of all buckets, the greatest counts."""
     now = _now()
     return {name: age for each in lookups for name, age in each.ages(now).items()}
 
 
 def times(lookups: Collection[StreamLookups], *, owed: bool) -> Samples:
-    """Times of which the least of all buckets counts; nothing of what there is not.
+    """Return the Unix times of waiting rows in seconds; of all buckets, the least counts.
 
     Args:
-        owed: whether the join waits for a batch, too.
+        lookups: the lookups of all streams.
+        owed: the join waits for another batch, too.
     """
     now = _now()
     found = {
@@ -105,7 +106,7 @@ def times(lookups: Collection[StreamLookups], *, owed: bool) -> Samples:
 
 
 class _Lookup:
-    """One of them."""
+    """One lookup of a stream."""
 
     def __init__(self, plan: LookupPlan, store: SegmentStore, restored: bytes | None) -> None:
         self.plan = plan
@@ -162,7 +163,13 @@ class _Lookup:
 def missed_letters(
     stream: StreamPlan, plans: Sequence[LookupPlan], rows: pa.RecordBatch
 ) -> Iterator[pa.RecordBatch]:
-    """Make dead letters of rows that lookups have given up."""
+    """Make dead letters of rows that lookups have given up.
+
+    Args:
+        stream: the plan of the rows' stream.
+        plans: the plans of its lookups, in their order.
+        rows: the rows, with the column `MISSED`.
+    """
     for place, plan in enumerate(plans):
         mine = rows.filter(pc.equal(rows.column(MISSED), place))
         if plan.fate == "dead_letter" and mine.num_rows:

@@ -1,4 +1,4 @@
-"""Which keys of the relation a stream will not ask for again, by what its punctuations name."""
+"""Keys of a relation that a stream will not look up again, because its punctuations close them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 class OverKeys:
     """Finds the keys that punctuations of a stream name by a value for each column that is looked up.
 
-    A punctuation speaks for its own partition. Where others go on with a key, it is read again.
+    A punctuation speaks for its own partition. If another partition goes on with a key, it is read again.
 
     Args:
         columns: the stream's columns that are looked up, in the order of the relation's key.
-        joined: the same where they are the key of the join, by the names that both sides share; else none.
+        joined: the same columns by the names that both sides share if they are the key of the join; else
+            empty.
     """
 
     columns: pa.Schema
@@ -33,7 +34,7 @@ class OverKeys:
 
     @classmethod
     def of(cls, stream: StreamPlan, key: Sequence[str]) -> Self | None:
-        """None if its punctuations cannot name a key that is looked up by `key`."""
+        """Return a finder for lookups by the columns `key`; `None` if punctuations cannot restrict them."""
         if not {f"{stream.name}_{name}" for name in key} <= set(stream.side.punctuated_on):
             return None
         shared = dict(zip(stream.on, stream.side.key.shared.columns, strict=True))
@@ -41,7 +42,7 @@ class OverKeys:
         return cls(pa.schema([stream.side.schema.field(f"{stream.name}_{name}") for name in key]), joined)
 
     def named(self, came: StreamBatch) -> pa.RecordBatch | None:
-        """The keys that a batch names, under the stream's names of their columns."""
+        """Return the keys that a batch names, by the stream's names of their columns; `None` without any."""
         found = []
         if self.joined and came.closed_keys is not None:
             found.append(came.closed_keys.select(list(self.joined)).rename_columns(self.columns.names))

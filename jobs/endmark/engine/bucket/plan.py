@@ -1,4 +1,4 @@
-"""The plan that every bucket runs; it travels to the tasks."""
+"""The plan that the task of every bucket runs. It is pickled and travels to the tasks."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ if TYPE_CHECKING:
 class BucketPlan:
     """The plan of a bucket: the join of two streams, and the group-by on its key if there is one.
 
-    A batch of fewer records than `full_batch` is taken for a pause, in which the join catches up with what it
-    has spilled and no row is left waiting for the relation; `None` takes each batch for one. It counts from
-    the batch after, since a batch that is replayed with another value must give what it gave before.
-
     Args:
-        buckets: that share what the join may keep in memory.
-        steps: what the pipeline file says of the steps that have knobs; none on frames.
-        lookups: of the streams, before the join; those of a stream in their order.
-        made_with: what must not change while there is state, beyond what a checkpoint's settings pin.
+        left, right: the streams.
+        kind: which rows become results.
+        residual: the condition that pairs of equal key must meet; `None` is always met.
+        policy: the treatment of state.
+        group: the group-by; `None` without one.
+        full_batch: a batch of fewer records is a pause; `None` makes each batch one. In a pause, the join
+            joins its spilled rows, and no row is left waiting for a relation. A new value counts from the
+            next batch on, so that a batch that is repeated gives the same.
+        buckets: the number of buckets, which share the join's memory.
+        lookups: the lookups before the join; those of one stream in their order.
+        steps: the settings of the pipeline's steps that have knobs; frames have none.
+        made_with: settings that must not change while there is state, beyond those that a checkpoint pins.
         in_band: violations leave as text, for a frame that has a column of punctuations.
-        shows_results: whether results leave, beside the groups they make.
-        packs_results: whether they leave as blobs, which is how they take part in a shuffle or are written.
+        shows_results: results leave the bucket, beside the groups that they make.
+        packs_results: results leave as blobs, in which form they can be shuffled or written.
     """
 
     left: StreamPlan
@@ -62,7 +66,15 @@ class BucketPlan:
         buckets: int,
         full_batch: int | None,
     ) -> Self:
-        """Make the plan of a pipeline for one of so many buckets."""
+        """Make the plan of a pipeline.
+
+        Args:
+            pipeline: the pipeline.
+            streams: the plans of its streams, by name.
+            lookups: the plans of its lookups.
+            buckets: the number of buckets.
+            full_batch: as in the class.
+        """
         left, right = (streams[name] for name in pipeline.sides)
         return cls(
             left=left,

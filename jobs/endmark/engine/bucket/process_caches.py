@@ -1,4 +1,4 @@
-"""Caches and page directories of relations, which the tasks of one Python process share."""
+"""Caches and page directories of relations that the tasks of one Python process share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shared_cache(plan: LookupPlan, spec: CacheSpec) -> FrontCache:
 
 
 def directory_of(plan: LookupPlan, page_rows: int) -> PageDirectory:
-    """The plan's relation in pages of so many rows; made at the first call, and anew for other pages."""
+    """Return the directory of the plan's relation for pages of `page_rows` rows; a new size reads it anew."""
     if page_rows == plan.page_rows:
         return plan.source.directory
     directories = _at_hand(plan.cache_name).directories

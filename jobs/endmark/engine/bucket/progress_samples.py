@@ -1,4 +1,4 @@
-"""How far the time of a stream has come, and which partitions hold it back, as samples."""
+"""Samples of a stream's progress, and of the partitions that hold it back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECOND = 1_000_000
 
 
 def progress_samples(side: SideState) -> Samples:
-    """Every bucket says the same of these, since each keeps the newest time of all partitions."""
+    """Return the samples of one side. All buckets report the same, since each knows all partitions."""
     stream, samples = side.spec.name, Samples()
     newest = max(side.newest.values(), default=NEVER)
     for partition in range(side.spec.partitions):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[str]:
-    """Sizes after a batch."""
+    """Return the sizes of a bucket's state after a batch."""
     samples: Counter[str] = Counter()
     for side, opposite in ((join.left, join.right), (join.right, join.left)):
         labels = {"operator": "join", "stream": side.spec.name}

@@ -36,16 +36,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BucketSnapshot:
-    """The state of a bucket beside its segments."""
+    """The state of a bucket beside its segments.
+
+    Args:
+        join: the snapshot of the join.
+        group: the snapshot of the group-by; `None` without one.
+        lookups: the snapshots of the lookups, by relation.
+        knobs: the turned knobs; `None` if none was ever turned.
+    """
 
     join: bytes
     group: bytes | None
-    lookups: Mapping[str, bytes] = field(default_factory=dict)  # by relation
+    lookups: Mapping[str, bytes] = field(default_factory=dict)
     knobs: bytes | None = None
 
 
 class BucketTask:
-    """Runs a bucket's batches; sees packed blobs only."""
+    """Runs the batches of one bucket, from blobs to blobs.
+
+    Args:
+        plan: the plan of all buckets.
+        store: keeps the bucket's segments.
+        restored: the state after an earlier batch; `None` before the first.
+    """
 
     def __init__(self, plan: BucketPlan, store: SegmentStore, restored: BucketSnapshot | None) -> None:
         self._knobs = Knobs(restored.knobs if restored is not None else None, plan.steps)
@@ -89,7 +102,7 @@ class BucketTask:
         )
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """One batch: blobs by channel in, blobs for the sink out, and results as the plan has them."""
+        """Run one batch of blobs by channel; yield blobs for the sink, and results as the plan says."""
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
             if channel in channels.TO_SINK:

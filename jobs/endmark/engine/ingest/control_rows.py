@@ -1,4 +1,4 @@
-"""Control records as packed rows: knobs go to all buckets, and to the sink what was asked for and by whom."""
+"""Control records as packed rows: turns go to all buckets, and a report of each turn goes to the sink."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class ControlPlan:
-    """The control topic, and what the pipeline file says of the steps that have knobs."""
+    """The control topic, and the settings of the pipeline's steps that have knobs."""
 
     topic: str
     steps: Steps
@@ -39,7 +39,10 @@ class ControlPacker:
     """Packs the control records that a task reads.
 
     Args:
-        turns: knobs that were set or refused, as the ops database has them.
+        packer: takes the packed rows.
+        buckets: the buckets that hear of turns.
+        plan: the control topic and the settings that have knobs.
+        turns: collects the turns that were made or refused, as the ops database has them.
     """
 
     packer: Packer
@@ -48,7 +51,7 @@ class ControlPacker:
     turns: list[dict[str, Any]] = field(default_factory=list)
 
     def pack(self, partition: int, records: pa.RecordBatch) -> tuple[list[Rejection], int]:
-        """The records that are none, and how many of the others are pulses."""
+        """Pack records of one partition; return the rejected ones, and the number of pulses."""
         rejections, pulses = [], 0
         times = int64(records.column("timestamp")).tolist()
         offsets = int64(records.column("offset")).tolist()
@@ -65,7 +68,7 @@ class ControlPacker:
         return rejections, pulses
 
     def _turn(self, turn: Turn, partition: int, offset: int, time: int) -> str | None:
-        """Set a knob, or say why it cannot be."""
+        """Pack a turn for all buckets; return why it is refused, or `None`."""
         value, refused = turn.value, None
         try:
             value = turned(self.plan.steps, turn.name, turn.value)

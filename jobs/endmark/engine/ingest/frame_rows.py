@@ -1,7 +1,7 @@
-"""From the rows of a streaming frame to packed rows, and back from packed results to a frame.
+"""Rows of a streaming frame become packed rows, and packed results become rows of a frame.
 
-A row with text in the frame's column of punctuations is a control row: what else it holds is ignored. The
-text is a punctuation, or a dead letter or violation of a join before, which is passed on as it is.
+A row with text in the frame's column of punctuations is a control row; its other columns are ignored. The
+text is a punctuation, or a dead letter or violation of an earlier join, which is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 class PackFrame:
-    """For `mapInArrow`: packs what one frame has in a batch.
+    """A function for `mapInArrow` that packs the rows and punctuations of one frame in a batch.
 
     Args:
-        stream: the frame as an input of the join; it is one partition, and its punctuations follow its rows.
-        buckets: of the join.
-        punctuations: the place of the column of punctuations, if there is one.
-        renaming: of the columns that they speak of.
+        stream: the frame as an input of the join. It is one partition, and its punctuations follow its rows.
+        buckets: the buckets of the join.
+        punctuations: the position of the column of punctuations; `None` without one.
+        renaming: new names of the columns that punctuations restrict; `None` if they keep theirs.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PackFrame:
             yield from packer.flush()
 
     def _split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
-        """Rows by the names of the join's results, and the texts of control rows if there are any."""
+        """Return the rows by the column names of results, and the texts of control rows, if any."""
         columns, texts = list(batch.columns), None
         if self._punctuations is not None:
             texts = columns.pop(self._punctuations)
@@ -92,7 +92,11 @@ class PackFrame:
         return rows.filter(texts.is_null()), texts.drop_null()
 
     def _without_nulls(self, packer: Packer, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that have a key and a time. Others are violations, which takes a column to say so in."""
+        """Return the rows that have a key and a time, and pack the others as violations.
+
+        Raises:
+            ConfigError: a row has none, and the frame has no column of punctuations to tell of it.
+        """
         side = self._stream.side
         with_nulls = [name for name in (*side.key.columns, side.time) if rows.column(name).null_count]
         if not with_nulls:
@@ -105,14 +109,14 @@ class PackFrame:
         return rows.filter(pc.invert(null))
 
     def _pack_rows(self, packer: Packer, rows: pa.RecordBatch) -> int:
-        """Returns the newest event time."""
+        """Pack rows; return their newest event time (µs)."""
         side = self._stream.side
         for label, share in self._buckets.by_key(rows, side.key):
             packer.add(label, stream_channel(channels.ROWS, self._stream.name), share)
         return int(np.max(int64(rows.column(side.time))))
 
     def _reader(self) -> TextPunctuations:
-        """By the frame's own names of its columns."""
+        """Return a reader of punctuations by the frame's own names of its columns."""
         stream, prefix = self._stream, f"{self._stream.name}_"
         fields = [stream.side.schema.field(name) for name in stream.side.punctuated_on]
         columns = pa.schema([field.with_name(field.name.removeprefix(prefix)) for field in fields])
@@ -144,13 +148,14 @@ class PackFrame:
 
 
 def in_utc(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """A record batch of columns that Spark has handed over, with times in the zone UTC.
+    """Make a record batch of columns that Spark has handed over, with times in the zone UTC.
 
     Spark gives every column of timestamps the time zone of its session. The zone is part of Arrow's type, so
     columns of two zones do not go together. The values are the same in every zone and are not copied.
 
     Args:
-        schema: the names and types of the columns, with UTC as zone.
+        columns: the columns.
+        schema: their names and types, with UTC as zone.
     """
     cast = [
         column if column.type == field.type else column.cast(field.type)
@@ -160,11 +165,11 @@ def in_utc(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 class UnpackFrame:
-    """For `mapInArrow` over channels and blobs: rows, and control rows behind them.
+    """A function for `mapInArrow` over channels and blobs that yields rows, and control rows behind them.
 
     Args:
-        schema: the columns of rows, then that of punctuations.
-        rows: the channel that rows are from.
+        schema: the columns of rows, then the column of punctuations.
+        rows: the channel of the rows.
     """
 
     def __init__(self, schema: pa.Schema, rows: str = channels.RESULTS) -> None:

@@ -1,8 +1,8 @@
-"""From Kafka records to packed rows: parse, set rejects and late rows aside, split by bucket.
+"""Ingest: Kafka records become packed rows, split by bucket. Dead letters and late rows are set aside.
 
-A row whose event time is too far after Kafka's timestamp is set aside first: nothing else hears of it.
-A task reads one partition of one topic in offset order, so what is late within the batch is known here; what
-is late against earlier batches is known to the join, which keeps each partition's newest event time.
+A row whose event time is too far after Kafka's timestamp is set aside first and has no other effect. A task
+reads one partition of one topic in the order of offsets, so it finds the rows that are late within the batch.
+The join keeps each partition's newest event time and finds those that are late against earlier batches.
 """
 
 from __future__ import annotations
@@ -46,7 +46,13 @@ _EXAMPLE_LENGTH = 300  # characters of an error that stands for others of its re
 
 
 class Ingest:
-    """For `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value."""
+    """A function for `mapInArrow` over Kafka's columns topic, partition, offset, timestamp and value.
+
+    Args:
+        streams: the plans of the streams, by name.
+        buckets: the buckets of the join.
+        control: the control topic and the settings that have knobs.
+    """
 
     def __init__(self, streams: dict[str, StreamPlan], buckets: Buckets, control: ControlPlan) -> None:
         self._by_topic = {stream.topic: stream for stream in streams.values()}
@@ -135,7 +141,7 @@ class _Task:
         self._pack_dead_letters(stream.topic, partition, parsed.rejections, offsets)
 
     def _note_unreadable(self, stream: StreamPlan, at: str, rejection: Rejection) -> None:
-        """Count it for the quarantine, by stream and reason, with the first one of each as an example."""
+        """Count a rejection for the quarantine by stream and reason; keep the first as an example."""
         reasons = self._unreadable.setdefault(stream.name, {})
         example = {"records": 0, "at": at, "error": storable(rejection.error, _EXAMPLE_LENGTH)}
         reasons.setdefault(rejection.reason, example)["records"] += 1
@@ -194,7 +200,7 @@ class _Task:
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
 
     def _mark(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
-        """Note how far an ordered stream comes; tell every bucket at once what rows fall behind."""
+        """Note the farthest key of an ordered stream; tell every bucket the marks that rows fall behind."""
         if stream.side.ordered is None:
             return
         keys = rows.column(stream.side.key.columns[0])
@@ -262,9 +268,9 @@ class _Task:
         self.packer.add(self._buckets.labels[0], channels.DEAD_LETTERS, batch)
 
     def finish(self) -> None:
-        """Tell every bucket how far time came, and the sink what was read.
+        """Tell every bucket the newest event times, and the sink what was read.
 
-        Every bucket hears of every task that read anything, however little, so that all of them run.
+        Every bucket gets a blob from each task that has read anything, so that all buckets run.
         """
         for (name, _), last in self._last.items():
             plan = next(stream for stream in self._by_topic.values() if stream.name == name)
@@ -292,7 +298,7 @@ class _Task:
 
 
 def _placed(stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> pa.RecordBatch:
-    """The rows by the names of the join's results, with their partition and offset."""
+    """Return the rows by the column names of results, with their partition and offset."""
     coordinates = [
         pa.repeat(pa.scalar(partition, pa.int64()), parsed.rows.num_rows),
         pa.array(offsets[parsed.row_at]),

@@ -1,4 +1,4 @@
-"""Which parser reads a stream's records."""
+"""The parser of each wire format."""
 
 from __future__ import annotations
 

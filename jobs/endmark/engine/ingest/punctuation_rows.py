@@ -1,4 +1,4 @@
-"""Punctuations as packed rows: keys that are named go to their buckets, patterns to all of them."""
+"""Punctuations as packed rows: closed keys go to their buckets, all other promises go to every bucket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 class PromisePacker:
-    """Packs the punctuations of one stream."""
+    """Packs the punctuations of one stream.
+
+    Args:
+        packer: takes the packed rows.
+        buckets: the buckets of the join.
+        stream: the plan of the stream.
+    """
 
     def __init__(self, packer: Packer, buckets: Buckets, stream: StreamPlan) -> None:
         self._packer = packer
@@ -29,7 +35,13 @@ class PromisePacker:
         self._stream = stream
 
     def named(self, partition: int, closed: pa.RecordBatch, offsets: Ints) -> None:
-        """Keys, by the stream's names of their columns, and where each is named."""
+        """Pack keys that punctuations name.
+
+        Args:
+            partition: the partition of the punctuations.
+            closed: the keys, by the stream's names of their columns.
+            offsets: the offset of the punctuation of each key.
+        """
         if closed.num_rows == 0:
             return
         key = self._stream.side.key.shared
@@ -43,7 +55,12 @@ class PromisePacker:
             self._packer.add(label, stream_channel(channels.CLOSED_KEYS, self._stream.name), share)
 
     def promise(self, partition: int, offset: int, promise: Punctuation) -> None:
-        """A punctuation of any other shape, by the stream's names of its columns."""
+        """Pack a punctuation of any shape.
+
+        Args:
+            partition, offset: its place.
+            promise: the punctuation, by the stream's names of its columns.
+        """
         stream, types = self._stream, self._stream.side.schema
         named = named_keys(promise, stream.on)
         if named:
@@ -59,9 +76,16 @@ class PromisePacker:
     def of_rows(
         self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: Closing, failures: Failures
     ) -> int:
-        """What rows say by their stream's closing rule, each behind itself, whatever becomes of it.
+        """Pack the punctuations that rows make by the closing rule; return how many rows met the rule.
 
-        Adds rows on which the rule failed, which say nothing, to `failures`. Returns how many met it.
+        The punctuation of a row stands behind the row, and counts even if the row is a violation.
+
+        Args:
+            partition: the partition of the rows.
+            rows: the rows, by the stream's names of its columns.
+            offsets: their offsets.
+            rule: the closing rule.
+            failures: collects the rows on which the rule failed. Such rows close nothing.
         """
         answer = rule.condition.ask(rows.select(list(rule.condition.columns)))
         met = answer.holds
@@ -83,7 +107,7 @@ class PromisePacker:
 
 
 def named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
-    """The keys that a promise names one by one: a value of each column, or several of the only one."""
+    """Return the keys that a promise names: one value of each column `on`, or several of a single column."""
     if not set(promise.names()) <= set(on):
         return []
     values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}

@@ -1,4 +1,4 @@
-"""Sums of doubles that no order of adding can change: exact, and rounded once when they are told.
+"""Exact sums of doubles, which no order of adding can change. They are rounded once, at the end.
 
 A double is a whole number of 53 bits times a power of two. On a ruler of digits of `DIGIT` bits it touches at
 most two neighbours, and digits of equal place add up as whole numbers.

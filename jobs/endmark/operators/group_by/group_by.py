@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """One column of the group key: the first of the input columns `sources` that is not null."""
+    """One column of the group key: the first of several input columns that is not null.
+
+    Args:
+        name: its name.
+        kind: its type.
+        sources: the input columns, in order.
+    """
 
     name: str
     kind: pa.DataType
@@ -40,9 +46,17 @@ class KeyColumn:
 
 
 class ClosingAggregate:
-    """Groups of one bucket. `add` results, then close some; `snapshot` carries it over a restart.
+    """The groups of one bucket. Results are added to them; groups that are closed leave, one row each.
 
-    `schema` is that of closed groups.
+    Attributes:
+        schema: the columns of closed groups.
+        groups: the partial rows of open groups.
+
+    Args:
+        keys: the columns of the group key.
+        measures: the measures.
+        store: keeps the state.
+        restored: a snapshot; `None` to begin without groups.
     """
 
     def __init__(
@@ -68,7 +82,7 @@ class ClosingAggregate:
 
     @property
     def lists(self) -> dict[str, SegmentList]:
-        """All that is kept, by name."""
+        """The lists of segments, by name."""
         spread = {f"{name}$spread": spread.rows for name, spread in self._spread.items()}
         return {"groups": self.groups} | spread
 
@@ -92,18 +106,18 @@ class ClosingAggregate:
         return self._put_out(lambda rows: rows.remove(keys))
 
     def close_where(self, final: Callable[[Keys], Bools]) -> pa.RecordBatch:
-        """Remove and return the groups that `final` is true of."""
+        """Remove and return the groups whose key `final` is true of."""
         return self._put_out(
             lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.keys)))
         )
 
     def keys_of(self, rows: list[pa.RecordBatch]) -> pa.RecordBatch:
-        """Every key that some of `rows`, as they are added, have: once, sorted by code."""
+        """Return the keys of rows that were added, each once, sorted by code."""
         columns = list(self._key.columns)
         return self._key.distinct(self._key.coded(codec.concat([each.select(columns) for each in rows])))
 
     def so_far(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """The open groups among those of `keys_of`, as they are by now, one row each."""
+        """Return the present rows of the open groups among `keys`, which `keys_of` has returned."""
         found = self._key.keys(keys)
         return self._told(lambda rows: rows.having(found))
 
@@ -124,7 +138,7 @@ class ClosingAggregate:
         return pa.record_batch([*keys, *ended], schema=self.schema)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of join results that groups are made of."""
+        """Return the columns of join results that groups are made of."""
         keys = [pc.coalesce(*(batch.column(name) for name in column.sources)) for column in self._keys]
         names = dict.fromkeys(name for measure in self._measures for name in measure.inputs)
         columns = dict(zip((column.name for column in self._keys), keys, strict=True))

@@ -1,8 +1,8 @@
-"""Measures: the columns each keeps in a group's own row, how such rows combine, and the final value.
+"""Measures: the columns that each keeps in a group's row, the way such rows combine, and the final value.
 
-No measure hangs on the order of rows: sums are exact while they are kept, and `first` and `last` go by the
-place of the row that a value is of, then by value, since a row may have met several of R's. Nulls have no
-part in any but `count`.
+No measure depends on the order of rows. Sums are exact while they are kept. `first` and `last` compare the
+place of the row that a value comes from, then the value, since a row may have met several rows of R. Nulls
+count for `count` alone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ _LONGS = (-(2**63), 2**63 - 1)
 
 @dataclass(frozen=True)
 class Place:
-    """One of the columns that `first` and `last` go by, nulls before all values: what is kept of it is named
-    by `part`, which state has; `source` is the input column, `kind` its type."""
+    """One of the columns that `first` and `last` compare; nulls come before all values.
+
+    Args:
+        part: the name of what state keeps of it.
+        source: the input column.
+        kind: its type.
+    """
 
     part: str
     source: str
@@ -37,7 +42,11 @@ class Place:
 
 
 def coordinates(time: str, partition: str, offset: str) -> tuple[Place, ...]:
-    """The coordinates of rows of a Kafka topic, by the names of these input columns."""
+    """Return the places of rows of a Kafka topic.
+
+    Args:
+        time, partition, offset: the input columns with their coordinates.
+    """
     return (
         Place("time", time, pa.timestamp("us", "UTC")),
         Place("partition", partition, pa.int64()),
@@ -50,12 +59,12 @@ class MeasureSpec:
     """One column of a closed group.
 
     Args:
-        name: of the column.
-        function: of what it says of the group.
-        column: the input column it speaks of; `None` for `count`.
+        name: the column's name.
+        function: computes its value.
+        column: the input column that it is computed from; `None` for `count`.
         kind: its Arrow type.
-        of: that of the input column.
-        place: for `first` and `last`, what rows go by, one after the other.
+        of: the type of the input column.
+        place: the columns that `first` and `last` compare, in order.
     """
 
     name: str
@@ -75,7 +84,7 @@ class MeasureSpec:
 
     @property
     def spreads(self) -> bool:
-        """True if it keeps more than the group's own row."""
+        """True if the measure keeps rows beside the group's own row."""
         return self.adds_doubles or self.function in ("count_distinct", "sorted")
 
     @property
@@ -89,11 +98,11 @@ class MeasureSpec:
 
     @property
     def where(self) -> list[str]:
-        """The columns that say which row the value of `first` or `last` comes from."""
+        """The columns with the place of the row that the value of `first` or `last` comes from."""
         return [f"{self.name}${each.part}" for each in self.place]
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
-        """The columns of a group's row, each with its type and what combines it in Arrow's words."""
+        """Return the columns of a group's row, each with its type and the Arrow function that combines it."""
         if self.picks:
             places = {name: each.kind for name, each in zip(self.where, self.place, strict=True)}
             return {name: (kind, "pick") for name, kind in ({self.name: self.kind} | places).items()}
@@ -123,7 +132,9 @@ class MeasureSpec:
         ]
 
     def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
-        """The measure of closed groups; `spread` is what all that it keeps beside their own rows comes to."""
+        """Return the values of the measure for closed groups; `spread` has the values of rows beside the
+        group's own.
+        """
         if self.function in ("count_distinct", "sorted"):
             return spread
         total = groups.column(self.name) if spread is None else spread
@@ -143,7 +154,14 @@ def input_name(column: str) -> str:
 def combined(
     key: KeySpec, measures: Sequence[MeasureSpec], schema: pa.Schema, partials: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """One row for each key, in order of code."""
+    """Combine partial rows to one row for each key, in order of code.
+
+    Args:
+        key: the group key.
+        measures: the measures.
+        schema: the columns of partial rows.
+        partials: partial rows, in any order.
+    """
     orders = {measure.name: _order(measure, partials) for measure in measures if measure.picks}
     table = pa.Table.from_batches([partials])
     aggregations: list[tuple[str, str]] = []
@@ -172,7 +190,7 @@ def kept_fields(measures: Iterable[MeasureSpec]) -> list[tuple[str, pa.DataType]
 
 
 def _order(measure: MeasureSpec, partials: pa.RecordBatch) -> Ints:
-    """Positions of partial rows by what `first` and `last` go by."""
+    """Return positions of partial rows in the order in which `first` and `last` compare them."""
     columns: list[pa.Array] = []
     for name in [*measure.where, measure.name]:
         column = partials.column(name)
@@ -193,12 +211,12 @@ def _scale(kind: pa.DataType) -> int:
 
 
 def _as_doubles(decimals: pa.Array) -> pa.Array:
-    """The nearest doubles; Arrow's own cast of a decimal may be one off."""
+    """Return the nearest doubles. Arrow's own cast of a decimal may be one off."""
     return pc.cast(pc.cast(decimals, pa.string()), pa.float64())
 
 
 def _as_longs(totals: pa.Array) -> pa.Array:
-    """Null where no long is so large: data must not stop the job."""
+    """Cast totals to longs; a total beyond all longs becomes null, since data must not stop the job."""
     low, high = (pa.scalar(end).cast(totals.type) for end in _LONGS)
     fits = pc.and_(pc.greater_equal(totals, low), pc.less_equal(totals, high))
     return pc.cast(pc.if_else(fits, totals, None), pa.int64())
@@ -209,5 +227,5 @@ def _unless_none(counts: pa.Array) -> pa.Array:
 
 
 def _finite(doubles: pa.Array) -> pa.Array:
-    """Null where no double is so large."""
+    """Make infinite values null."""
     return pc.if_else(pc.is_finite(doubles), doubles, None)

@@ -1,4 +1,4 @@
-"""Running groups: what a batch has made of the groups it had results of, and which it has closed."""
+"""Running groups: the present rows of the groups that a batch has changed, and of those that it has closed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ BATCH = "batch"
 
 
 class RunningGroups:
-    """Collects over the steps of a batch which groups have changed, and tells them at its end, once each.
+    """Collects the groups that the steps of a batch change, and returns each once at its end.
 
-    A batch costs what it has changed: the rows that state has of these groups, not of others. `columns` are
-    those of a group that are told, in their order.
+    A batch costs the state rows of the groups that it has changed, not those of other groups.
+
+    Args:
+        groups: the groups.
+        columns: the columns that are returned, in their order.
     """
 
     def __init__(self, groups: ClosingAggregate, columns: list[str]) -> None:
@@ -30,14 +33,16 @@ class RunningGroups:
         self._closed: list[pa.RecordBatch] = []
 
     def note(self, added: list[pa.RecordBatch], closed: pa.RecordBatch) -> None:
-        """One step: what was added to the groups, and those that were put out then."""
+        """Remember one step: rows that were added to groups, and the groups that were closed."""
         if added:
             self._changed.append(self._groups.keys_of(added))
         self._closed.append(closed)
 
     def told(self, batch: int | None = None) -> pa.RecordBatch:
-        """The groups as they are, with a column `final`: true of those that were put out; and the number of
-        the batch behind it, if there is one."""
+        """Return the changed groups with a column `final`, which is true of closed groups.
+
+        `batch`, if given, is added as the column of the batch's number.
+        """
         changed = pa.RecordBatch.from_pylist([], self._groups.schema)
         if self._changed:
             changed = self._groups.so_far(self._groups.keys_of(self._changed))

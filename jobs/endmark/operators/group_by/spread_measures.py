@@ -1,7 +1,7 @@
-"""Measures that keep rows of their own beside the group's row, as many as it takes.
+"""Spread measures: those that keep rows of their own beside the group's row, as many as they need.
 
-`count_distinct` keeps each value once, `sorted` with how often it came, a sum of doubles the digits of its
-exact sum.
+`count_distinct` keeps each value once, and `sorted` each value with its number of times. A sum of doubles
+keeps the digits of its exact sum.
 """
 
 from __future__ import annotations
@@ -30,9 +30,15 @@ _PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key
 
 
 class Spread(ABC):
-    """Rows of one measure, found by the key of their group.
+    """The rows of one spread measure, found by the key of their group.
 
-    A kind of them has a row for each key and `own` column, with the sum of what came in the column `added`.
+    Each subclass keeps one row for each key and value of the column `own`, with the sum of the column
+    `added`.
+
+    Args:
+        measure: the measure.
+        key: the group key.
+        store: keeps the rows.
     """
 
     own: ClassVar[str] = _VALUE
@@ -40,7 +46,13 @@ class Spread(ABC):
 
     @staticmethod
     def of(measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> Spread:
-        """The rows that a measure which spreads takes."""
+        """Make the rows of a measure.
+
+        Args:
+            measure: a spread measure.
+            key: the group key.
+            store: keeps the rows.
+        """
         kinds = {"count_distinct": _Distinct, "sorted": _Sorted}
         return kinds.get(measure.function, _Digits)(measure, key, store)
 
@@ -51,7 +63,7 @@ class Spread(ABC):
         self.rows = SegmentList(store, key, merge=self._combine)
 
     def add(self, inputs: pa.RecordBatch) -> None:
-        """Take in rows, of which the key columns and the measure's own are looked at."""
+        """Add input rows; only the key's columns and the measure's own are used."""
         values = inputs.column(input_name(str(self._measure.column)))
         present = pc.is_valid(values)
         keys = inputs.select(list(self._key.columns)).filter(present)
@@ -61,7 +73,7 @@ class Spread(ABC):
             self.rows.maintain()
 
     def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
-        """Return the final value of each of `groups`, from their rows."""
+        """Return the final value of each of `groups`, given the rows found for them."""
         keys = groups.slice(0, 0).select(list(self._key.columns))
         none = self._key.coded(self._rows(keys, pa.array([], self._measure.of)))
         rows = self._combine(codec.concat([one.batch for one in found])) if found else none
@@ -72,7 +84,7 @@ class Spread(ABC):
 
     @abstractmethod
     def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
-        """Rows of values, none of which is null."""
+        """Make rows of values, none of which is null."""
 
     @abstractmethod
     def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
@@ -118,12 +130,12 @@ class _Digits(Spread):
 
 
 def _one_zero(values: pa.Array) -> pa.Array:
-    """Zero has two signs among doubles, and is one value."""
+    """Make negative zeros positive: doubles have two zeros, which are one value."""
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
 def _combined(key: KeySpec, rows: pa.RecordBatch, *, own: str, added: str | None) -> pa.RecordBatch:
-    """In order of code, one row for each key and what is its own, with the sum of what is added."""
+    """Combine rows to one for each key and value of `own`, in order of code, with the sum of `added`."""
     columns = [*key.columns, own]
     sums = [] if added is None else [added]
     grouped = pa.Table.from_batches([rows]).group_by(columns, use_threads=False)

@@ -1,4 +1,4 @@
-"""The strategy `auto`: what reads are expected to cost decides, again for every read."""
+"""The strategy `auto`: it compares the expected costs of reads, again for every read."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
 
 # Lists of keys weighed against as many pages as are read at once.
 _LISTS = 4
-# Where rows may wait, keys are read if they answer so many times the rows a second that pages do: to group a
-# batch's rows by key takes a tenth of the batch, and costs are guesses.
+# If rows may wait, keys are read only if they answer this many times as many rows a second as pages do: to
+# group a batch's rows by key takes a tenth of the batch, and costs are estimates.
 _BY_KEY = 2.0
 
 
 class Auto:
-    """The cheapest way to answer all that wait; or, where rows may go on waiting, the most rows a second.
+    """Chooses the cheapest reads for all waiting rows, or the most rows a second if rows may go on waiting.
 
-    All that wait: each page is read whole, or its keys in lists. If rows may go on waiting: the pages or the
-    segment of neighbouring pages that end most waiting for their time, or the keys, if these answer many more
-    rows. What is read sooner than what came before is joined counts as if it took as long.
+    To answer all rows, each page is read whole, or its keys in lists. If rows may go on waiting, it reads the
+    pages, or the segment of neighbouring pages, that end most waiting a second, or keys if these answer many
+    more rows. A read is never taken to be faster than the joining of its rows, which goes on beside it.
 
-    Of pages, rows times their age count (R x W of Aksoy and Franklin, ToN 1999), not rows. A memory of rows
-    is used best if a page is read as often as the root of how often it is asked for; by rows alone crowded
-    pages come oftener, and others' rows wait until they are overdue, in state that is rewritten meanwhile.
-    `predicted` holds the seconds it takes each strategy to answer all that wait before the first read.
+    Pages are compared by the sum of their rows' ages (R x W of Aksoy and Franklin, ToN 1999), not by rows. A
+    memory of rows is used best if a page is read as often as the square root of how often it is asked for.
+    By rows alone, crowded pages are read more often, and other rows wait until they are overdue, in state
+    that is rewritten meanwhile.
+
+    Attributes:
+        predicted: the seconds in which each strategy would answer all waiting rows, before the first read.
 
     Args:
-        costs: kept current by others.
-        pages: of R.
+        costs: the costs of reads, which the caller keeps current.
+        pages: the number of R's pages.
     """
 
     position = 0
@@ -59,8 +62,7 @@ class Auto:
         return ReadKeys(np.flatnonzero(waiting.keys.waiting))
 
     def _cheapest(self, waiting: Waiting) -> tuple[Bools, dict[str, float]]:
-        """Which pages to read whole, so that all that wait are answered soonest; and the seconds of each
-        strategy."""
+        """Return a mask of the pages to read whole, to answer all soonest, and each strategy's seconds."""
         costs, left = self._costs, waiting.pages.waiting
         numbers, wanted = waiting.page_numbers, left > 0
         keys = np.minimum(waiting.keys_on_page, left)
@@ -93,8 +95,10 @@ class Auto:
         return ReadKeys(keys)
 
     def _overdue(self, waiting: Waiting, limit: int) -> Read | None:
-        """If the oldest row is overdue, the segment of its page or a list of the oldest keys, whichever
-        answers more rows a second."""
+        """Return a read of the oldest row if it is overdue: of its segment or of the oldest keys.
+
+        Of the two, the read that answers more rows a second is chosen. `None` if the row is not overdue.
+        """
         oldest = np.where(waiting.pages.waiting > 0, waiting.pages.oldest, waiting.newest)
         at = int(oldest.argmin())
         if not overdue(waiting, oldest[at : at + 1]).any():
@@ -110,12 +114,14 @@ class Auto:
         return ReadKeys(first) if overdue(waiting, waiting.keys.oldest[first[:1]]).any() else None
 
     def _rate(self, rows: float, seconds: float) -> float:
-        """Rows a second of a read that answers so many; none are joined faster than `costs.row`."""
+        """Return the rows a second of a read. No row is joined faster than in `costs.row` seconds."""
         return rows / max(seconds, rows * self._costs.row)
 
     def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
-        """The pages or the segment of neighbours that end more waiting a second, and how many rows a second
-        they answer."""
+        """Return the pages, or the segment of neighbours, that end more waiting a second; and their rate.
+
+        The rate is the rows a second that they answer.
+        """
         left, waited = waiting.pages.waiting, waiting.waited
         segments = waiting.page_numbers // limit
         in_segments = np.bincount(segments, weights=waited)

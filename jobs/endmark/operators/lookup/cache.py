@@ -1,6 +1,6 @@
-"""Rows of R at hand: answers for the keys asked for most, absent ones included (CACHEJOIN, DaWaK 2012).
+"""The cache of R's rows: answers for the keys asked for most, absent ones included (CACHEJOIN, DaWaK 2012).
 
-The cache is no state: losing it costs reads. It may answer from R as it was up to a lifetime ago.
+The cache is not part of the state: losing it costs reads. Its answers may be as old as their lifetime.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _SEEDS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0
 # An entry's own columns: when it was read, whether R has the key.
 _ENTRY_BYTES = 9
 _OVER = -(1 << 62)  # read so long ago that it is too old for any lifetime
-# Keys asked for so often, by the sketch, are asked for again before they are too old.
+# A key that the sketch has counted at least so often is read again before its entry is too old.
 OFTEN = 8
 
 
 class Frequencies:
-    """How often each key was asked for lately: a count-min sketch that halves itself.
+    """Counts how often each key was asked for lately: a count-min sketch that halves itself.
 
     Args:
-        bits: each of four rows has 2^bits counters.
+        bits: each of the sketch's four rows has 2^bits counters.
     """
 
     def __init__(self, bits: int) -> None:
@@ -49,12 +49,12 @@ class Frequencies:
             self._left >>= 1
 
     def of(self, codes: Ints) -> Ints:
-        """At least as often as each was added since, halvings aside."""
+        """Return the counts of keys, each at least the number of its additions, halvings aside."""
         found: Ints = np.min([self._counts[row][at] for row, at in enumerate(self._places(codes))], axis=0)
         return found
 
     def resize(self, bits: int) -> None:
-        """Have 2^bits counters in each row; what was counted so far tells keys apart no better."""
+        """Change to 2^bits counters in each row. Earlier counts tell keys apart no better than before."""
         before = 64 - int(self._shift)
         # The first bits of a place are those it has among fewer.
         if bits > before:
@@ -70,12 +70,12 @@ class Frequencies:
 
 @dataclass(frozen=True)
 class CacheSpec:
-    """Size and lifetimes.
+    """Size and lifetimes of a cache.
 
     Args:
-        capacity: bytes.
-        lifetime: microseconds for which what R had is believed.
-        absent_lifetime: microseconds for which a key R did not have counts as absent.
+        capacity: its size in bytes.
+        lifetime: microseconds for which rows of R are used.
+        absent_lifetime: microseconds for which a key that R did not have counts as absent.
     """
 
     capacity: int
@@ -84,10 +84,10 @@ class CacheSpec:
 
 
 class FrontCache:
-    """Answers by key, those asked for most often per byte.
+    """Holds answers by key; it keeps those that are asked for most often per byte.
 
     Args:
-        spec: size and lifetimes.
+        spec: its size and lifetimes.
         key: R's key.
         schema: R's columns.
     """
@@ -102,16 +102,16 @@ class FrontCache:
         self._asked = Frequencies(_sketch_bits(spec))
 
     def __len__(self) -> int:
-        """Keys held."""
+        """Return the number of keys held."""
         return len(self._read)
 
     @property
     def size(self) -> int:
-        """Bytes held, the sketch aside."""
+        """The bytes held, without the sketch."""
         return int(self._block.nbytes + self._keys.nbytes) + _ENTRY_BYTES * len(self)
 
     def become(self, spec: CacheSpec) -> None:
-        """Keep so much from now on, and believe it for so long."""
+        """Change the size and the lifetimes."""
         if spec == self._spec:
             return
         self._spec = spec
@@ -119,7 +119,7 @@ class FrontCache:
         self._shrink()
 
     def age(self, now: int) -> int:
-        """Microseconds since the oldest answer that is still given was read; 0 without one."""
+        """Return the age of the oldest answer that is still used, in microseconds; 0 without one."""
         return int(now - self._read[self._fresh(now)].min(initial=now))
 
     def lookup(self, keys: Keys, now: int) -> Answer:
@@ -137,7 +137,7 @@ class FrontCache:
         return Answer(rows, found[rows], pairs, self._block)
 
     def admit(self, answered: list[tuple[pa.RecordBatch, pa.RecordBatch]], now: int) -> None:
-        """Take in what R had for these keys, or that it had nothing, if they are asked for often.
+        """Keep the rows that R had for keys, or that it had none, if the keys are asked for often.
 
         Args:
             answered: distinct keys, in columns in the order of R's key, beside all of R's rows for them.
@@ -159,8 +159,10 @@ class FrontCache:
         self._shrink()
 
     def evict(self, closed: pa.RecordBatch) -> None:
-        """Forget the answers for these keys, in columns in the order of R's key; frees them with the next
-        `admit`."""
+        """Use the answers for these keys no more; the next `admit` frees them.
+
+        The columns of `closed` are in the order of R's key.
+        """
         keys = self._key.coded(closed.rename_columns(list(self._key.columns)))
         for _, entry in self._key.keys(keys).pairs(self._key.keys(self._keys)):
             self._read[entry] = _OVER
@@ -173,10 +175,15 @@ class FrontCache:
         return np.where(found, self._spec.lifetime, self._spec.absent_lifetime)
 
     def _due(self, codes: Ints, entries: Ints, now: int) -> Bools:
-        """Which entries of rows, beside their codes, are to be read again with what this batch reads.
+        """Return a mask of the entries that are to be read again with the reads of this batch.
 
-        Keys asked for often would all be too old in one batch, again and again, as they were read in one. So
-        each is due at a time of its own in the last quarter of its lifetime.
+        Keys that are asked for often were read in one batch, so all of them would be too old in one batch,
+        again and again. So each is due at a time of its own in the last quarter of its lifetime.
+
+        Args:
+            codes: the codes of the entries' keys.
+            entries: the positions of the entries.
+            now: microseconds since 1970.
         """
         lifetimes = self._lifetimes(self._found[entries])
         due: Bools = now - self._read[entries] >= lifetimes * 3 // 4
@@ -187,7 +194,7 @@ class FrontCache:
         return due
 
     def _shrink(self) -> None:
-        """Keep what is asked for most for its size, within `capacity`."""
+        """Keep the entries that are asked for most for their size, within `capacity`."""
         room = self._spec.capacity
         while len(self) and self.size > self._spec.capacity:
             self._keep(self._best(room))
@@ -215,7 +222,7 @@ class FrontCache:
 
 
 def _sketch_bits(spec: CacheSpec) -> int:
-    """About one counter for each key that could be held."""
+    """Return the bits of a sketch with about one counter for each key that the cache could hold."""
     return max(10, min(20, int(spec.capacity / 100).bit_length()))
 
 

@@ -31,13 +31,18 @@ _TIMES = 5
 
 @dataclass
 class ReadCosts:
-    """Seconds of a range of pages beside its pages, of a page in it, of a list of keys beside them, and of a
-    key in it; of a read, until its rows are matched. And of a stream row, until it is put out.
+    """The costs of reads in seconds, each until the rows of the read are matched.
 
-    Lists of keys tell what is true of both of their parts, so both follow what they took. Of pages,
-    neighbours tell what a page costs, and pages apart what a range does beside it. Both followed either,
-    and a range that was measured with a cold server seemed to cost half of what it did for all of a run:
-    pages apart were read where segments answer a quarter more rows a second.
+    A read of keys corrects both `trip` and `key`. A read of neighbouring pages corrects `page`, and a read of
+    pages apart corrects `seek`. When each read corrected both, a range that was measured with a cold server
+    seemed to cost half for all of a run: pages apart were read where segments answer 25 % more rows a second.
+
+    Args:
+        seek: a range of pages, beside its pages.
+        page: a page of a range.
+        trip: a list of keys, beside its keys.
+        key: a key of a list.
+        row: a stream row, from its match until it is put out.
     """
 
     seek: float
@@ -59,11 +64,11 @@ class ReadCosts:
         return replace(self, page=self.page * (pages / into))
 
     def pages(self, numbers: Ints) -> float:
-        """Seconds of reading pages by ascending number; neighbours are one range."""
+        """Return the seconds of reading pages by ascending number. Neighbours are one range."""
         return range_count(numbers) * self.seek + len(numbers) * self.page
 
     def lists(self, keys: int) -> float:
-        """Seconds of reading so many keys in lists of `LIST_KEYS`."""
+        """Return the seconds of reading a number of keys in lists of `LIST_KEYS`."""
         return keys * self.key + -(-keys // LIST_KEYS) * self.trip
 
     def saw_pages(self, numbers: Ints, seconds: float) -> None:
@@ -83,13 +88,15 @@ class ReadCosts:
 
 
 def range_count(numbers: Ints) -> int:
-    """How many runs of neighbours ascending page numbers have."""
+    """Count the runs of neighbours among ascending page numbers."""
     return len(numbers) and 1 + int(np.count_nonzero(np.diff(numbers) > 1))
 
 
 def _corrected(cost: float, times: int, other: float, other_times: int, beyond: float) -> tuple[float, float]:
-    """A cost that was paid so many times, and another, once a read took so much longer than expected: what
-    would leave nothing of the first is the other's."""
+    """Correct a cost after a read that took `beyond` seconds longer than expected; return both costs.
+
+    The first cost changes alone, unless nothing would be left of it. Then the other one takes the rest.
+    """
     changed = cost + beyond / times
     if changed >= _LEAST:
         return changed, other
@@ -102,14 +109,14 @@ def _followed(expected: float, seconds: float) -> float:
 
 
 def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIMES) -> ReadCosts:
-    """Costs of a few reads all over R, of which the middle one of each kind counts.
+    """Measure the costs of a few reads all over R; the median of each kind counts.
 
-    Kinds take turns, and where R is large enough none reads what another has read: what has just been done is
-    in the processor's cache, and took half as long.
+    The kinds take turns. If R is large enough, none reads what another has read: reads of what is in the
+    processor's cache took half as long.
 
     Args:
         reader, directory: R and its pages.
-        times: reads of each kind.
+        times: the number of reads of each kind.
     """
     some = min(_SAMPLED_PAGES, len(directory))
     apart = np.unique(np.linspace(0, len(directory) - 1, some * times).astype(np.int64))
@@ -134,7 +141,7 @@ def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIME
 
 
 def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> pa.RecordBatch:
-    """Keys from anywhere; those that begin a page first, since they lie apart."""
+    """Return keys from all over R. Those that begin a page come first, since they lie apart."""
     bounds = directory.bounds
     bounds = bounds.take(pa.array(np.random.default_rng(0).permutation(bounds.num_rows)))
     found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, most)

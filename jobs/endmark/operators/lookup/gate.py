@@ -1,12 +1,12 @@
-"""The way of a stream through the lookup join into the stream join: what came in one batch enters together.
+"""The gate between a lookup and the stream join: it holds a batch back until R has answered all its rows.
 
-Rows that wait for R hold back what came with them and after them: rows, punctuations, progress. The stream
-join sees the stream as it would without a lookup, only later, so nothing is closed, announced, purged or
-judged late before the rows that precede it have come.
+Rows that wait for R hold back all that came with them and after them: rows, punctuations, progress. So the
+stream join sees the stream as it would without a lookup, only later. Nothing is closed, announced, purged or
+late before the rows that precede it have entered.
 
-How many rows R answers within a batch is a matter of time, but a batch that is repeated must give what it
-gave. So a batch lets in all there is, or what was complete when it began. It is all there is in a pause,
-unless rows without a match are parked: then R is expected to change, and its answers enter a batch later.
+The number of rows that R answers within a batch depends on time, but a batch that is repeated must give the
+same. So a batch lets in either everything, or what was complete when it began. In a pause it lets in
+everything, unless rows without a match are parked: then R may change, so its answers enter a batch later.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Gate:
 
     @property
     def key(self) -> KeySpec:
-        """The key by which rows leave."""
+        """The key by which rows leave the gate."""
         return self._spec.key
 
     @property
@@ -121,11 +121,11 @@ class Gate:
 
     @property
     def answered_rows(self) -> int:
-        """How many rows of the stream, from the first on, R has answered."""
+        """The number of rows of the stream, counted from the first, that R has answered."""
         return self._join.pending.answered_rows
 
     def asks_at(self, now: int) -> int | None:
-        """When R is to be asked for what waits, in microseconds since 1970; `None` if nothing does."""
+        """Return the time at which R is to be asked next, in µs since 1970; `None` if no row waits."""
         pending = self._join.pending
         if pending.waiting_rows:
             return now
@@ -135,7 +135,7 @@ class Gate:
         """Look up the rows of one batch, and those that wait; `enter` is to follow.
 
         Args:
-            rows: of the stream, in its columns.
+            rows: rows of the stream, in its columns; `None` without any.
             now: microseconds since 1970.
             pause: leave no row waiting, parked ones aside.
         """

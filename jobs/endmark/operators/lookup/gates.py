@@ -1,8 +1,8 @@
-"""The lookups of one stream side by side: all relations are asked for a row at once, and it enters the stream
-join when all have answered.
+"""The gates of all lookups of one stream: all relations are asked for a row at the same time.
 
-They see the same rows in the same batches, so they hold back the same batches, and those enter whose rows all
-of them have answered. The first brings on what came with the rows, the others what their relations have.
+A row enters the stream join when all relations have answered it. All gates get the same rows in the same
+batches, so they hold back the same batches. The first gate hands on everything that came with the rows. The
+others hand on the columns of their relations alone.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MISSED = "$missed"  # int64: the place of the lookup that has given a row up
 
 
 class Gates:
-    """One bucket's share of a stream.
+    """The gates of one stream in one bucket.
 
     Args:
-        gates: the first with the key by which rows enter the stream join. The others have that of a record,
-            and of rows with a match they leave it and what R has alone.
+        gates: at least one. The first has the key by which rows enter the stream join. The others have the
+            partition and offset of a record as their key, and keep these and the columns of R.
     """
 
     def __init__(self, gates: Sequence[Gate]) -> None:
@@ -46,11 +46,11 @@ class Gates:
 
     @property
     def waits_since(self) -> int | None:
-        """When the oldest came of what waits, in microseconds since 1970."""
+        """The arrival time of the oldest batch that is held back, in microseconds since 1970."""
         return self._gates[0].held.since
 
     def due(self, now: int) -> int | None:
-        """When a batch would bring on what waits, in microseconds since 1970; `None` if nothing does."""
+        """Return the time at which another batch would let rows in (µs since 1970); `None` if none waits."""
         until = self._gates[0].held.until
         if until is not None and until <= min(gate.answered_rows for gate in self._gates):
             return now
@@ -81,7 +81,7 @@ class Gates:
         return replace(first, rows=rows, bystanders=self._given_up([one.bystanders for one in batch]))
 
     def _joined(self, rows: pa.RecordBatch | None, others: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Each row with all that another lookup has found for its record."""
+        """Return each row beside all matches that another lookup has found for its record."""
         if rows is None or others is None:
             return None
         found = pa.Table.from_batches([others.drop_columns([CODE])])
@@ -89,7 +89,7 @@ class Gates:
         return self._sorted(joined)
 
     def _given_up(self, missed: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-        """The rows that some lookup has given up, once, by the first of these."""
+        """Return the rows that some lookup has given up, each once, with the first lookup that did."""
         found: pa.Table | None = None
         for place, given_up in enumerate(missed):
             if given_up is None:
@@ -107,7 +107,7 @@ class Gates:
 
     @property
     def _record(self) -> list[str]:
-        """The columns that tell records of the stream apart."""
+        """The columns that identify a record of the stream."""
         return list(self._gates[-1].key.columns)
 
     def _sorted(self, rows: pa.Table) -> pa.RecordBatch | None:

@@ -1,6 +1,7 @@
-"""Batches of a stream that wait between a lookup and the stream join.
+"""Held batches: batches of a stream that wait between a lookup and the stream join.
 
-Rows that R has answered, and all that came with rows that it has not: a batch leaves when it is complete.
+A held batch has the rows that R has answered, and all that came with those that R has not answered yet. It
+leaves when R has answered all of its rows.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Held:
 
     @property
     def lists(self) -> dict[str, SegmentList]:
-        """By the names that a snapshot has for them."""
+        """The lists of segments, by their names in a snapshot."""
         return {f"held_{name}": each for name, each in self._lists.items()}
 
     def notes(self) -> list[dict[str, Any]]:
@@ -99,7 +100,7 @@ class Held:
 
     @property
     def rows(self) -> int:
-        """Rows that R has answered, and that wait for others."""
+        """The number of rows that R has answered and that wait for others."""
         return self._rows.rows + self._missed.rows
 
     @property
@@ -114,12 +115,12 @@ class Held:
 
     @property
     def since(self) -> int | None:
-        """When the oldest came of what waits, in microseconds since 1970."""
+        """The arrival time of the oldest held batch, in microseconds since 1970; `None` without one."""
         return min((one.since for one in self._batches), default=None)
 
     @property
     def until(self) -> int | None:
-        """How many rows of the stream had come at the end of the first batch that waits, if one does."""
+        """The number of rows of the stream that had come by the end of the oldest held batch, if any."""
         return self._batches[0].until if self._batches else None
 
     def hold(self, number: int, until: int, came: StreamBatch, now: int) -> None:
@@ -138,7 +139,7 @@ class Held:
                 self._lists[name].append(self._lists[name].key.sorted(numbered(some, number)))
 
     def keep(self, joined: pa.RecordBatch | None, missed: pa.RecordBatch | None) -> None:
-        """Rows that R has answered, with `BATCH`."""
+        """Keep rows that R has answered; they have the column `BATCH`."""
         for rows, held in ((joined, self._rows), (missed, self._missed)):
             if rows is not None:
                 held.append(rows)
@@ -176,7 +177,7 @@ class Held:
 
 
 def numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """Rows that came in a batch, with its number."""
+    """Return rows with the number of their batch as the column `BATCH`."""
     return rows.append_column(BATCH, pa.array(np.full(rows.num_rows, number)))
 
 
@@ -185,7 +186,7 @@ def unnumbered(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
 
 
 def _of_batch(pieces: list[pa.RecordBatch], number: int, key: KeySpec) -> pa.RecordBatch | None:
-    """The rows of one batch, sorted by key."""
+    """Return the rows of one batch, sorted by key."""
     found = [piece.filter(pa.array(int64(piece.column(BATCH)) == number)) for piece in pieces]
     filled = [rows for rows in found if rows.num_rows]
     return unnumbered(key.sorted(codec.concat(filled))) if filled else None

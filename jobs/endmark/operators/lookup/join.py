@@ -47,8 +47,8 @@ class Misses:
 
     Args:
         fate: `nulls` puts it out beside nulls (a left join), `drop` and `dead_letter` give it back as missed.
-        attempts: how often R is asked before that; until then the row is parked.
-        delay: microseconds it is parked for.
+        attempts: the number of times that R is asked before that. Between them the row is parked.
+        delay: microseconds for which it is parked.
     """
 
     fate: Fate = "drop"
@@ -61,13 +61,13 @@ class LookupSpec:
     """The specification of a lookup join.
 
     Args:
-        schema: of the stream's rows.
+        schema: the columns of the stream's rows.
         key: the stream's columns that are looked up, in the order of R's key.
         renamed: output names of R's columns, by name; columns not named are left out.
-        misses: what becomes of rows without a match.
-        budget: how much a batch reads.
-        capacity: bytes of rows that may wait; a batch that would leave more reads on beyond its budget.
-        versions: which of R's rows of a key a row meets; `None` is all of them.
+        misses: the treatment of rows without a match.
+        budget: the limit of a batch's reads.
+        capacity: bytes of rows that may wait. A batch that would leave more reads on beyond its budget.
+        versions: the rule of a temporal lookup; `None`: a row meets all of R's rows of its key.
     """
 
     schema: pa.Schema
@@ -81,13 +81,13 @@ class LookupSpec:
 
 @dataclass(frozen=True)
 class Source:
-    """R, and how it is read.
+    """The relation R, and the way it is read.
 
     Args:
         reader, directory: R and its pages.
-        strategy: what picks the next read.
-        costs: what reads cost at the start; a snapshot's are newer.
-        unique: whether R holds every key once, and a second row of a key is an error.
+        strategy: the name of the strategy that chooses reads.
+        costs: the costs of reads at the start. Those of a snapshot are newer.
+        unique: R has one row of each key, and a second one is an error.
     """
 
     reader: RelationReader
@@ -103,18 +103,19 @@ class LookupOutput:
 
     Args:
         joined: stream columns, then those of R.
-        missed: stream rows whose key R does not have, given up under `drop` and `dead_letter`.
-        misses: rows given up, those beside nulls included.
-        pending_rows, pending_bytes: what waits now, parked rows aside; bytes in memory.
-        parked_rows: those that R is to be asked for again.
-        pressure: share of `capacity` that waited when the budget was spent; above 1 the batch read on.
-        oldest: how many rows have arrived since the oldest pending one.
-        cached_rows: rows the cache answered.
+        missed: stream rows that are given up under `drop` and `dead_letter`: R does not have their key.
+        misses: the number of rows given up, including those beside nulls.
+        pending_rows, pending_bytes: rows that wait now, without parked ones, and their bytes in memory.
+        parked_rows: rows for which R is to be asked again.
+        pressure: the share of `capacity` that waited when the budget was spent. Above 1, the batch read on.
+        oldest: the number of rows that have arrived since the oldest pending one.
+        cached_rows: rows that the cache answered.
         predicted: seconds by strategy that `auto` expected before the first read.
-        figures: what was read.
+        figures: figures of the reads.
         ordered_rows, ordered_bytes, ordered_seconds: rows that the cache has not answered, of this batch and
-            of those before, and what it took to order them and to keep those that are left.
-        costs, pages: what reads cost by now, by the names of `ReadCosts`; and the pages of R.
+            earlier ones, with the time to order them and to keep those that are left.
+        costs: the costs of reads by now, by the names of `ReadCosts`.
+        pages: the number of R's pages.
     """
 
     joined: list[pa.RecordBatch] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Rows that wait beyond their batch: columns in segments that a checkpoint carries over."""
+"""Rows that wait for R beyond their batch, in segments that a checkpoint carries over."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ DUE = "$due"  # int64: microseconds since 1970 from when R is to be asked again
 
 
 class Pending:
-    """Rows not answered yet (`queue`) and rows to ask again for later (`parked`).
+    """Rows that are not answered yet (`queue`), and rows for which R is to be asked again (`parked`).
 
     Args:
         key: the stream's key.
-        store: where segments rest.
+        store: keeps the segments.
         restored: a snapshot.
-        others: the caller's lists, which a snapshot keeps beside these.
+        others: lists of the caller, which a snapshot keeps beside these.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class Pending:
             self._serial = self.notes["serial"]
 
     def snapshot(self, notes: Mapping[str, Any]) -> bytes:
-        """All there is to remember; `notes` is any JSON value by name, and comes back as `notes`."""
+        """Return the state; `notes` are JSON values by name, which come back as the attribute `notes`."""
         return manifest.save({**self._lists(), **self._others}, {**notes, "serial": self._serial})
 
     @property
     def arrived_rows(self) -> int:
-        """Rows that ever arrived."""
+        """The number of rows that ever arrived."""
         return self._serial
 
     @property
     def answered_rows(self) -> int:
-        """How many of them, from the first on, are all answered."""
+        """The number of rows, counted from the first that ever arrived, that are all answered."""
         first = self._least(self._lists().values(), SERIAL)
         return self._serial if first is None else first
 
     @property
     def waiting_rows(self) -> int:
-        """Rows that are not answered, parked ones aside."""
+        """The number of rows that are not answered, without parked ones."""
         return self._queue.rows
 
     @property
@@ -78,33 +78,33 @@ class Pending:
 
     @property
     def first_due(self) -> int | None:
-        """When R is to be asked again for the first of them, in microseconds since 1970."""
+        """The time at which R is to be asked again for a parked row, in microseconds since 1970."""
         return self._least([self._parked], DUE)
 
     @property
     def size(self) -> int:
-        """Durable bytes, dead rows included."""
+        """The durable bytes, dead rows included."""
         return self._queue.size + self._parked.size
 
     def arrived(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Stream rows with their code, numbered in their order."""
+        """Return stream rows with their code and a serial number."""
         first, self._serial = self._serial, self._serial + rows.num_rows
         numbered = self._key.coded(rows).append_column(SERIAL, pa.array(np.arange(first, self._serial)))
         return numbered.append_column(ASKED, pa.array(np.zeros(rows.num_rows, np.int16)))
 
     def due(self, now: int) -> list[pa.RecordBatch]:
-        """Parked rows whose time has come; they are parked no longer."""
+        """Return the parked rows whose time has come; they are parked no longer."""
         gone = self._parked.expire(now + 1)
         return [one.batch.drop_columns([DUE]) for one in gone]
 
     def waiting(self) -> list[Piece]:
-        """Rows left over from earlier batches, in the order in which `settle` wants to hear of them."""
+        """Return the rows of earlier batches that wait, in the order in which `settle` takes them."""
         return [
             Piece(segment.batch, segment.live_positions) for segment in self._queue.segments if segment.live
         ]
 
     def settle(self, unanswered: Bools, new: pa.RecordBatch) -> None:
-        """Keep what a batch left unanswered: of `waiting()`, then of `new`, which has come since."""
+        """Keep the rows that a batch has not answered: those of `waiting()`, then those of `new`."""
         at = 0
         for segment in self._queue.segments:
             if not segment.live:
@@ -119,7 +119,7 @@ class Pending:
             segments.maintain()
 
     def park(self, rows: pa.RecordBatch, due: int) -> None:
-        """Ask again for these rows from a time on."""
+        """Park rows until a time (µs since 1970), from which R is to be asked again."""
         asked = pc.add(rows.column(ASKED), pa.scalar(1, pa.int16()))
         position = rows.schema.get_field_index(ASKED)
         again = rows.set_column(position, ASKED, asked)

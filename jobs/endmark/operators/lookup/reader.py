@@ -1,4 +1,4 @@
-"""Plan, read, resolve: reads R until no row waits or the batch's budget is spent."""
+"""Reads of R in one batch, until no row waits or the batch's budget is spent."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ if TYPE_CHECKING:
 
 
 class DuplicateKeyError(EndmarkError):
-    """A relation that was declared to hold every key once holds one twice."""
+    """A relation that is declared to have one row of each key has two of one key."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """After how many reads (pages, lists of keys) or seconds a batch leaves the rest waiting; `None` is
-    without limit. The read that exceeds it is finished."""
+    """The limit of one batch's reads. Rows beyond it wait for the next batch.
+
+    Args:
+        reads: pages and lists of keys; `None` is no limit.
+        seconds: time; `None` is no limit. The read that exceeds it is finished.
+    """
 
     reads: int | None = None
     seconds: float | None = None
@@ -49,8 +53,16 @@ class Budget:
 
 @dataclass
 class ReadFigures:
-    """Reads of one batch: pages, lists of keys, keys in them, rows that came, seconds; and how many rows
-    waited when the budget was spent, 0 if it was not."""
+    """Figures of the reads of one batch.
+
+    Args:
+        pages: pages that were read.
+        lists: lists of keys that were read.
+        keys: keys in these lists.
+        rows: rows of R that were read.
+        seconds: time of all reads.
+        left_by_budget: rows that waited when the budget was spent; 0 if it was not.
+    """
 
     pages: int = 0
     lists: int = 0
@@ -69,10 +81,10 @@ class Answer:
     """The answer of one read.
 
     Args:
-        rows: positions, in `Waiting`, of the rows it answers.
-        found: which of them R has a row for.
-        pairs: position among `rows` beside position in `block`, for every match.
-        block: the rows of R that came, with their code.
+        rows: positions, in `Waiting`, of the rows that it answers.
+        found: a mask of those of them that have a match in R.
+        pairs: for every match, the position among `rows` and the position in `block`.
+        block: the rows of R that were read, with their code.
     """
 
     rows: Ints
@@ -82,7 +94,7 @@ class Answer:
 
     @property
     def matched(self) -> pa.RecordBatch:
-        """The rows of R that have a match: all that R has for the keys answered."""
+        """The rows of R that have a match: all rows of R for the keys that are answered."""
         taken = [np.unique(j) for _, j in self.pairs]
         return self.block.take(pa.array(np.unique(np.concatenate([np.empty(0, np.int64), *taken]))))
 
@@ -92,9 +104,11 @@ class Resolver:
     """Reads R by a strategy.
 
     Args:
-        reader, directory: R.
-        costs: kept current by every read.
-        unique: whether R must not hold a key twice.
+        reader, directory: R and its pages.
+        strategy: chooses each read.
+        costs: the costs of reads, which every read updates.
+        unique: R must not have two rows of a key.
+        figures: figures of the last `resolve`.
     """
 
     reader: RelationReader
@@ -109,9 +123,12 @@ class Resolver:
         self.key = KeySpec.of(self.reader.key, kinds)
 
     def resolve(self, waiting: Waiting, budget: Budget, keep: int | None = None) -> Iterator[Answer]:
-        """Answers of at least one row, until none waits or the budget is spent and at most `keep` wait.
+        """Yield answers of at least one row each. The next read is under way while an answer is joined.
 
-        The next read is under way while one is joined.
+        Args:
+            waiting: the rows that wait. Those that a read answers wait no longer.
+            budget: the limit of this batch.
+            keep: beyond the budget, read on until at most so many rows wait; `None` stops at the budget.
 
         Raises:
             DuplicateKeyError: R holds a key twice that it should hold once.
@@ -128,7 +145,7 @@ class Resolver:
                 self.costs.saw_rows(len(answer.rows), time.perf_counter() - started)
 
     def _planned(self, waiting: Waiting, budget: Budget, keep: int | None) -> Iterator[Callable[[], _Done]]:
-        """Reads to come, while rows wait."""
+        """Yield reads while rows wait and the budget lasts."""
         started = time.monotonic()
         while len(waiting):
             left = PAGES_AT_ONCE if budget.reads is None else budget.reads - self.figures.reads
@@ -143,7 +160,7 @@ class Resolver:
                 yield self._prepared(part, waiting)
 
     def _prepared(self, read: ReadPages | ReadKeys, waiting: Waiting) -> Callable[[], _Done]:
-        """A read to come. Nothing else is to be read for the rows it answers, so they wait no longer."""
+        """Return a function that reads. The rows that the read answers wait no longer from now on."""
         fetch: Callable[[], pa.RecordBatch]
         if isinstance(read, ReadPages):
             rows = waiting.on_pages(read.numbers)
@@ -170,7 +187,7 @@ class Resolver:
         return [self.directory.range_of(run[0], run[-1]) for run in runs]
 
     def _answer(self, waiting: Waiting, rows: Ints, block: pa.RecordBatch) -> Answer:
-        """Match these rows with all rows that R has for them."""
+        """Match waiting rows with the rows of R that were read for them."""
         block = self.key.sorted(self.key.coded(block))
         keys = self.key.keys(block)
         if self.unique:

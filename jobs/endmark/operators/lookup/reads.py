@@ -1,4 +1,4 @@
-"""A read of R: pages or keys, and which rows have waited for theirs too long."""
+"""Reads of R: pages or keys; and rows that have waited for theirs too long."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.waiting_rows import Waiting
     from endmark.state.search import Bools, Ints
 
-# A row is overdue once so many times as many rows have come after it as waited when the batch began. Whoever
-# serves crowded pages first lets most rows wait for less than two such times.
+# A row is overdue if at least this many times the rows that waited when the batch began have come after it.
+# A strategy that serves crowded pages first lets most rows wait for less than two such times.
 OVERDUE_TIMES = 4
 
 
 @dataclass(frozen=True)
 class ReadPages:
-    """Pages by ascending number; neighbours are read as one range."""
+    """A read of pages, by ascending number. Neighbours are read as one range."""
 
     numbers: Ints
 
 
 @dataclass(frozen=True)
 class ReadKeys:
-    """Keys of waiting rows, by their groups in `Waiting.keys`."""
+    """A read of keys of waiting rows, by their groups in `Waiting.keys`."""
 
     groups: Ints
 
@@ -36,7 +36,7 @@ Read = ReadPages | ReadKeys
 
 
 def parts(read: Read) -> Iterator[Read]:
-    """A read as some that are done one after the other."""
+    """Cut a read into several that are done one after the other."""
     if isinstance(read, ReadPages):
         for at in range(0, len(read.numbers), PAGES_AT_ONCE):
             yield ReadPages(read.numbers[at : at + PAGES_AT_ONCE])
@@ -47,5 +47,5 @@ def parts(read: Read) -> Iterator[Read]:
 
 
 def overdue(waiting: Waiting, oldest: Ints) -> Bools:
-    """Which of these serials of rows are overdue."""
+    """Return a mask of the serials of rows that are overdue."""
     return waiting.newest - oldest >= OVERDUE_TIMES * waiting.total

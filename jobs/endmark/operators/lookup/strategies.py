@@ -1,6 +1,6 @@
 """Strategies choose the next read of R, given the rows that wait.
 
-Every strategy picks a read; what the read answers, it answers for all waiting rows, found or proven absent.
+A read answers all waiting rows that it speaks of: R has their key, or is proven not to have it.
 
 | strategy | next read | paper |
 |---|---|---|
@@ -34,21 +34,21 @@ Name = Literal["hybrid", "best_page", "mesh", "inlj", "batched", "scan", "auto"]
 
 
 class Strategy(Protocol):
-    """Picks the next read."""
+    """A strategy chooses the next read of R."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """The next read, of about `limit` reads (pages, or lists of keys) at once; at least one row waits.
+        """Choose the next read.
 
         Args:
-            waiting: what waits.
-            limit: the budget left, and no more than what is read at once.
-            drain: whether nothing is to be left waiting.
+            waiting: the rows that wait, at least one.
+            limit: about so many pages or lists of keys are to be read at once.
+            drain: no row is to be left waiting.
         """
         ...
 
     @property
     def position(self) -> int:
-        """All that must outlive a restart."""
+        """The state that must outlive a restart; 0 for strategies without any."""
         ...
 
 
@@ -57,16 +57,18 @@ class _WithoutPosition:
 
 
 class Hybrid(_WithoutPosition):
-    """The pages of the oldest waiting rows, so no row starves."""
+    """Reads the pages of the oldest waiting rows, so that no row starves."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
         return ReadPages(np.sort(waiting.page_numbers[waiting.pages.first(limit)]))
 
 
 class BestPage(_WithoutPosition):
-    """The pages most rows wait for; first come pages with an overdue row."""
+    """Reads the pages that most rows wait for; pages with an overdue row come first."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
         left = waiting.pages.waiting
         late = overdue(waiting, waiting.pages.oldest)
         order = np.lexsort((waiting.pages.oldest, np.where(late, 0, -left), ~late))
@@ -74,13 +76,14 @@ class BestPage(_WithoutPosition):
 
 
 class Mesh:
-    """Segments of `PAGES_AT_ONCE` neighbouring pages, round and round, whoever waits for them."""
+    """Reads segments of `PAGES_AT_ONCE` neighbouring pages in a cycle, whether or not rows wait for them."""
 
     def __init__(self, pages: int, position: int = 0) -> None:
         self._pages = pages
         self.position = position if position < pages else 0
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
         first = self.position
         stop = min(first + PAGES_AT_ONCE, self._pages)
         self.position = stop % self._pages
@@ -88,28 +91,38 @@ class Mesh:
 
 
 class SingleKeys(_WithoutPosition):
-    """The oldest waiting row's key."""
+    """Reads the key of the oldest waiting row."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
         return ReadKeys(waiting.keys.first(1))
 
 
 class KeyLists(_WithoutPosition):
-    """The keys of the oldest waiting rows, `LIST_KEYS` in each list."""
+    """Reads the keys of the oldest waiting rows, `LIST_KEYS` in each list."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
         return ReadKeys(waiting.keys.first(LIST_KEYS * min(limit, LISTS_AT_ONCE)))
 
 
 class Scan(_WithoutPosition):
-    """Every page that a row waits for, whatever the budget."""
+    """Reads every page that a row waits for, whatever the budget."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
+        """Choose the next read, as `Strategy.plan` says."""
         return ReadPages(waiting.page_numbers[waiting.pages.waiting > 0])
 
 
 def make(name: Name, directory_pages: int, costs: ReadCosts, position: int = 0) -> Strategy:
-    """The strategy of that name, where a checkpoint left it."""
+    """Make a strategy.
+
+    Args:
+        name: its name.
+        directory_pages: the number of R's pages.
+        costs: the costs of reads.
+        position: the position at which a checkpoint left it.
+    """
     made: dict[Name, Callable[[], Strategy]] = {
         "hybrid": Hybrid,
         "best_page": BestPage,

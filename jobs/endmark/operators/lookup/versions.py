@@ -1,4 +1,4 @@
-"""R as it was at the time of each stream row, where R keeps the versions of a key (a temporal lookup)."""
+"""Temporal lookups: a stream row meets the version of R's row that held at the time of the stream row."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Versions:
-    """Which of R's rows of a key a stream row meets: the newest that is not newer than the row.
+    """The rule of a temporal lookup: of R's rows of a key, the newest that is not newer than the stream row.
 
     Args:
         stream: the stream's timestamp column.
-        relation: that of R from which on a version holds; one where it is null never does.
+        relation: R's column with the time from which a version holds; a version with null never holds.
     """
 
     stream: str
     relation: str
 
     def pick(self, rows: pa.RecordBatch, answer: Answer) -> Answer:
-        """The answer for these rows with at most one match each.
+        """Return the answer with at most one match for each of the stream rows.
 
         Raises:
             DuplicateKeyError: two versions of a key hold from the same moment.

@@ -1,4 +1,4 @@
-"""The rows that wait for an answer of R, by page, by key and by age."""
+"""Rows that wait for an answer of R, grouped by page and by key, in order of age."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SERIAL = "$serial"  # int64: the order in which rows arrived
 
 
 class _Order:
-    """Groups in an order that stays, which are asked for from its front."""
+    """A fixed order of groups, from whose front groups with waiting rows are taken."""
 
     def __init__(self, groups: Ints) -> None:
         self._groups = groups
         self._head = 0
 
     def front(self, waiting: Ints, limit: int) -> Ints:
-        """Up to `limit` groups with waiting rows; a group never waits again."""
+        """Return up to `limit` groups with waiting rows. A group that was answered never waits again."""
         found: list[Ints] = []
         missing, at = limit, self._head
         while missing > 0 and at < len(self._groups):
@@ -44,9 +44,9 @@ class Groups:
     """Runs of neighbouring rows that are answered together, in order of age.
 
     Args:
-        starts: where each run begins.
-        serials: of all rows.
-        unanswered: which rows still wait.
+        starts: the position at which each run begins.
+        serials: the serial numbers of all rows.
+        unanswered: a mask of the rows that still wait.
     """
 
     def __init__(self, starts: Ints, serials: Ints, unanswered: Bools) -> None:
@@ -70,7 +70,7 @@ class Groups:
         return _Order(np.argsort(self.oldest))
 
     def rows(self, groups: Ints) -> Ints:
-        """Positions of all rows of some groups, group by group."""
+        """Return the positions of all rows of some groups, group by group."""
         counts = self.ends[groups] - self.starts[groups]
         before = np.cumsum(counts) - counts
         rows: Ints = np.arange(counts.sum()) + np.repeat(self.starts[groups] - before, counts)
@@ -78,10 +78,10 @@ class Groups:
 
 
 class KeyGroups(Groups):
-    """Runs of rows of one key. They are answered together, so that all of a group wait, or none."""
+    """Runs of rows of one key. They are answered together: all rows of a group wait, or none does."""
 
     def fullest(self, limit: int) -> Ints:
-        """Up to `limit` groups, those first most rows of which wait."""
+        """Return up to `limit` groups; those with most waiting rows come first."""
         return self._by_number.front(self.waiting, limit)
 
     @cached_property
@@ -92,7 +92,7 @@ class KeyGroups(Groups):
 
 
 class Waiting:
-    """Rows of one batch that wait, ordered by page and within a page by key code.
+    """The waiting rows of one batch, ordered by page and within a page by the code of their key.
 
     Args:
         pieces: stream rows with their code and `SERIAL`, in any order.
@@ -126,17 +126,17 @@ class Waiting:
         self.pages = Groups(starts, self._serials, self.unanswered)
 
     def __len__(self) -> int:
-        """Rows that still wait."""
+        """Return the number of rows that still wait."""
         return self._left
 
     @cached_property
     def keys(self) -> KeyGroups:
-        """Rows of one page and equal code."""
+        """The groups of rows of one page and equal code."""
         return KeyGroups(self._key_starts, self._serials, self.unanswered)
 
     @cached_property
     def keys_on_page(self) -> Ints:
-        """How many keys each page had when the first of them waited."""
+        """The number of keys of each page when the batch began."""
         return np.diff(np.searchsorted(self._key_starts, np.append(self.pages.starts, len(self._order))))
 
     def most_rows_of(self, keys: int) -> tuple[int, int]:
@@ -147,7 +147,7 @@ class Waiting:
 
     @cached_property
     def _keys_by_rows(self) -> Ints:
-        """How many keys had 0, 1, 2 and more rows when the first of them waited."""
+        """The number of keys with 0, 1, 2 and more rows when the batch began."""
         return np.bincount(np.diff(self._key_starts, append=len(self._order)))
 
     @cached_property
@@ -159,22 +159,22 @@ class Waiting:
 
     @property
     def row_bytes(self) -> float:
-        """Bytes of a row in memory, on average."""
+        """The average bytes of a row in memory."""
         return self._pieces.row_bytes
 
     @property
     def age(self) -> int:
-        """How many rows came after the oldest that still waits."""
+        """The number of rows that came after the oldest one that still waits."""
         return self.newest - int(self._serials[self.unanswered].min(initial=self.newest))
 
     @property
     def waited(self) -> Ints:
-        """For each page: its waiting rows, times the rows that came since its oldest one."""
+        """The product, for each page, of its waiting rows and the rows that came since its oldest one."""
         return self.pages.waiting * (self.newest + 1 - self.pages.oldest)
 
     @property
     def total(self) -> int:
-        """Rows that waited at first."""
+        """The number of rows that waited at first."""
         return len(self._order)
 
     @cached_property
@@ -188,29 +188,29 @@ class Waiting:
         return self._pieces.take(self._order[rows])
 
     def keys_in(self, groups: Ints) -> pa.RecordBatch:
-        """The key columns of some groups of `keys`, every key once."""
+        """Return the key columns of some groups of `keys`, every key once."""
         if self._key.hashed:
             return self.distinct_keys(self.keys.rows(groups))
         return self._keys.take(pa.array(self._order[self.keys.starts[groups]]))
 
     def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
-        """The key columns of some rows, every key once."""
+        """Return the key columns of some rows, every key once."""
         keys = self._key.distinct(self._keys.take(pa.array(self._order[rows])))
         return keys.select(list(self._key.columns))
 
     def on_pages(self, numbers: Ints) -> Ints:
-        """Rows of ascending page numbers that still wait."""
+        """Return the rows of pages, given by ascending number, that still wait."""
         at = np.searchsorted(self.page_numbers, numbers)
         here = at < len(self.page_numbers)
         at, numbers = at[here], numbers[here]
         return self._still(self.pages.rows(at[self.page_numbers[at] == numbers]))
 
     def of_keys(self, groups: Ints) -> Ints:
-        """Rows of some groups of `keys` that still wait."""
+        """Return the rows of some groups of `keys` that still wait."""
         return self._still(self.keys.rows(groups))
 
     def answer(self, rows: Ints) -> None:
-        """These rows wait no longer."""
+        """Mark rows as answered; they wait no longer."""
         self.unanswered[rows] = False
         self._left -= len(rows)
         self.pages.answered(rows)
@@ -218,7 +218,7 @@ class Waiting:
             self.keys.answered(rows)
 
     def unanswered_rows(self) -> Bools:
-        """Which rows still wait, in the order in which they were given."""
+        """Return a mask of the rows that still wait, in the order in which they were given."""
         found = np.empty(len(self._order), bool)
         found[self._order] = self.unanswered
         return found
@@ -228,5 +228,5 @@ class Waiting:
 
 
 def _run_starts(values: Ints) -> Ints:
-    """Where runs of equal neighbours begin."""
+    """Return the positions at which runs of equal neighbours begin."""
     return np.flatnonzero(np.append(np.ones(min(1, len(values)), bool), values[1:] != values[:-1]))
