@@ -79,7 +79,12 @@ class Condition:
 
     @classmethod
     def of(cls, text: str, schema: pa.Schema, field: str = "join.where") -> Condition:
-        """Check a condition over rows of `schema`.
+        """Check a condition over rows and return it.
+
+        Args:
+            text: the condition in SQL.
+            schema: the columns of the rows.
+            field: the field of the pipeline file, for errors.
 
         Raises:
             ConfigError: it is no boolean expression of these columns alone.

@@ -31,7 +31,13 @@ class Failures:
     at: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     def add(self, count: int, why: str, at: list[dict[str, Any]]) -> None:
-        """Count more of them."""
+        """Count more failures.
+
+        Args:
+            count: the number of rows or pairs.
+            why: the error of the first one.
+            at: its coordinates.
+        """
         if not self.count:
             self.why, self.at = storable(why, WHY_LENGTH), at
         self.count += count

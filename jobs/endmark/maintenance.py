@@ -60,7 +60,13 @@ class Maintained:
 
 
 def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: bool) -> list[Maintained]:
-    """Maintain the tables of `pipeline` that exist; with `dry_run` only say what would be removed.
+    """Maintain the tables of a pipeline that exist.
+
+    Args:
+        pipeline: the pipeline.
+        warehouse: the directory of the Delta tables.
+        keep: the time for which older versions can be read.
+        dry_run: only say what would be removed.
 
     Raises:
         ConfigError: there is none of its tables.

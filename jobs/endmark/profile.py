@@ -1,4 +1,4 @@
-"""Where a task spends its time: seconds by phase, measured around blocks of work and never around rows."""
+"""The profile of a task: seconds by phase, measured around blocks of work and never around rows."""
 
 from __future__ import annotations
 

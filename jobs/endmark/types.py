@@ -129,7 +129,10 @@ MeasureFunction = Literal["count", "sum", "min", "max", "avg", "first", "last", 
 
 
 class JoinType(StrEnum):
-    """Which rows a join gives beside pairs; `semi` gives each left row that has a partner, and no pairs."""
+    """The type of a join: the rows that it gives beside pairs.
+
+    `semi` gives each left row with a partner, and no pairs.
+    """
 
     INNER = "inner"
     LEFT = "left"

@@ -19,7 +19,14 @@ BLOCK = 65_536
 def arrival_blocks(
     random: np.random.Generator, count: int, seconds: float, block: int = BLOCK
 ) -> Iterator[Floats]:
-    """Yield exactly `count` arrival times in seconds, ascending within [0, `seconds`), block by block."""
+    """Yield exactly `count` arrival times in seconds, ascending within [0, `seconds`), block by block.
+
+    Args:
+        random: the source of randomness.
+        count: the number of arrivals.
+        seconds: the length of the run.
+        block: the most arrivals of a block.
+    """
     times, load = _cumulative_load(random, seconds)
     for first in range(0, count, block):
         index = np.arange(first, min(first + block, count))

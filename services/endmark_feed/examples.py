@@ -33,7 +33,15 @@ EXAMPLES = {
 
 
 def run_example(name: str, bootstrap: str, seed: int, minutes: float, rate: float, pace: Pace) -> Published:
-    """Publish a workload and return when the broker has acknowledged all of it.
+    """Publish the workload of an example and return when the broker has acknowledged all of it.
+
+    Args:
+        name: the example, `news` or `orders`.
+        bootstrap: the address of a broker.
+        seed: equal seeds give equal records.
+        minutes: the length of the run in event time.
+        rate: the mean records a second.
+        pace: the stream's own (`real`), or as fast as the broker takes it.
 
     Raises:
         ConfigError: a number is out of range, or a topic is written to already.

@@ -11,8 +11,9 @@ EPOCH = "2026-01-01T00:00:00.000000"  # event time when a run begins, UTC
 
 
 class Kind(StrEnum):
-    """What a record is: an item, a bid, a row of another stream, a punctuation, a mere key, or one of
-    the bad ones."""
+    """The kind of a record: an item, a bid, a row of another stream, a punctuation, a mere key, or a bad
+    record.
+    """
 
     ITEM = "item"
     BID = "bid"

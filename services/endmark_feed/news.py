@@ -47,7 +47,13 @@ def fill(url: str, seed: int) -> int:
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many whole articles as fit. Event times never go back."""
+    """Yield the records of as many whole articles as fit. Event times never go back.
+
+    Args:
+        seed: equal seeds give equal records.
+        seconds: the length of the run in event time.
+        rate: the mean records a second.
+    """
     articles = max(1, round(seconds * rate / _PER_ARTICLE))
     pace = _PER_ARTICLE / ACCESSES / GAP_SECONDS / rate
     random = random_stream(seed, "readers")

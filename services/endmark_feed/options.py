@@ -1,5 +1,7 @@
-"""What a run of the feed is made of. Equal options give equal records, byte for byte and partition by
-partition."""
+"""The options of a run of the feed.
+
+Equal options give equal records, byte for byte and partition by partition.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,13 @@ def fill(url: str, seed: int) -> int:
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many whole orders as fit. Event times never go back."""
+    """Yield the records of as many whole orders as fit. Event times never go back.
+
+    Args:
+        seed: equal seeds give equal records.
+        seconds: the length of the run in event time.
+        rate: the mean records a second.
+    """
     random = random_stream(seed, "orders")
     orders = max(1, round(seconds * rate / _PER_ORDER))
     serial = count()  # equal times must not make the heap compare messages

@@ -20,7 +20,12 @@ CHUNK = 500
 def create_topics(
     bootstrap: str, partitions: Mapping[str, int], deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
-    """Create the topics that are missing, unreplicated, with the given numbers of partitions.
+    """Create the topics that are missing, without replicas.
+
+    Args:
+        bootstrap: the address of a broker.
+        partitions: the number of partitions of each topic.
+        deadline_seconds: the longest wait for a broker.
 
     Raises:
         MissingPartError: when no broker answers within the deadline.
@@ -65,9 +70,12 @@ def _check_topic(admin: Any, topic: str, expected: int) -> None:
 def when_due(
     messages: Iterable[Message], elapsed: Callable[[], float], sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[list[Message]]:
-    """Yield the messages in chunks, none before its due time; late ones follow at once.
+    """Yield messages in chunks, none before its due time; late ones follow at once.
 
-    `elapsed` gives the seconds since the run began.
+    Args:
+        messages: the messages in the order of their due times.
+        elapsed: returns the seconds since the run began.
+        sleep: sleeps for a number of seconds.
     """
     chunk: list[Message] = []
     now = elapsed()

@@ -26,7 +26,14 @@ class Published:
 def publish(
     messages: Iterable[Message], bootstrap: str, partitions: Mapping[str, int], pace: Pace
 ) -> Published:
-    """Publish messages to topics that are made for them, or empty; return when all are acknowledged.
+    """Publish messages to empty topics, which are created if they are missing; return when all are
+    acknowledged.
+
+    Args:
+        messages: the messages in the order of their due times.
+        bootstrap: the address of a broker.
+        partitions: the number of partitions of each topic.
+        pace: the stream's own (`real`), or as fast as the broker takes it.
 
     Raises:
         MissingPartError: when the broker cannot be reached or stops taking records.

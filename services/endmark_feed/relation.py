@@ -37,14 +37,26 @@ sellers_table = sa.Table(
 
 
 def seed_relation(url: str, sellers: int, seed: int) -> int:
-    """Create and fill the table of sellers, as `fill_table` does."""
+    """Create and fill the table of sellers, as `fill_table` does.
+
+    Args:
+        url: the SQLAlchemy URL of the database.
+        sellers: the number of rows.
+        seed: equal seeds give equal rows.
+    """
     return fill_table(url, sellers_table, sellers, _chunks(sellers, seed))
 
 
 def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[str, Any]]]) -> int:
-    """Create and fill a table at an SQLAlchemy URL; return the number of rows written.
+    """Create and fill a table; return the number of rows written.
 
     A table that already has `size` rows is left as it is, and 0 is returned. The rows appear at once.
+
+    Args:
+        url: the SQLAlchemy URL of the database.
+        table: the table.
+        size: the number of rows.
+        chunks: the rows.
 
     Raises:
         ConfigError: when the URL is none, or the table is there with another number of rows.

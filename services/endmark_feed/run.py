@@ -37,9 +37,12 @@ class FeedProgress:
 def run_feed(
     options: FeedOptions, bootstrap: str, progress: Callable[[FeedProgress], None] | None = None
 ) -> FeedProgress:
-    """Publish the workload and return when the broker has acknowledged all of it.
+    """Publish the auction workload and return when the broker has acknowledged all of it.
 
-    `progress` is called about once a second while records flow; what it raises ends the run.
+    Args:
+        options: the options of the feed.
+        bootstrap: the address of a broker.
+        progress: called about once a second while records flow; what it raises ends the run.
 
     Raises:
         MissingPartError: when the broker cannot be reached or stops taking records.

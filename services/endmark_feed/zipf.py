@@ -11,6 +11,11 @@ def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> ND
 
     Rank k has probability (F(k+1) - F(k)) / (F(domain+1) - F(1)) with F' = x^-exponent; at exponent 1 that
     is ln((k+1)/k) / ln(domain+1), at 0 it is uniform.
+
+    Args:
+        uniform: uniform random numbers in [0, 1).
+        exponent: Zipf's exponent.
+        domain: the number of ranks.
     """
     span = np.log(domain + 1.0)
     slope = 1.0 - exponent
@@ -23,8 +28,15 @@ def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> ND
 def zipf_keys(
     random: np.random.Generator, count: int, exponent: float, domain: int, *, permuted: bool = False
 ) -> NDArray[np.int64]:
-    """Draw keys 1 to `domain`. A key is its rank of popularity, so that neighbouring keys are alike hot;
-    if `permuted`, any key may have any rank."""
+    """Draw keys 1 to `domain` by Zipf's law.
+
+    Args:
+        random: the source of randomness.
+        count: the number of keys.
+        exponent: Zipf's exponent.
+        domain: the number of different keys.
+        permuted: any key may have any rank; else a key is its rank, so that neighbouring keys are alike hot.
+    """
     ranks = zipf_ranks(random.random(count), exponent, domain)
     return random.permutation(domain)[ranks - 1] + 1 if permuted else ranks
 

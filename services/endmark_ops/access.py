@@ -1,4 +1,4 @@
-"""Who may ask the sidecar for what: bearer tokens that may read, or write as well."""
+"""Access to the sidecar by bearer tokens, which may read, or write as well."""
 
 from __future__ import annotations
 
@@ -124,8 +124,13 @@ class FailedLogins:
 class Guard:
     """ASGI middleware that lets requests through by their token, before anything of them is read.
 
-    Whatever is no reading method needs a token that may write. Reads need a token once there is one for
-    reading, though it may have expired.
+    A request whose method does more than read needs a token that may write. Reads need a token once there is
+    one for reading, even if it has expired.
+
+    Args:
+        app: the application behind it.
+        tokens: the tokens.
+        failed: counts failed logins and slows them down.
     """
 
     def __init__(self, app: ASGIApp, tokens: Iterable[Token], failed: FailedLogins) -> None:

@@ -13,7 +13,13 @@ from endmark_ops.units import UNITS
 
 
 def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status:
-    """The pipeline's state, its last batch and its totals."""
+    """Return the pipeline's state, its last batch and its totals.
+
+    Args:
+        pipeline: the pipeline's name.
+        snapshot: what the ops database has of it.
+        stale_seconds: seconds without a heartbeat after which a run counts as dead.
+    """
     totals = snapshot.batch.totals if snapshot.batch else {}
     return Status(
         pipeline=pipeline,

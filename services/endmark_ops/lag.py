@@ -122,10 +122,10 @@ class Broker:
 
 
 def lag(ends: Ends, read: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """How many records of each topic wait.
+    """Count the records of each topic that wait.
 
     Args:
-        ends: as the broker tells.
+        ends: the first and the next offset of each partition, as the broker says.
         read: the first offset not read, by topic and partition. A partition that is not there was never read.
 
     >>> lag({"bids": {0: (5, 9), 1: (0, 3)}}, {"bids": {"0": 7}})

@@ -83,7 +83,7 @@ class PendingPunctuations(BaseModel):
 
 
 class StreamProgress(BaseModel):
-    """How far a stream's time has come; `event_time` is null until every partition has shown a row."""
+    """The progress of a stream; `event_time` is null until every partition has shown a row."""
 
     stream: str
     event_time: float | None
@@ -188,7 +188,7 @@ class Knob(BaseModel):
 
 
 class FileField(BaseModel):
-    """How a field of the pipeline file may change, and all below it that is not named."""
+    """The way in which a field of the pipeline file may change, with all fields below it that are not named."""
 
     name: str = Field(description="`*` is any name; a lookup's are the same in a list of lookups")
     change: Literal["live", "turn", "restart", "new checkpoint"]
@@ -258,7 +258,7 @@ class DeadLetters(BaseModel):
 
 
 class ReplayLetter(BaseModel):
-    """Which dead letter is sent once more, and what in place of its value."""
+    """The dead letter that is sent once more, and the value that is sent in its place."""
 
     at: str = Field(description="topic/partition/offset")
     text: str | None = Field(default=None, max_length=1_000_000, description="null: its own value as it is")

@@ -1,4 +1,4 @@
-"""How far each stream's time has come and what it waits for, read from the totals and said in a sentence."""
+"""Progress of each stream and the cause that holds it back, read from the totals and told in a sentence."""
 
 from __future__ import annotations
 

@@ -19,10 +19,15 @@ class _Answer:
 
 
 class SharedAnswers:
-    """ASGI middleware that answers what is read at `paths` from answers at most `seconds` old.
+    """ASGI middleware that answers some reads by an answer at most `seconds` old.
 
-    Age counts from when an answer was begun. Who asks for it meanwhile waits for it, so that however many
-    ask, the ops database is read as often as if one did.
+    The age counts from the beginning of an answer. A client that asks while an answer is made waits for it.
+    So the ops database is read as often as by one client, however many ask.
+
+    Args:
+        app: the application behind it.
+        paths: the paths that it answers.
+        seconds: the greatest age.
     """
 
     def __init__(self, app: ASGIApp, paths: Collection[str], seconds: float) -> None:

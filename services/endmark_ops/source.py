@@ -146,6 +146,12 @@ class OpsSource:
     def replay(self, bootstrap: str, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
         """Send a dead letter once more.
 
+        Args:
+            bootstrap: the address of a broker.
+            letter: the dead letter.
+            value: the value that is sent.
+            by: the name of the person who sends it.
+
         Raises:
             ReplayedError: that was done before.
             MissingPartError: the broker does not answer.

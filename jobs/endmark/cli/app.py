@@ -64,7 +64,7 @@ def validate(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it, as text for Mermaid.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a pipeline file without running it, and say by what its state is bounded."""
+    """Check a pipeline file without running it, and say what bounds its state."""
     spec = load(pipeline, assignments=assignments or ())
     _check_conditions(spec)
     kept = states(spec)

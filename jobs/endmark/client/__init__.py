@@ -1,10 +1,10 @@
-"""For whoever produces a stream: sends its rows, and punctuations to every partition that they concern.
+"""A client for producers of a stream: it sends rows, and punctuations to every partition that they concern.
 
     with StreamProducer("localhost:9092", "bids", {"item_id": "long"}, key="item_id") as bids:
         bids.send({"item_id": 42})
         bids.punctuate({"item_id": equals(42)})
 
-Needs neither Spark nor Arrow.
+It needs neither Spark nor Arrow.
 """
 
 from endmark.client.delivery import Delivery, key_hash

@@ -86,7 +86,14 @@ class Delivery:
             ) from error
 
     def send(self, topic: str, partition: int | None, key: bytes | None, value: bytes | None) -> None:
-        """Send a record soon; without a partition the broker's client picks one by the key."""
+        """Send a record soon.
+
+        Args:
+            topic: the topic.
+            partition: the partition; `None` lets the broker's client choose by the key.
+            key: the record's key.
+            value: the record's value.
+        """
         with broker_needed(self._bootstrap):
             self._raise_failure()
             sent = self._producer.send(topic, value, key, partition=partition)

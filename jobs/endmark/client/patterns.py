@@ -23,5 +23,10 @@ def one_of(first: Value, *others: Value) -> OneOf:
 def between(
     low: Value | None = None, high: Value | None = None, *, low_open: bool = False, high_open: bool = False
 ) -> Between:
-    """An interval: without an end it goes on for ever there, and an open end does not belong to it."""
+    """Return the pattern of an interval.
+
+    Args:
+        low, high: its ends; `None` is unbounded.
+        low_open, high_open: the end does not belong to the interval.
+    """
     return Between(low, high, low_open, high_open)

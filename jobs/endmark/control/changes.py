@@ -1,6 +1,6 @@
-"""How each field of the pipeline file may change: by a turn, a restart or a new checkpoint.
+"""The ways in which fields of the pipeline file may change: by a turn, a restart or a new checkpoint.
 
-A checkpoint compares what takes a new one by this table (`endmark.driver.checkpoint`).
+`endmark.driver.checkpoint` compares the fields that need a new checkpoint by this table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Change(StrEnum):
 
     @property
     def advice(self) -> str:
-        """How to make such a change, for people."""
+        """The advice for people how to make such a change."""
         match self:
             case Change.LIVE:
                 return "turn it while the job runs, or change the file before it was ever turned"

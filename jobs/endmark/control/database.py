@@ -120,6 +120,13 @@ class OpsDatabase:
             connection.execute(runs.update().where(runs.c.run_id == run_id).values(beat_at=clock()))
 
     def set_run_state(self, run_id: str, state: str, error: str | None = None) -> None:
+        """Store the state of a run.
+
+        Args:
+            run_id: the run.
+            state: its state.
+            error: the reason of a failure.
+        """
         ended = state in ("stopped", "failed")
         with self.engine.begin() as connection:
             connection.execute(
@@ -136,7 +143,15 @@ class OpsDatabase:
         samples: Mapping[str, float],
         offsets: Mapping[str, Mapping[str, int]],
     ) -> None:
-        """Store a batch and its running totals, replacing what an earlier attempt stored."""
+        """Store a batch and its running totals; it replaces what an earlier attempt stored.
+
+        Args:
+            pipeline: the pipeline's name.
+            batch_id: the number of the batch.
+            run_id: the run that it is of.
+            samples: counts of the batch, by the name of the metric.
+            offsets: the first offsets, by topic and partition, that are not read yet.
+        """
         with self.engine.begin() as connection:
             before = connection.execute(_before(batches.c.totals, pipeline, batch_id)).scalar()
             connection.execute(
@@ -165,8 +180,14 @@ class OpsDatabase:
         gauges: Mapping[str, float],
         offsets: Mapping[str, Mapping[str, int]],
     ) -> None:
-        """Add what is known only after a batch's commit: gauges, such as its duration, and all of the offsets
-        of some topics."""
+        """Add the figures of a batch that are known only after its commit.
+
+        Args:
+            pipeline: the pipeline's name.
+            batch_id: the number of the batch.
+            gauges: gauges such as its duration, by the name of the metric.
+            offsets: all offsets of some topics, by topic and partition.
+        """
         this = (batches.c.pipeline == pipeline) & (batches.c.batch_id == batch_id)
         with self.engine.begin() as connection:
             row = connection.execute(
@@ -258,7 +279,13 @@ class OpsDatabase:
         return found or {}
 
     def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[Batch]:
-        """The newest `limit` batches with an id above `batch_id`, oldest first."""
+        """Return the newest batches above a number, oldest first.
+
+        Args:
+            pipeline: the pipeline's name.
+            batch_id: the number.
+            limit: the most batches to return.
+        """
         query = (
             sa.select(batches)
             .where(batches.c.pipeline == pipeline, batches.c.batch_id > batch_id)

@@ -15,7 +15,7 @@ _COLUMNS = 'topic, "partition", "offset", reason, error, value'
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where a record is in Kafka; written `topic/partition/offset`."""
+    """The place of a record in Kafka, written `topic/partition/offset`."""
 
     topic: str
     partition: int
@@ -60,8 +60,10 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Search:
-    """Which dead letters are meant: all that meet what is said. `text` is looked for in value and error,
-    capitals or not; a value that is no text has none."""
+    """The conditions of a search for dead letters; a dead letter meets all that are given.
+
+    `text` is looked for in value and error, whatever its capitals. A value that is no text contains no text.
+    """
 
     topic: str | None = None
     reason: str | None = None
@@ -71,9 +73,15 @@ class Search:
 def dead_letters(
     table: Path, search: Search, limit: int, after: Coordinates | None = None
 ) -> list[DeadLetter]:
-    """The newest `limit` of those meant, greater offsets first; `after` is the last of the page before.
+    """Return the newest dead letters that a search finds, greater offsets first.
 
     A table that does not exist has none.
+
+    Args:
+        table: the directory of the table.
+        search: the conditions.
+        limit: the most dead letters to return.
+        after: the last one of the page before; `None` for the first page.
     """
     conditions = []
     for column, wanted in (("topic", search.topic), ("reason", search.reason)):

@@ -36,7 +36,13 @@ class LookupForecast(BaseModel):
 
 
 def tell(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None:
-    """Store it, instead of the one before of that relation."""
+    """Store a forecast in place of the relation's earlier one.
+
+    Args:
+        database: the ops database.
+        pipeline: the pipeline's name.
+        forecast: the forecast.
+    """
     mine = (forecasts.c.pipeline == pipeline) & (forecasts.c.relation == forecast.relation)
     row = {"pipeline": pipeline, "relation": forecast.relation, "forecast": forecast.model_dump()}
     with database.engine.begin() as connection:

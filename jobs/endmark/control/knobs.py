@@ -50,8 +50,7 @@ def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """What there is to say of a knob: the `kind` of its `values`, all of them if they are `choices`, its
-    `default` where the file says nothing, its `effect`, and what `applies` it."""
+    """Describe a knob: `kind` of its values, `choices`, `default`, `effect`, and what `applies` it."""
     place = _places(steps)[name]
     what, field = KNOBS[place.usual], _model(place).model_fields[place.path[-1]]
     return {
@@ -70,7 +69,12 @@ def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
-    """The value of a knob as tasks take it, durations in seconds, from one as the pipeline file spells it.
+    """Return the value of a knob as tasks take it, with durations in seconds.
+
+    Args:
+        steps: the settings of the steps that have knobs.
+        name: the name of the knob.
+        value: the value as the pipeline file spells it.
 
     Raises:
         ConfigError: there is no such knob, or the pipeline file could not say so.
@@ -98,9 +102,15 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
 
 
 def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str | None:
-    """Why a value that was stored is no longer one that the knob may have.
+    """Return the reason why a stored value is not allowed any more.
 
-    It is `None` if the value is fine, or if there is no such knob any more, since it turns nothing then.
+    It is `None` if the value is fine. It is `None`, too, if there is no such knob any more: it turns nothing
+    then.
+
+    Args:
+        steps: the settings of the steps that have knobs.
+        name: the name of the knob.
+        value: the stored value.
     """
     if name not in _places(steps):
         return None
@@ -137,7 +147,10 @@ def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the file has a knob: in which step, and its path there. `usual` is its name among `KNOBS`."""
+    """The place of a knob in the pipeline file: its step and its path there.
+
+    `usual` is its name among `KNOBS`.
+    """
 
     step: str
     usual: str

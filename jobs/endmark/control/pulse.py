@@ -54,7 +54,7 @@ class Pulse:
 
     @property
     def due(self) -> float | None:
-        """When a batch is due, in Unix seconds; `None` if nothing waits for one."""
+        """The time at which a batch is due, in Unix seconds; `None` if nothing waits for one."""
         return self._due
 
     @property
@@ -73,7 +73,13 @@ class Pulse:
         self._sent = self._send(PULSE, self._sent)
 
     def tune(self, batch_id: int, samples: Samples, turns: Sequence[Mapping[str, Any]]) -> None:
-        """Take what a batch has told of knobs; `turn` sends what comes of it."""
+        """Take the figures of a batch; `turn` sends the turn that follows from them.
+
+        Args:
+            batch_id: the number of the batch.
+            samples: its samples.
+            turns: the turns that it has read.
+        """
         move = None if self._tuning is None else self._tuning.batch_done(batch_id, samples, turns)
         if move is not None:
             self._turns.append(move)
@@ -104,7 +110,14 @@ def send(
     partition: int = 0,
     headers: Sequence[tuple[str, bytes]] = (),
 ) -> int:
-    """Send one record, such as of the control topic; returns its offset.
+    """Send one record and return its offset.
+
+    Args:
+        bootstrap: the address of a broker.
+        topic: the topic.
+        record: the record's value; `None` is a tombstone.
+        partition: the partition.
+        headers: the record's headers.
 
     Raises:
         MissingPartError: the broker does not answer, or the topic is missing.

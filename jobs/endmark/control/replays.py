@@ -33,9 +33,9 @@ class ReplayedError(EndmarkError):
 
 @dataclass(frozen=True)
 class Replay:
-    """Who replayed a dead letter, when (Unix seconds), and to what offset of its partition.
+    """A replay of a dead letter: who made it, at which time (Unix seconds), and the offset in its partition.
 
-    `to_offset` is `None` while it is sent, and for ever if that was cut off.
+    `to_offset` is `None` while the record is being sent, and stays so if that was cut off.
     """
 
     at: float
@@ -47,10 +47,18 @@ class Replay:
 def replay(
     ops: OpsDatabase, bootstrap: str, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
 ) -> Replay:
-    """Send a value in place of a dead letter's, with headers that say where that is and who sends it.
+    """Send a value in place of a dead letter's, with headers that name the dead letter and the sender.
+
+    Args:
+        ops: the ops database, which remembers the replay.
+        bootstrap: the address of a broker.
+        pipeline: the pipeline's name.
+        letter: the dead letter.
+        value: the value that is sent.
+        by: the name of the person who sends it.
 
     Raises:
-        ReplayedError: somebody has done so before.
+        ReplayedError: somebody has replayed it before.
         MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
     """
     claimed = Replay(time.time(), by, value != letter.value, None)
@@ -69,7 +77,13 @@ def replay(
 
 
 def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> Mapping[Coordinates, Replay]:
-    """The replays of these dead letters, as far as there are any."""
+    """Return the replays of dead letters, by coordinates; those without one are left out.
+
+    Args:
+        ops: the ops database.
+        pipeline: the pipeline's name.
+        letters: the dead letters.
+    """
     found = {}
     with ops.engine.connect() as connection:
         for letter in letters:

@@ -50,7 +50,13 @@ class Tuning:
             self.batch_done(batch.batch_id, batch.samples, mine)
 
     def batch_done(self, batch_id: int, samples: Samples, turns: Sequence[Mapping[str, Any]]) -> bytes | None:
-        """Take what a batch has told; returns a control record to be sent, if a knob is to be turned."""
+        """Take the figures of a batch; return a control record to be sent if a knob is to be turned.
+
+        Args:
+            batch_id: the number of the batch.
+            samples: its samples.
+            turns: the turns that it has read.
+        """
         if batch_id == self._last:  # which the job repeats since it was not committed
             return None
         self._last = batch_id

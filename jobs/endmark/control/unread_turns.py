@@ -47,7 +47,7 @@ class UnreadTurns:
         return self._last >= read
 
     def close(self) -> None:
-        """Until it is asked again."""
+        """Close the consumer; the next question opens another one."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

@@ -185,7 +185,13 @@ class _Demo:
 
 
 def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
-    """Return whether the job has finished a batch that reaches the end of every partition."""
+    """Return whether the job has finished a batch that reaches the end of every partition.
+
+    Args:
+        ops: the ops database.
+        pipeline: the pipeline's name.
+        bootstrap: the address of a broker.
+    """
     batch = ops.latest_batch(pipeline)
     # Spark tells no offsets of a batch that found the topics empty.
     if batch is None or not batch.offsets:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class DemoState:
-    """Where the view's numbers come from: the ops database, and the feed's own count of records."""
+    """The sources of the view's numbers: the ops database, and the feed's own count of records."""
 
     pipeline: str
     url: str

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JobOptions:
-    """Where a job reads and writes, and what it may take.
+    """The places that a job reads and writes, and the resources that it may take.
 
     Args:
         bootstrap: the broker's host:port.
-        warehouse: directory of the Delta tables.
-        checkpoint: directory of the checkpoint; belongs to that warehouse.
-        ops_url: SQLAlchemy URL of the ops database.
-        master: Spark master; spark-submit's, if it has started the program. So is the driver's memory.
-        buckets: hash shares of state, one task each; fixed for the life of a checkpoint.
+        warehouse: the directory of the Delta tables.
+        checkpoint: the directory of the checkpoint, which belongs to that warehouse.
+        ops_url: the SQLAlchemy URL of the ops database.
+        master: the Spark master. If spark-submit has started the program, its own master and memory count.
+        buckets: the number of hash shares of state, one task each; fixed for the life of a checkpoint.
         available_now: stop after what Kafka holds at the start, and what waits of it.
         driver_memory: the driver's heap, as Spark writes it.
     """

@@ -1,12 +1,14 @@
-"""How large and how frequent batches are, which a turn of `batch.*` changes between two of them.
+"""The pace of a job: the size and frequency of its batches, which a turn of `batch.*` changes between two
+batches.
 
-Spark fixes both when a query starts, so the job ends its query and starts another from the same checkpoint.
-A query must not be stopped while its sink works, which would go on beside that of the next one. So a batch
-that comes after such a turn is refused before anything is done for it, which ends the query, and the next one
-begins with it; if none comes, the job stops the query while that waits.
+Spark fixes both when a query starts. So the job ends its query and starts another one from the same
+checkpoint. A query must not be stopped while its sink works, or that would go on beside the sink of the next
+query. So the sink refuses the batch that comes after such a turn before anything is done for it. This ends
+the query, and the next query begins with that batch. If no batch comes, the job stops the query while it
+waits.
 
-A turn is heard of by a batch. So a query that waits for its next one for long is also ended when somebody has
-turned a knob meanwhile, since the next query begins with a batch.
+A job hears of a turn from a batch. So a query that waits long for its next batch is ended, too, when somebody
+has turned a knob meanwhile: the next query begins with a batch.
 
 The job starts at most five queries again in any 150 s. A start takes about 2 s, in which nothing is joined,
 so a client that turns a knob once a second would stop the job. Each start also leaves something open in

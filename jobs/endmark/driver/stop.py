@@ -51,7 +51,10 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def wait_quietly(self) -> None:
-        """From now on a signal only sets `event`. PySpark has taken SIGINT meanwhile, so take it back."""
+        """Let a signal only set `event` from now on.
+
+        PySpark has taken SIGINT meanwhile, so this takes it back.
+        """
         self._raises = False
         self._take()
         self.check()

@@ -44,7 +44,12 @@ def make_topic(bootstrap: str, topic: str) -> None:
 
 
 def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float = 30.0) -> dict[str, int]:
-    """The number of partitions of each topic, waiting for topics that are about to be created.
+    """Return the number of partitions of each topic; wait for topics that are about to be created.
+
+    Args:
+        bootstrap: the address of a broker.
+        topics: the topics.
+        deadline_seconds: the longest wait.
 
     Raises:
         MissingPartError: the broker does not answer, or a topic is missing, after the deadline.

@@ -56,11 +56,15 @@ def _silent(line: str) -> None: ...
 
 
 class Broker(Part):
-    """A Kafka broker on 127.0.0.1 whose topics live in `data_dir` and outlast restarts.
+    """A Kafka broker on 127.0.0.1 whose topics outlast restarts.
 
-    Without `port`, each `Broker` takes a free one and keeps it over its own restarts. `say` hears about
-    jars being fetched. The broker ends with this process; acknowledged records survive that, but are not
-    forced to disk and so may not survive a power cut.
+    The broker ends with this process. Acknowledged records survive that, but are not forced to disk and so
+    may not survive a power cut.
+
+    Args:
+        data_dir: the directory of its topics.
+        port: its port; `None` takes a free one and keeps it over restarts of this object.
+        say: hears about jars that are fetched.
     """
 
     def __init__(self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = _silent) -> None:

@@ -25,11 +25,15 @@ _START_SECONDS = 60.0
 
 
 class MariaDb(Part):
-    """A MariaDB server on 127.0.0.1 whose tables live in `data_dir` and outlast restarts.
+    """A MariaDB server on 127.0.0.1 whose tables outlast restarts.
 
-    It has the database `warehouse` and the user `endmark`, who owns it; the password is this object's own
-    and never written down. Without `port`, a free one is taken and kept over restarts of this object.
-    `memory` is for pages of its tables, as the server writes sizes.
+    It has the database `warehouse` and the user `endmark`, who owns it. The password is this object's own and
+    never written down.
+
+    Args:
+        data_dir: the directory of its tables.
+        port: its port; `None` takes a free one and keeps it over restarts of this object.
+        memory: the memory for pages of its tables, as the server writes sizes.
     """
 
     name = "MariaDB"
@@ -63,7 +67,7 @@ class MariaDb(Part):
                 welcome.unlink()
 
     def _server(self) -> list[str]:
-        """Its command, without options that other servers of its kind have, too."""
+        """Return the server's command, without options that other servers of its kind have, too."""
         return [_require("mariadbd"), "--no-defaults"]
 
     def _installer(self, tables: Path) -> list[str]:

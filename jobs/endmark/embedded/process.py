@@ -19,11 +19,17 @@ _POLL_SECONDS = 0.1
 
 
 class ManagedProcess:
-    """One child process in its own process group, writing to a log file.
+    """A child process in its own process group that writes to a log file.
 
-    On Linux the kernel kills the child when the thread that started it ends, however it ends: start it
-    from the main thread, or one that lives as long as the child should. `inherits` are file descriptors that
-    the child gets; all others stay ours.
+    On Linux the kernel kills the child when the thread that started it ends, however it ends. So start it
+    from the main thread, or from one that lives as long as the child should.
+
+    Args:
+        name: its name, for errors.
+        command: its command.
+        log: the log file.
+        inherits: file descriptors that the child gets; all others stay ours.
+        stop_seconds: seconds that it has to end when it is asked to.
     """
 
     def __init__(

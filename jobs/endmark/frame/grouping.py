@@ -66,7 +66,14 @@ class Grouping:
 
     @classmethod
     def of(cls, rows: pa.Schema, declared: Aggregate, ordered_by: Sequence[str], buckets: int) -> Self:
-        """The group-by of rows that have the columns it needs, and no others, in so many buckets."""
+        """Make the group-by of rows.
+
+        Args:
+            rows: the columns that it needs, and no others.
+            declared: the group-by.
+            ordered_by: the columns by which `first` and `last` order rows.
+            buckets: the number of buckets.
+        """
         places = [
             Place(str(number), _seen(name), rows.field(name).type) for number, name in enumerate(ordered_by)
         ]
@@ -99,20 +106,22 @@ class Grouping:
 
     @property
     def renaming(self) -> Renaming:
-        """From the names of the join's results to those of groups, of which the key alone is spoken of."""
+        """The renaming from columns of the join's results to those of groups; punctuations speak of the key
+        alone.
+        """
         said = [*self.plan.left.side.schema, *self.plan.right.side.schema]
         origins = {name: _seen(name) if name in self.plan.left.on else None for name in self.schema.names}
         return Renaming(pa.schema(said), origins)
 
 
 class PackGroups:
-    """For `mapInArrow`: packs what a frame has in a batch, and that the other stream has nothing.
+    """A function for `mapInArrow` that packs the rows of a frame, and an empty batch of the other stream.
 
     Args:
-        plan: of the grouping.
-        buckets: of the operator.
-        punctuations: the place of the frame's column of punctuations.
-        renaming: of the columns that they speak of.
+        plan: the plan of the group-by.
+        buckets: the buckets of the operator.
+        punctuations: the position of the frame's column of punctuations.
+        renaming: the names that its punctuations use.
     """
 
     def __init__(self, plan: BucketPlan, buckets: Buckets, punctuations: int, renaming: Renaming) -> None:
@@ -196,8 +205,15 @@ def grouped(
     punctuations: str,
     renaming: Renaming,
 ) -> tuple[DataFrame, Renaming]:
-    """The groups of a frame, which has the columns they need and that of punctuations, and the names by which
-    their punctuations go."""
+    """Return the groups of a frame, and the names that their punctuations use.
+
+    Args:
+        frame: the frame, with the columns that the groups need and that of punctuations.
+        declared: the group-by.
+        ordered_by: the columns by which `first` and `last` order rows.
+        punctuations: the name of the column of punctuations.
+        renaming: the names that the frame's punctuations use.
+    """
     buckets = state_buckets(frame.sparkSession)
     rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
     grouping = Grouping.of(rows, declared, ordered_by, len(buckets))

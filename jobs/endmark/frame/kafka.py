@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ParseStage:
-    """For `mapInArrow` over Kafka's columns: the declared ones, then that of punctuations.
+    """A function for `mapInArrow` over Kafka's columns that yields the declared columns and that of
+    punctuations.
 
-    A punctuation speaks for its own partition, so of several partitions those alone pass that name values of
-    all columns which the topic is partitioned by.
+    A punctuation speaks for its own partition. If there are several, only those punctuations pass that name
+    values of all columns by which the topic is partitioned.
 
     Args:
-        columns: every column a record must have, and no others.
-        punctuations: the name of the column of these.
-        partitioned_by: may be empty if there is one partition.
-        partitions: how many the topic had when the query was made.
+        columns: every column that a record must have, and no others.
+        punctuations: the name of the column of punctuations.
+        partitioned_by: the columns by which the topic is partitioned; may be empty if it has one partition.
+        partitions: the number of partitions when the query was made.
     """
 
     columns: dict[str, ColumnType]
@@ -121,7 +122,17 @@ def parsed_topic(
     punctuations: str,
     max_records_per_batch: int,
 ) -> DataFrame:
-    """The frame of a topic, by the arguments of `PunctuatedFrame.read_kafka`."""
+    """Return the frame of a topic; the arguments are those of `PunctuatedFrame.read_kafka`.
+
+    Args:
+        spark: the session.
+        bootstrap: the address of a broker.
+        topic: the topic.
+        columns: Spark types by column.
+        partitioned_by: the columns by which the topic is partitioned.
+        punctuations: the name of the column of punctuations.
+        max_records_per_batch: the most records of a batch.
+    """
     try:
         kinds = {name: ColumnType.parse(text) for name, text in columns.items()}
     except ValueError as error:

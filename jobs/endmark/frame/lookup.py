@@ -42,13 +42,14 @@ _FATES = {"inner": "drop", "left": "nulls"}
 
 @dataclass(frozen=True)
 class LookupStage:
-    """For `mapInArrow` over a frame: its rows with the columns of their match, its control rows as they are.
+    """A function for `mapInArrow` over a frame that adds the columns of R to rows, and passes on control
+    rows.
 
     Args:
-        spec: what is looked up; its schema is that of the frame's rows.
+        spec: the specification of the lookup; its schema is that of the frame's rows.
         source: the relation.
-        reading: entered around the reads of a batch.
-        punctuations: the name of the column of these, which is the last one behind this stage.
+        reading: makes a context that is entered around the reads of a batch.
+        punctuations: the name of the column of punctuations, which is the last one behind this stage.
     """
 
     spec: LookupSpec
@@ -90,7 +91,15 @@ class LookupStage:
     def spec_of(
         cls, rows: pa.Schema, reader: RelationReader, on: Sequence[str], how: str, prefix: str
     ) -> LookupSpec:
-        """Return the checked specification of a lookup."""
+        """Return the checked specification of a lookup.
+
+        Args:
+            rows: the columns of the frame's rows.
+            reader: reads the relation.
+            on: the frame's columns that are looked up.
+            how: `inner` or `left`.
+            prefix: the prefix of R's columns in the result.
+        """
         if len(on) != len(reader.key):
             raise ConfigError(
                 f"on: it names {len(on)} columns, but the relation's key has {', '.join(reader.key)}; name "

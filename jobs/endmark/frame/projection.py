@@ -21,11 +21,16 @@ def column(name: str) -> Column:
 
 
 def origins_of(before: DataFrame, after: DataFrame, step: str) -> list[tuple[str, str | None]]:
-    """The columns of `after`, a projection of `before`, each with the one of `before` whose values it has;
-    `None` if it is computed.
+    """Return the columns of a projection, each with the column whose values it has; `None` for a computed
+    one.
+
+    Args:
+        before: the frame that is projected.
+        after: the projection.
+        step: the step that asked for it, for the error.
 
     Raises:
-        ConfigError: it is no projection, so control rows could be lost; `step` is what asked for it.
+        ConfigError: `after` is no projection of `before`, so control rows could be lost.
     """
     plan, source = _analyzed(after), _analyzed(before)
     if plan.nodeName() != "Project" or not plan.child().fastEquals(source):

@@ -49,9 +49,14 @@ def start(
 
 @contextmanager
 def apart(batch: DataFrame, punctuations: str, renaming: Renaming) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Rows of a batch, and its control rows in the names of now: their text, and of which kind it is.
+    """Yield the rows of a batch, and its control rows with their text and kind, in the present names.
 
     No step is computed twice, however often these are read.
+
+    Args:
+        batch: the batch.
+        punctuations: the name of the column of punctuations.
+        renaming: the names that its punctuations use.
     """
     text = column(punctuations)
     batch.persist(StorageLevel.MEMORY_AND_DISK)

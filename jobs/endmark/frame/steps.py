@@ -79,7 +79,7 @@ class FrameSteps:
         return self._with(self._frame.where(column(self._punctuations).isNotNull() | met), self._renaming)
 
     def select(self, *columns: Column | str) -> Self:
-        """These columns and that of punctuations, which is not to be named.
+        """Keep these columns and that of punctuations, which need not be named.
 
         A punctuation passes if every column that it restricts is among them as it was; it says its new name
         then, the first one if it has several. Others end here.
@@ -149,10 +149,22 @@ class FrameSteps:
         purge_every: int = 1,
         memory: int | None = None,
     ) -> Self:
-        """The join with another frame, by the arguments of `endmark.spark.dataframe.stream_join`.
+        """Join this frame with another one.
 
-        Both frames' punctuations free state. One comes out, in the names of the result, once no row in state
-        can make a row that it matches.
+        The punctuations of both frames free state. A punctuation comes out, in the names of the result, once
+        no row in state can make a row that it matches.
+
+        Args:
+            other: the right side.
+            on: the columns of the join key; a pair names the left and the right column.
+            how: `inner`, `left`, `right`, `full` or `semi`.
+            where: an SQL condition that pairs must meet; `None` is always met.
+            time: the columns of event time; a pair names the left and the right one.
+            window: event time for which a row of either side stays joinable; `None` is for ever.
+            lateness: event time that a row may be older than the newest one.
+            preset: the preset.
+            purge_every: the number of punctuations that wait until state is purged.
+            memory: bytes of rows that stay in memory; `None` is all.
 
         Raises:
             ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
@@ -221,7 +233,7 @@ class FrameSteps:
         return to_arrow_schema(fields, timezone="UTC")
 
     def _of_rows(self, expression: Column, step: str) -> Column:
-        """What is computed is so of rows alone: it may fail on what a control row holds beside its text."""
+        """Compute an expression on rows alone; it might fail on the other columns of a control row."""
         (name, was), *others = origins_of(self._frame, self._frame.select(expression), step)
         if was is not None or others:  # a plain column, or all of them
             return expression

@@ -45,13 +45,17 @@ class _Table:
 
 
 class FrameTables:
-    """For `foreachBatch`: rows first, so that a table never says that something is over before its rows.
+    """A sink for `foreachBatch` that writes rows first, so that no table says of a group that it is over too
+    early.
 
     Args:
-        punctuations, renaming: of the frame.
-        path, schema: of the table of rows.
-        told: paths of the tables of `SCHEMAS`, by name, that are to be written.
-        app_id, checkpoint: of the query.
+        punctuations: the name of the column of punctuations.
+        renaming: the names that the frame's punctuations use.
+        path: the directory of the table of rows.
+        schema: its columns.
+        told: the directories of the tables of `SCHEMAS` that are to be written, by name.
+        app_id: the identity of the query.
+        checkpoint: the directory of its checkpoint.
     """
 
     def __init__(

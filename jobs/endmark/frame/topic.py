@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 
 class FrameTopic:
-    """For `foreachBatch`: what there is of a batch; all rows are acknowledged before a punctuation is sent.
+    """A sink for `foreachBatch` that sends a batch to a topic: all rows are acknowledged before any
+    punctuation.
 
     Args:
-        punctuations, renaming: of the frame.
-        key: the columns by which its records are keyed.
-        topic: made for the frame's columns and this key.
+        punctuations: the name of the column of punctuations.
+        renaming: the names that the frame's punctuations use.
+        key: the columns by which records are keyed.
+        topic: the topic, made for the frame's columns and this key.
     """
 
     def __init__(self, punctuations: str, renaming: Renaming, key: Sequence[str], topic: OutputTopic) -> None:

@@ -1,4 +1,4 @@
-"""By what a pipeline's state is bounded, told from the pipeline file alone.
+"""The bounds of a pipeline's state, derived from the pipeline file alone.
 
 After Tucker et al. (TKDE'03) and the safety of continuous join queries (VLDB'06): a stream's rows are freed
 when the other stream closes their key or its progress leaves their window. A group is final when a stream has

@@ -195,11 +195,32 @@ class Model(BaseModel):
 
 
 def require_name(known: Mapping[str, Any], name: str, field: str, where: str) -> None:
+    """Refuse a name that is not among the known ones.
+
+    Args:
+        known: values by name.
+        name: the name.
+        field: the field that has the name, for the error.
+        where: the part of the file that has the known ones, for the error.
+
+    Raises:
+        ValueError: the name is not known.
+    """
     if name not in known:
         raise ValueError(f"{field}: {name!r} is not one of {where}: {', '.join(known)}")
 
 
 def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str) -> None:
+    """Refuse a key column that does not exist, or whose type cannot be a key.
+
+    Args:
+        columns: the types of the columns, by name.
+        name: the name of the column.
+        field: the field that names it, for the error.
+
+    Raises:
+        ValueError: the column cannot be one of a key.
+    """
     require_column(columns, name, field)
     if columns[name] == ColumnType.DOUBLE:
         raise ValueError(
@@ -211,6 +232,17 @@ def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str)
 def require_column(
     columns: Mapping[str, ColumnType], name: str, field: str, kind: ColumnType | None = None
 ) -> None:
+    """Refuse a column that does not exist, or that has another type.
+
+    Args:
+        columns: the types of the columns, by name.
+        name: the name of the column.
+        field: the field that names it, for the error.
+        kind: the type that it must have; `None` is any.
+
+    Raises:
+        ValueError: there is no such column.
+    """
     if name not in columns:
         raise ValueError(f"{field}: no column {name!r}; there are {', '.join(columns)}")
     if kind is not None and columns[name] != kind:

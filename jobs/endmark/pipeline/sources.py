@@ -1,4 +1,4 @@
-"""Where rows come from: streams and relations."""
+"""Sources of rows: streams and relations."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ COORDINATES = ("kafka_partition", "kafka_offset")
 
 
 class EventTime(Model):
-    """Which column carries event time, and how far behind the newest row of its partition a row may be.
+    """The column of event time, and the time that a row may be older than the newest row of its partition.
 
-    A row may be no more than `ahead` after its record's timestamp in Kafka; `null` allows any event time.
-    A partition without records for longer than `idle`, while others of its topic have some, does not hold
+    A row may be at most `ahead` after its record's timestamp in Kafka; `null` allows any event time. A
+    partition without records for longer than `idle`, while others of its topic have some, does not hold
     progress back.
     """
 
@@ -43,8 +43,9 @@ class EventTime(Model):
 
 
 class ClosingRule(Model):
-    """Which rows of a stream are the last of their values in the columns `on`: those that meet `when`, an SQL
-    condition over the stream's columns."""
+    """A rule by which rows close values: a row that meets `when`, an SQL condition over the stream's columns,
+    is the last one of its values in the columns `on`.
+    """
 
     on: Names
     when: Expression

@@ -112,7 +112,7 @@ class Lookup(Model):
 
     @property
     def park(self) -> Park | None:
-        """How rows without a match are parked, if they are."""
+        """The parking of rows without a match; `None` if they are not parked."""
         return self.miss.park if isinstance(self.miss, Parking) else None
 
     @property
@@ -129,7 +129,7 @@ Lookups = Annotated[
 
 
 class Window(Model):
-    """How long a row of either side stays joinable, in event time. `None` means for ever."""
+    """The event time for which a row of either side stays joinable. `None` is for ever."""
 
     left: Duration | None = None
     right: Duration | None = None
@@ -194,7 +194,7 @@ class Measure(Model):
         return self
 
     def kind(self, of: ColumnType) -> ColumnType:
-        """Its type, given that of its column.
+        """Return the type of the measure, given the type of its column.
 
         Raises:
             ValueError: there is no such measure of that type.

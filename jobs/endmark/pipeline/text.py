@@ -177,7 +177,7 @@ def _member(place: Any, name: str) -> Any:
 
 
 def _inner(node: yaml.Node | None, name: str) -> tuple[yaml.Node, yaml.Node] | None:
-    """Where a member's name or an item stands, and its value."""
+    """Return the nodes of a member's name, or of an item, and of its value."""
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == name), None)
     if isinstance(node, yaml.SequenceNode) and _ITEM.fullmatch(name) and int(name) < len(node.value):

@@ -168,11 +168,11 @@ class _Trial:
             yield cls(source, payload, alike, SegmentStore(MemoryBlobs(), Path(folder)))
 
     def answered(self, partners: list[pa.RecordBatch], results: int, strategy: Name = "hybrid") -> _Batch:
-        """Run several batches and return the median one.
+        """Run one batch for each of `partners` and return the medians of their figures.
 
         Args:
-            partners: rows of R, of which each batch has some as its partners.
-            results: the number of results that a batch has.
+            partners: rows of R; each batch has keys from one of them.
+            results: the number of results of a batch.
             strategy: the strategy that reads R.
         """
         found = []

@@ -152,10 +152,15 @@ def _packed(inputs: tuple[FrameInput, FrameInput], buckets: Buckets) -> GroupedD
 
 
 def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) -> DataFrame:
-    """What makes a frame of an operator's output, with all that buckets say of patterns in one task.
+    """Shuffle an operator's output, so that all that buckets say of patterns is in one task.
 
-    Reading the output twice would make it twice, so rows, which are in the channel of that name, take part in
-    this shuffle, as blobs, and those of each bucket stay together.
+    Rows take part in this shuffle as blobs, and those of each bucket stay together: to read the output twice
+    instead would compute it twice.
+
+    Args:
+        joined: the output of an operator, as channels and blobs.
+        buckets: the buckets of the operator.
+        rows: the channel of the rows.
     """
     labels = F.array(*map(F.lit, buckets.labels))
     home: Column = F.element_at(labels, F.spark_partition_id() % len(buckets) + 1)

@@ -69,7 +69,16 @@ def frame_inputs(
     punctuations: str | None,
     renamings: tuple[Renaming | None, Renaming | None],
 ) -> tuple[FrameInput, FrameInput]:
-    """The frames of a join, whose arguments these are.
+    """Make the inputs of a join of two frames.
+
+    Args:
+        left, right: the frames.
+        on: the columns of the join key; a pair names the left and the right column.
+        time: the columns of event time, likewise.
+        window: event time for which a row stays joinable; `None` is for ever.
+        lateness: event time that a row may be older than the newest one.
+        punctuations: the frames' column of punctuations; `None` without one.
+        renamings: for both frames, the names that their punctuations use.
 
     Raises:
         ConfigError: a column or a duration is not what it must be.

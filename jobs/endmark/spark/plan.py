@@ -35,7 +35,7 @@ PROMPT = {"kafka.fetch.max.wait.ms": "1", "kafka.max.poll.records": "50000"}
 
 @dataclass(frozen=True)
 class Source:
-    """How Kafka is read: broker, partitions by topic, records per batch at most."""
+    """The way in which Kafka is read: broker, partitions by topic, and the most records of a batch."""
 
     bootstrap: str
     partitions: dict[str, int]

@@ -29,7 +29,7 @@ _AS_SPARK_DOES: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 
 class BucketProcessor(StatefulProcessor):
-    """For `transformWithState` over packed rows grouped by bucket.
+    """A processor for `transformWithState` over packed rows that are grouped by bucket.
 
     While Spark plans a query it waits for a Python that is started for `init` alone. So what runs in buckets
     is bytes until there are rows, and its modules are imported then: a second less of a job's start.
@@ -54,6 +54,13 @@ class BucketProcessor(StatefulProcessor):
         return StoredBucket(plan, self._manifest, self._segments, cache_directory())
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Run a batch of one bucket. Spark calls this.
+
+        Args:
+            key: the label of the bucket.
+            rows: packed rows.
+            timerValues: unused; buckets have no timers.
+        """
         packed = ((row.channel, bytes(row.blob)) for row in rows)
         with failing_at(lambda: f"bucket {key[0]}"):
             for channel, blob in self._stored.run(packed):
@@ -64,13 +71,20 @@ class BucketProcessor(StatefulProcessor):
 
 
 class ResultsProcessor(BucketProcessor):
-    """For `transformWithStateInPandas`: results as columns, and nothing else of what a bucket tells.
+    """A processor for `transformWithStateInPandas` that puts out results as columns, and nothing else.
 
     As blobs they would be unpacked by one more process for each task, to and from which all bytes are copied.
     Its plan packs no results.
     """
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # type: ignore[override]  # noqa: N802, N803
+        """Run a batch of one bucket. Spark calls this.
+
+        Args:
+            key: the label of the bucket.
+            rows: packed rows.
+            timerValues: unused; buckets have no timers.
+        """
         packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
         with failing_at(lambda: f"bucket {key[0]}"):
             for _, told in self._stored.run(packed):

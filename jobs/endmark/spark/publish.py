@@ -73,7 +73,15 @@ class OutputTopic:
 
     @classmethod
     def of(cls, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> Self:
-        """The topic of a pipeline, which is keyed by the join key."""
+        """Make the topic of a pipeline, whose records are keyed by the join key.
+
+        Args:
+            pipeline: the pipeline.
+            topic: the name of the topic.
+            partitions: its number of partitions.
+            bootstrap: the address of a broker.
+            app_id: the identity of the query, by which a repeated batch is recognised.
+        """
         streams = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
         key = {name: [f"{stream}_{name}" for stream in streams] for name in pipeline.join.on}
         return cls(pipeline.result_columns(), key, topic, partitions, bootstrap, app_id)
@@ -124,7 +132,12 @@ class OutputTopic:
 
 
 def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic | None:
-    """The topic that a pipeline publishes to, if it does.
+    """Return the topic that a pipeline publishes to; `None` if it publishes to none.
+
+    Args:
+        pipeline: the pipeline.
+        bootstrap: the address of a broker.
+        app_id: the identity of the query, by which a repeated batch is recognised.
 
     Raises:
         MissingPartError: the broker does not answer, or has no such topic.

@@ -109,10 +109,15 @@ class Queries:
         return writer.option("checkpointLocation", str(self._checkpoint)).trigger(**self.pace.trigger).start()
 
     def run(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> None:
-        """See to a query, and those that follow at another pace, until it ends by itself or is to stop.
+        """Watch a query, and those that follow at another pace, until the last one ends or is to stop.
+
+        Args:
+            query: the first query.
+            pulse: sends pulses and turns.
+            stop: is set when the job is to stop.
 
         Raises:
-            JobFailedError: one has failed.
+            JobFailedError: a query has failed.
             QuarantineError: too many records were dead letters.
         """
         while self._is_followed(query, pulse, stop):

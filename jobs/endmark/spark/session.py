@@ -121,11 +121,16 @@ def submitted() -> bool:
 
 @contextmanager
 def java_launched(jars: list[Path], *, master: str, driver_memory: str) -> Iterator[None]:
-    """Start the JVM for a session of these arguments beside the body, which `start_session` waits for.
+    """Start the JVM of a session beside the body of a `with`. `start_session` waits for it.
 
-    It takes two seconds, in which Python can import and check. What goes wrong in the body is raised when
-    Java has said all that it says at its start, or the cause would be followed by that. A program that
-    spark-submit has started has a JVM.
+    The JVM takes two seconds, in which Python can import and check. If the body raises, that waits for all
+    that Java says at its start, or else Java's lines would follow the cause. A program that spark-submit has
+    started has a JVM already.
+
+    Args:
+        jars: the jars of the session.
+        master: the Spark master.
+        driver_memory: the driver's heap, as Spark writes it.
     """
     if submitted():
         yield
@@ -157,12 +162,18 @@ def start_session(
     driver_memory: str,
     delta: bool = True,
 ) -> SparkSession:
-    """Start Spark on `master` with local `jars`.
+    """Start a Spark session.
 
-    With a local master, Spark listens on loopback and obeys no other user of the machine.
+    With a local master, Spark listens on loopback and obeys no other user of the machine. If spark-submit has
+    started the program, its own master, jars and memory count.
 
-    Of a program that spark-submit has started, master, jars and memory are as it was told. `delta` is
-    whether Spark itself is to read or write Delta tables, whose rules every plan then passes.
+    Args:
+        name: the name of the application.
+        jars: local jars.
+        master: the Spark master.
+        shuffle_partitions: the number of partitions of a shuffle.
+        driver_memory: the driver's heap, as Spark writes it.
+        delta: Spark itself is to read or write Delta tables, whose rules every plan then passes.
     """
     builder = SparkSession.builder.appName(name)
     settings = SETTINGS | {"spark.sql.shuffle.partitions": str(shuffle_partitions)}

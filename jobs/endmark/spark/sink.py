@@ -70,13 +70,17 @@ class Run:
 
 
 class Sink:
-    """For `foreachBatch` over rows of (channel, blob).
-
-    Args:
-        pipeline, run, pulse, pace, quarantine: of the job.
+    """A sink for `foreachBatch` over rows of (channel, blob).
 
     Attributes:
-        batches: how many it has written.
+        batches: the number of batches that it has written.
+
+    Args:
+        pipeline: the pipeline.
+        run: the run of the job in the ops database.
+        pulse: hears of each batch.
+        pace: ends the query when a knob of `batch.*` was turned.
+        quarantine: stops the job when too many records are dead letters.
     """
 
     def __init__(

@@ -195,6 +195,13 @@ def _now() -> int:
 
 
 def append(rows: DataFrame, path: Path, app_id: str, batch_id: int) -> None:
-    """Append a batch's rows to a table, unless an earlier attempt has."""
+    """Append a batch's rows to a table, unless an earlier attempt has done so.
+
+    Args:
+        rows: the rows.
+        path: the directory of the table.
+        app_id: the identity of the query.
+        batch_id: the number of the batch.
+    """
     writer = rows.write.format("delta").mode("append")
     writer.option("txnAppId", app_id).option("txnVersion", batch_id).save(str(path))

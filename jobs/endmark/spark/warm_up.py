@@ -54,6 +54,9 @@ class _Keep(StatefulProcessor):
         self._blob = handle.getValueState("blob", "blob binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Keep the last blob of each key and yield all rows, so that Spark compiles the code of a stateful
+        query.
+        """
         self._blob.get()
         for row in rows:
             self._blob.update((bytes(row.blob),))

@@ -25,12 +25,19 @@ SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record
 
 
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
-    """Make `actual_results`, `actual_groups`, `actual_running`, `actual_dead_letters`, `actual_violations`
-    and `actual_punctuations`.
+    """Load the Delta tables into `actual_results`, `actual_groups`, `actual_running`, `actual_dead_letters`,
+    `actual_violations` and `actual_punctuations`.
 
-    A table that does not exist has no rows. Returns, per table, what is wrong with its columns, or None; a
-    table with other columns than it should have is not read. There are no groups without an aggregate, nor
-    running ones unless it says so.
+    A table that does not exist has no rows. Without an aggregate there are no groups, and without `running`
+    no running ones. A table with other columns than it should have is not read.
+
+    Args:
+        session: the session that gets the tables.
+        pipeline: the pipeline.
+        warehouse: the directory of the Delta tables.
+
+    Returns:
+        For each table the problem with its columns, or `None`.
     """
     groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
     running = {column: str(kind) for column, kind in pipeline.running_columns().items()}

@@ -80,8 +80,9 @@ SET punctuation = CASE WHEN json_valid(punctuation) THEN json(punctuation)::VARC
 
 
 def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
-    """From the tables of `expect` and `actual_punctuations`, make `expected_punctuations` and, as for
-    results, `uncertain_punctuations`."""
+    """Make `expected_punctuations` and `uncertain_punctuations` from the tables of `expect` and
+    `actual_punctuations`.
+    """
     session.run(_PLAIN)
     kinds = {column: pipeline.streams[pipeline.join.left].columns[column] for column in pipeline.join.on}
     session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
@@ -170,7 +171,7 @@ def _announce(session: Session, written: Iterable[str], table: str) -> None:
 def _matched(
     session: Session, pipeline: Pipeline, side: Side, kinds: Mapping[str, ColumnType], reached: str
 ) -> list[tuple[int, int]]:
-    """Where the promises stand that live rows match, if the other stream's progress is that bound of it."""
+    """Return the places of the promises that live rows match, if `reached` is the other stream's progress."""
     live, stream = name(f"live_{side.stream}_{reached}"), side.stream
     semi = pipeline.join.type is JoinType.SEMI and stream == pipeline.join.left
     known = stream_names(pipeline, stream)

@@ -19,7 +19,15 @@ WITH found AS ($query) SELECT *, count(*) OVER () AS "#found" FROM found LIMIT ?
 def breach(
     session: Session, rule: str, query: str, values: list[Any] | None = None, **fragments: str
 ) -> Breach | None:
-    """Return what `query` finds as a breach of the rule that is put in words; `None` if it finds nothing."""
+    """Return the rows that a query finds as a breach of a rule; `None` if it finds none.
+
+    Args:
+        session: the session.
+        rule: the rule in words.
+        query: finds the rows that break the rule.
+        values: the parameters of the query.
+        fragments: SQL that the query is completed with.
+    """
     rows = session.run(_FIRST, [*(values or []), EXAMPLES], query=fill(query, **fragments))
     if not rows:
         return None

@@ -1,10 +1,11 @@
-"""Which promise each row broke: the pattern of its partition by then, else the first that names it.
+"""The promise that each violation broke: the pattern of its partition at its offset, else the first that
+names it.
 
-Of one column a pattern is an interval of the union of all patterns before the row, as of the pattern that
-last widened it; of several columns, the newest that matches. None is named where only a wider promise
-matches. A row out of order broke what the farthest row by then had said. Rows that break a promise are few,
-so they are taken one by one, and patterns are written in one normal form, since the same set has many
-spellings.
+The patterns of one column are a union of intervals. The promise is the interval that the row is in, with the
+offset of the pattern that last widened it. Of patterns on several columns, the newest that matches is the
+promise. If only a wider promise matches, none is named. A row out of order broke the promise of the farthest
+row before it. Violations are few, so they are taken one by one. Patterns are written in one normal form,
+since the same set has many spellings.
 """
 
 from __future__ import annotations
@@ -50,8 +51,15 @@ Row = dict[str, Any]
 
 
 def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """From `judged_<stream>` and `patterns_<stream>`, make `broken_<stream>`: partition and offset of each
-    closed row, with the promise it broke."""
+    """Make `broken_<stream>` from `judged_<stream>` and `patterns_<stream>`.
+
+    It has partition and offset of each row that is a violation by a promise, with that promise.
+
+    Args:
+        session: the session.
+        pipeline: the pipeline.
+        stream: the stream's name.
+    """
     known = stream_names(pipeline, stream)
     kinds = {column: pipeline.streams[stream].columns[column] for column in pipeline.join.on}
     rows = session.run(_CLOSED, ordered=ordering(pipeline, stream)["ordered"], **known)

@@ -108,13 +108,12 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 
 
 def classify(session: Session, pipeline: Pipeline) -> None:
-    """From `records`, make `expected_dead_letters`, still without reasons, and per stream tables.
+    """Make `expected_dead_letters`, still without reasons, and tables of each stream from `records`.
 
-    `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones;
-    `future_<stream>` has the same columns of rows that are too far ahead of Kafka's timestamp;
-    `promises_<stream>` has partition, offset and, in columns named by `key_column`, a key that a
-    punctuation names. `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>` are those of
-    `closed.load`.
+    `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones.
+    `future_<stream>` has the same columns of rows that are too far ahead of Kafka's timestamp.
+    `promises_<stream>` has partition, offset and, in columns named by `key_column`, a key that a punctuation
+    names. `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>` are those of `closed.load`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():

@@ -1,4 +1,4 @@
-"""Which keys a stream has closed: those it names, and those that patterns of all its partitions match."""
+"""Closed keys of a stream: those that it names, and those that patterns of all its partitions match."""
 
 from __future__ import annotations
 
@@ -58,11 +58,18 @@ _WITHIN = """coalesce(list_contains(q.$among, $key), true)
 def load(
     session: Session, stream: str, declared: Stream, key: tuple[str, ...], others: Sequence[dict[str, Any]]
 ) -> None:
-    """Read the records that have the mark of a punctuation, `others` than those in `promises_<stream>`.
+    """Read the records of a stream that have the mark of a punctuation.
 
-    Adds the keys that they name to `promises_<stream>`. Makes `patterns_<stream>`, with what the rest says of
-    each key column if it speaks of no other; `wider_<stream>`, with what others say of each column the stream
-    is punctuated on; and `punctuations_<stream>`, with partition and offset of all of them.
+    Adds the keys that they name to `promises_<stream>`. Makes `patterns_<stream>` of those that restrict only
+    columns of the key, `wider_<stream>` of the others, and `punctuations_<stream>` with partition and offset
+    of all of them.
+
+    Args:
+        session: the session.
+        stream: the stream's name.
+        declared: the stream in the pipeline file.
+        key: the columns of the join's key.
+        others: the records that are not in `promises_<stream>` yet.
     """
     kinds = {column: declared.columns[column] for column in key}
     sound = []

@@ -19,8 +19,16 @@ INSERT INTO $promises BY NAME SELECT "##partition" AS "partition", "##offset" AS
 
 
 def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
-    """Add to `promises_<stream>` the keys that rows close, to `patterns_<stream>` or `wider_<stream>` what
-    they say otherwise.
+    """Apply a stream's closing rule to its rows.
+
+    Adds the keys that rows close to `promises_<stream>`, and all other promises of rows to
+    `patterns_<stream>` or `wider_<stream>`.
+
+    Args:
+        session: the session.
+        stream: the stream's name.
+        declared: the stream in the pipeline file.
+        key: the columns of the join's key.
 
     Raises:
         ConfigError: `when` is no condition over the stream's columns.

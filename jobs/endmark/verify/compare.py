@@ -139,14 +139,20 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
 
 
 def _refused(stream: str) -> str:
-    """How many rows are dead letters for want of a match."""
+    """Return SQL that counts the rows that are dead letters because they have no match."""
     return fill("(SELECT count(*) FROM $missed WHERE refused)", missed=name(f"missed_{stream}"))
 
 
 def compare_tables(
     session: Session, pipeline: Pipeline, problems: dict[str, str | None]
 ) -> list[TableComparison]:
-    """Compare all tables there are; `problems` says what was wrong with their columns."""
+    """Compare all tables of a warehouse with the expected ones.
+
+    Args:
+        session: the session with both.
+        pipeline: the pipeline.
+        problems: for each table the problem with its columns, or `None`.
+    """
     compared = {
         "results": list(pipeline.result_columns()),
         "groups": list(pipeline.group_columns()),

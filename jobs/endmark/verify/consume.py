@@ -40,7 +40,13 @@ class Range:
 
 
 class Log:
-    """Reads whole topics once, apart from any consumer group; those of `maybe` if they exist.
+    """Reads whole topics once, apart from any consumer group.
+
+    Args:
+        bootstrap: the address of a broker.
+        topics: topics that must exist.
+        until: the first offset, by topic and partition, that is not read; others are read to their end.
+        maybe: topics that are read if they exist.
 
     Raises:
         MissingPartError: the broker cannot be reached, or stops sending.

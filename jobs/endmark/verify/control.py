@@ -61,9 +61,9 @@ SELECT records, heeded, rejected FROM (
 
 
 def classify_control(session: Session, pipeline: Pipeline) -> None:
-    """From `records`, make `heeded`; what else the control topic has joins `expected_dead_letters`.
+    """Make `heeded` from `records`; all other records of the control topic join `expected_dead_letters`.
 
-    Each of `idle_turns` is a time, in microseconds, after which partitions of a stream are idle.
+    Each row of `idle_turns` is a time, in microseconds, after which partitions of a stream are idle.
     """
     session.run("CREATE TABLE idle_turns (stream VARCHAR, idle BIGINT)")
     session.run(_PULSES, [pipeline.control_topic])

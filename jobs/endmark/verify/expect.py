@@ -113,14 +113,14 @@ GROUP BY $key
 
 
 def expect(session: Session, pipeline: Pipeline) -> None:
-    """From the tables of `classify` and `load_relation`, make `expected_<table>` for every table.
+    """Make `expected_<table>` for every table from the tables of `classify` and `load_relation`.
 
-    Where partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may be there as
-    well or not, which hangs on how far the job had read each partition when.
+    Where partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may or may not be
+    there: that depends on how far the job had read each partition at which time.
 
-    Also makes `judged_<stream>`, all rows with their `violation` or NULL, `side_<stream>`, those that enter
-    the join, and `missed_<stream>`, where those are that some lookup has no row for, and whether they are
-    `refused` as dead letters.
+    Also makes `judged_<stream>`, all rows with their `violation` or NULL; `side_<stream>`, the rows that
+    enter the join; and `missed_<stream>`, the places of rows that some lookup has no match for, and whether
+    they are `refused` as dead letters.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.

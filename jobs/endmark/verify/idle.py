@@ -55,15 +55,21 @@ AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND e.newest - $late
 
 
 def note_idle_violations(session: Session) -> None:
-    """From `actual_violations`, make `idle_violations`: coordinates of those that `expect` takes as given."""
+    """Make `idle_violations` from `actual_violations`: the places of those that `expect` takes as given."""
     session.run(_NOTED)
 
 
 def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """From `rows_<stream>`, make `partitions_<stream>` and the stream's row of `progress`.
+    """Make `partitions_<stream>` and the stream's row of `progress` from `rows_<stream>`.
 
-    That is its name, and in microseconds the least and the most event time that it may have reached; they
-    differ only where partitions can be idle. NULL is for a partition that has shown no row and is not idle.
+    The row has the stream's name, and the least and the greatest event time in microseconds that its progress
+    may have reached. They differ only where partitions can be idle. NULL stands for a partition that has
+    shown no row and is not idle.
+
+    Args:
+        session: the session.
+        pipeline: the pipeline.
+        stream: the stream's name.
     """
     declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
     partitions = name(f"partitions_{stream}")

@@ -17,8 +17,11 @@ FROM $rows GROUP BY ALL
 
 
 def ordering(pipeline: Pipeline, stream: str) -> dict[str, str]:
-    """What the template of judged rows says of order: `reached`, which of the rows before is farthest, is
-    `beyond` the `ordered` column where a row is out of order."""
+    """Return the fragments about order for the template of judged rows.
+
+    `reached` is the farthest of the rows before; a row is out of order if that is `beyond` its `ordered`
+    column.
+    """
     for column, direction in pipeline.streams[stream].ordered.items():
         own = name(f"{stream}_{column}")
         farthest, beyond = ("max", ">") if direction == "ascending" else ("min", "<")
@@ -29,7 +32,13 @@ def ordering(pipeline: Pipeline, stream: str) -> dict[str, str]:
 
 
 def gather_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """Make `closing_<stream>`: `patterns_<stream>`, and what the order of the stream says as patterns."""
+    """Make `closing_<stream>`: `patterns_<stream>`, and the patterns that the stream's order implies.
+
+    Args:
+        session: the session.
+        pipeline: the pipeline.
+        stream: the stream's name.
+    """
     known, declared = stream_names(pipeline, stream), pipeline.streams[stream]
     if not declared.ordered:
         session.run("CREATE TABLE $closing AS FROM $patterns", **known)

@@ -28,7 +28,9 @@ _ENDS = {"from", "to", "from_open", "to_open"}
 
 @dataclass(frozen=True)
 class Bound:
-    """What a punctuation says of one column: one of some values, or between two ends, `None` being no end."""
+    """The restriction of one column by a punctuation: some values, or an interval; an end of `None` is
+    unbounded.
+    """
 
     among: frozenset[Any] | None = None
     low: Any = None
@@ -44,8 +46,13 @@ class _UnsoundError(ValueError):
 def read(
     value: bytes, declared: Mapping[str, ColumnType], punctuated_on: tuple[str, ...]
 ) -> dict[str, Bound] | None:
-    """What a punctuation says of the columns it restricts, which are some of `punctuated_on`; `None` for any
-    other record."""
+    """Return the restrictions of a punctuation by column; `None` for any other record.
+
+    Args:
+        value: the record.
+        declared: the stream's columns and their types.
+        punctuated_on: the columns that a punctuation may restrict.
+    """
     try:
         record = json.loads(value.decode(), object_pairs_hook=_members, parse_constant=_refuse)
         patterns = record[MARK] if isinstance(record, dict) and list(record) == [MARK] else None

@@ -115,7 +115,7 @@ def _of_xml(value: bytes, declared: Stream) -> str:
 
 
 def _bare(text: str, kind: ColumnType | None) -> Any:
-    """What a text in XML is in JSON: a number or a boolean where its column is one and it is spelled so."""
+    """Return a text of XML as a JSON value: a number or boolean if its column is one and it is spelled so."""
     text = text.strip(" \t\r\n")
     number = _NUMBER.fullmatch(text)
     match kind.kind if kind is not None else None:

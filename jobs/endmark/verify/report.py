@@ -17,8 +17,11 @@ class _Model(BaseModel):
 
 
 class TopicCounts(_Model):
-    """What became of a topic's records: `records` is `processed`, `dead_letters` and violations together;
-    `skipped` ones, tombstones, are processed."""
+    """Counts of a topic's records.
+
+    `records` is the sum of `processed`, `dead_letters` and violations. `skipped` ones, tombstones, are
+    processed.
+    """
 
     topic: str
     records: int

@@ -27,10 +27,13 @@ from endmark.verify.session import Session
 def verify(
     pipeline: Pipeline, bootstrap: str, warehouse: Path, until: Mapping[str, Mapping[int, int]] | None = None
 ) -> VerifyReport:
-    """Recompute everything from what Kafka and R hold and compare it with the Delta tables.
+    """Recompute everything from Kafka and R, and compare it with the Delta tables.
 
-    `until` maps a topic's partitions to the first offset that does not count; partitions it does not name are
-    read to their present end.
+    Args:
+        pipeline: the pipeline.
+        bootstrap: the address of a broker.
+        warehouse: the directory of the Delta tables.
+        until: the first offset, by topic and partition, that does not count; others are read to their end.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
@@ -45,7 +48,14 @@ def verify(
 def verify_records(
     pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Path
 ) -> VerifyReport:
-    """Verify given records: all of `ranges`, in batches with columns as in `consume.SCHEMA`."""
+    """Verify given records against the Delta tables.
+
+    Args:
+        pipeline: the pipeline.
+        ranges: the offsets of the records; all of them are given.
+        batches: the records, with columns as in `consume.SCHEMA`.
+        warehouse: the directory of the Delta tables.
+    """
     started = time.perf_counter()
     with Session() as session:
         load_records(session, ranges, batches)
@@ -69,7 +79,13 @@ def verify_records(
 
 
 def load_records(session: Session, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch]) -> None:
-    """Make the tables `ranges` and `records`."""
+    """Make the tables `ranges` and `records`.
+
+    Args:
+        session: the session.
+        ranges: the offsets of the records.
+        batches: the records, with columns as in `consume.SCHEMA`.
+    """
     session.run('CREATE TABLE ranges (topic VARCHAR, "partition" INTEGER)')
     for each in ranges:
         session.run("INSERT INTO ranges VALUES (?, ?)", [each.topic, each.partition])

@@ -52,9 +52,10 @@ _BEYOND: dict[MeasureFunction, str] = {"count": "<", "count_distinct": "<", "max
 
 
 def expect_running(session: Session, **fragments: str) -> None:
-    """From `expected_results` and `final`, make `expected_running`: the last row of each group.
+    """Make `expected_running`, the last row of each group, from `expected_results` and `final`.
 
     Args:
+        session: the session.
         fragments: the parts of the group-by's statement.
     """
     session.run(_UNSURE, **fragments)

@@ -109,7 +109,14 @@ class Session:
         self.run("CREATE TABLE $table ($defined)", table=name(table), defined=defined)
 
     def run_on(self, arriving: Any, template: str, values: Sequence[Any] = (), **fragments: str) -> None:
-        """Run one statement that reads `arriving`: an Arrow batch, table or dataset."""
+        """Run one statement on data that is not in the session.
+
+        Args:
+            arriving: an Arrow batch, table or dataset, which the statement calls `arriving`.
+            template: the statement.
+            values: its parameters.
+            fragments: SQL that it is completed with.
+        """
         self._duckdb.register("arriving", arriving)
         try:
             self.run(template, values, **fragments)

@@ -28,8 +28,16 @@ WHERE topic = ?
 
 
 def speak(session: Session, stream: str, declared: Stream) -> None:
-    """From `records`, make `spoken_<stream>` with partition, offset and value: a row or a punctuation as flat
-    JSON, or NULL for a record that is no such thing. What is in `skipped_<stream>` says nothing."""
+    """Make `spoken_<stream>` from `records`: partition, offset, and the record as flat JSON.
+
+    The value is a row or a punctuation, or NULL for any other record. Records in `skipped_<stream>` are left
+    out.
+
+    Args:
+        session: the session.
+        stream: the stream's name.
+        declared: the stream in the pipeline file.
+    """
     spoken, skipped = name(f"spoken_{stream}"), name(f"skipped_{stream}")
     session.run(_SKIPPED, [declared.topic, declared.format], skipped=skipped)
     if declared.format == "json":

@@ -107,7 +107,7 @@ class MetadataJoin:
     # Scheduling
 
     def _next_side(self) -> Side | None:
-        """Where the next object comes from. A cluster that finds partners is read on (section 5.4)."""
+        """Return the side of the next object. A cluster that finds partners is read on (section 5.4)."""
         ready = [side for side in Side if self._inlets[side].queue]
         if not ready:
             return None

@@ -11,22 +11,23 @@ from endmark_papers.algorithms.contract import Side
 
 
 class StreamScheduling(StrEnum):
-    """Which queue the next object comes from: a random one, or the one-side's first (section 4.1)."""
+    """The choice of the queue of the next object: a random one, or the one-side's first (section 4.1)."""
 
     RANDOM = "random"
     PRIORITY = "priority"
 
 
 class TupleScheduling(StrEnum):
-    """Which row of a queue is processed next: the oldest, or one that the other side's newest
-    punctuations match (section 4.2)."""
+    """The choice of the next row of a queue: the oldest, or one that the other side's newest punctuations
+    match (section 4.2).
+    """
 
     SEQUENTIAL = "sequential"
     VALUE_ORIENTED = "value-oriented"
 
 
 class Arrival(StrEnum):
-    """In which order a stream's keys are declared to come (section 4.3)."""
+    """The order in which a stream's keys are declared to come (section 4.3)."""
 
     ANY = "any"
     CLUSTERED = "clustered"

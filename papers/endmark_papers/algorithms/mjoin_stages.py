@@ -42,7 +42,13 @@ def memory_disk(
 
 
 def clean_up(left: SideState, right: SideState, counters: Counters) -> list[Pair]:
-    """Settle the debts of rows that were written to disk before they could."""
+    """Settle the debts of rows that were written to disk before they could meet all partners; return the
+    pairs.
+
+    Args:
+        left, right: the state of both sides.
+        counters: counts comparisons and reads.
+    """
     pairs: list[Pair] = []
     for one, other in zip(left.buckets, right.buckets, strict=True):
         lefts, rights = one.debtors_on_disk(), other.debtors_on_disk()

@@ -120,7 +120,7 @@ class SideState:
                 self.retire(key)
 
     def settle(self, debtors: Collection[Stored]) -> None:
-        """These rows met all they owed. Buffered ones have nothing left to wait for."""
+        """Mark that rows met all partners that they owed. Buffered ones have nothing left to wait for."""
         for stored in debtors:
             self._cancel(stored)
         for index in {hash(stored.row.key) % len(self.buckets) for stored in debtors}:

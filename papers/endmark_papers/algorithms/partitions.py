@@ -115,8 +115,10 @@ class Partition:
         return bool(disk) and disk[0].departed <= stored.arrived and stored.arrived > self.joined
 
     def unprobed(self, side: Side) -> int:
-        """How many pairs of this disk part with the other side's memory no probe has covered: the most
-        that a probe can give."""
+        """Count the pairs of this disk part with the other side's memory that no probe has covered.
+
+        A probe can give at most so many.
+        """
         part = self.parts[side]
         last = part.history[-1] if part.history else Probe(self.joined, self.joined)
         old_disk = sum(stored.departed <= last.flushed for stored in part.disk)
@@ -232,7 +234,12 @@ class Partitions:
         return self._purged(freed)
 
     def sweep(self, partition: Partition, side: Side, closed: Callable[[Hashable], bool]) -> list[Row]:
-        """After a whole join: free the waiting rows, and those on disk whose keys the other side closed.
+        """Free the waiting rows after a whole join, and those on disk whose keys the other side has closed.
+
+        Args:
+            partition: the partition that was joined.
+            side: the side whose rows are freed.
+            closed: returns whether the other side has closed a key.
 
         Returns:
             The rows freed.

@@ -17,7 +17,7 @@ from endmark_papers.algorithms.contract import Counters, Row
 
 
 class Flag(Enum):
-    """How far the closing of a value by its own side has come."""
+    """The stage that the closing of a value by its own side has reached."""
 
     NONE = auto()
     PUNCTUATED = auto()  # closed
@@ -42,12 +42,17 @@ class TNode:
 
 
 class WindowState:
-    """Rows of one side, found by key and by age.
+    """The rows of one side, found by key and by age.
 
     Attributes:
         window: time units for which a row stays joinable; None is for ever.
         index: I-Nodes by key: values with rows, and values closed that the other side has yet to close.
         closed: all that the side has closed, the paper's PR; intervals are nowhere else.
+
+    Args:
+        window: as above.
+        domain: the domain of the key.
+        counters: counts comparisons and reads.
     """
 
     def __init__(self, window: float | None, domain: Domain, counters: Counters) -> None:
@@ -63,7 +68,7 @@ class WindowState:
             yield from _rows(inode)
 
     def find(self, key: Value) -> tuple[Flag, list[Row]]:
-        """How far the side has closed a value, and the value's rows, oldest first."""
+        """Return the stage of closing of a value, and its rows, oldest first."""
         inode = self.index.get(key)
         if inode is None:
             return Flag.PUNCTUATED if self.closed.contains(key) else Flag.NONE, []

@@ -62,6 +62,15 @@ def measure(
     kinds: Sequence[Pages] = KINDS,
     exponents: Sequence[float] = EXPONENTS,
 ) -> list[PageFigures]:
+    """Measure the rows that a page read answers, for kinds of pages and skews.
+
+    Args:
+        seeds: one run for each.
+        reads: page reads of a run.
+        setup: sizes of the relation, pages and memory.
+        kinds: kinds of pages.
+        exponents: exponents of the keys' Zipf distribution.
+    """
     return [
         PageFigures(
             pages=pages,

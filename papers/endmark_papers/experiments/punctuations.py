@@ -29,7 +29,7 @@ class AnnouncedFigures(Figures):
 
 
 class PunctuationFigures(Figures):
-    """By algorithm, where both streams close every value (figure 11) and where one does (figure 12)."""
+    """Figures by algorithm, where both streams close every value (figure 11) and where one does (figure 12)."""
 
     both_close: dict[str, AnnouncedFigures]
     one_closes: dict[str, AnnouncedFigures]
@@ -69,7 +69,7 @@ def _announced(inputs: list[list[Element]], joins: Joins) -> dict[str, Announced
 
 
 def _instants(join: ReferenceJoin, elements: list[Element]) -> list[float]:
-    """When each value was announced, as a fraction of the run."""
+    """Return the time at which each value was announced, as a fraction of the run."""
     end = elements[-1].time
     return [
         element.time / end

@@ -34,7 +34,7 @@ class Results(Figures):
         return self.model_dump_json(indent=2, exclude_none=True)
 
     def tables(self) -> dict[str, Table]:
-        """By name, in the order of the experiments."""
+        """Return the tables by name, in the order of the experiments."""
         found: dict[str, Table] = {}
         if self.counters:
             found |= counters.tables(self.counters)

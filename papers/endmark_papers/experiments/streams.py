@@ -11,7 +11,12 @@ from endmark_papers.algorithms.contract import Closing, Element, Row, Side
 
 
 def join_input(left: Workload, right: Workload, seed: int) -> list[Element]:
-    """Both streams in order of time, in seconds; each has a seed of its own."""
+    """Return both streams in the order of time, in seconds; each has a seed of its own.
+
+    Args:
+        left, right: the workloads of the streams.
+        seed: the seed that both seeds are derived from.
+    """
     sides = (_elements(Side.LEFT, left, 2 * seed), _elements(Side.RIGHT, right, 2 * seed + 1))
     return list(merge(*sides, key=lambda element: element.time))
 

@@ -1,4 +1,4 @@
-"""In which order the values of a punctuated stream are closed."""
+"""The orders in which the values of a punctuated stream are closed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ ORDERS: tuple[Order, ...] = ("asc", "desc", "random", "window-random")
 def closing_order(
     order: Order, values: int, horizon: int, random: np.random.Generator
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield every value of 0 to `values` - 1 when it is its turn, with the `horizon` values that may come
-    early (fewer towards the end).
+    """Yield every value of 0 to `values` - 1 in the order of closing, each with the values that may come
+    early.
 
-    `random` is one permutation of all values. `window-random` reads the papers' word the other way: values
-    come into view ascending, and any of those in view is next.
+    The order `random` is one permutation of all values. `window-random` reads the papers' word the other way:
+    values come into view ascending, and any of those in view is next.
+
+    Args:
+        order: the order.
+        values: the number of values.
+        horizon: the number of values that may come early; fewer towards the end.
+        random: the source of randomness.
     """
     if order == "random":
         upcoming = iter(random.permutation(values).tolist())

@@ -16,9 +16,15 @@ _BEGIN = datetime.fromisoformat(EPOCH)
 def run_workload(
     workload: Workload, bootstrap: str, topic: str, seed: int = 1, partitions: int = 1, pace: Pace = "real"
 ) -> Published:
-    """Publish a stream and return when the broker has acknowledged all of it.
+    """Publish a stream of the papers' experiments and return when the broker has acknowledged all of it.
 
-    `pace` is the stream's own (`real`), or as fast as the broker takes it.
+    Args:
+        workload: the stream.
+        bootstrap: the address of a broker.
+        topic: the topic, which must be empty or missing.
+        seed: equal seeds give equal records.
+        partitions: the number of partitions of the topic.
+        pace: the stream's own (`real`), or as fast as the broker takes it.
 
     Raises:
         MissingPartError: when the broker cannot be reached or stops taking records.
@@ -28,7 +34,14 @@ def run_workload(
 
 
 def messages(workload: Workload, topic: str, seed: int, partitions: int) -> Iterator[Message]:
-    """The stream's records; a punctuation is in the partition of its key's rows, and so speaks for all."""
+    """Yield the stream's records. A punctuation is in the partition of its key's rows, and so speaks for all.
+
+    Args:
+        workload: the stream.
+        topic: the topic.
+        seed: equal seeds give equal records.
+        partitions: the number of partitions of the topic.
+    """
     for event in workload.events(seed):
         key = b"%d" % event.key
         partition = key_hash(key) % partitions

@@ -46,6 +46,13 @@ class _Dial:
         raise Refusal(404, f"{name!r} is no knob; there are {', '.join(there)}")
 
     def turn(self, name: str, value: Any, by: str | None) -> Sent:
+        """Send the record of a turn.
+
+        Args:
+            name: the name of the knob.
+            value: its new value.
+            by: the name of the person who turns it.
+        """
         turn = Turn(name, value, self.caller.named(by))
         try:
             known.turned(self.described.steps, name, value)
