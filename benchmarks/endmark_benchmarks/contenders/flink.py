@@ -52,7 +52,7 @@ _END = "all answers have been printed"
 
 
 class Said(NamedTuple):
-    """What all answers of a part came to at a time, in seconds of the monotonic clock."""
+    """The sum of all answers of a part so far, at a time in seconds of the monotonic clock."""
 
     seconds: float
     part: int
@@ -60,7 +60,13 @@ class Said(NamedTuple):
 
 
 def parquet(name: str, columns: str, directory: Path) -> str:
-    """The statement that makes a table of a directory's files."""
+    """Return the statement that makes a table of a directory's files.
+
+    Args:
+        name: the name of the table.
+        columns: its columns in SQL.
+        directory: the directory.
+    """
     place = f"'connector' = 'filesystem', 'path' = '{directory.absolute().as_uri()}', 'format' = 'parquet'"
     return f"CREATE TABLE {name} ({columns}) WITH ({place})"
 
@@ -120,7 +126,7 @@ def _execute(jvm: Any, settings: dict[str, str], statements: Iterable[str]) -> N
 
 
 class _Heard:
-    """What the Java process prints, line by line, each with its time."""
+    """The lines that the Java process prints, each with its time."""
 
     def __init__(self) -> None:
         self._lines: SimpleQueue[tuple[float, str]] = SimpleQueue()
@@ -143,5 +149,5 @@ def _sparks() -> list[str]:
 
 
 def total(said: Iterable[Said]) -> Digest:
-    """Of the answers of all parts in the end."""
+    """Return the digest of the answers of all parts in the end."""
     return Digest.total({each.part: each.given for each in said}.values())

@@ -56,7 +56,7 @@ class Job:
         return ManagedProcess("endmark run", command, log, stop_seconds=90)
 
     def batches(self) -> list[Batch]:
-        """What it has told of its batches, the oldest first."""
+        """Return the job's batches as it has reported them, the oldest first."""
         with closing(OpsDatabase(self.ops_url)) as ops:
             return list(ops.batches_after(self.servers.pipeline.name, -1, _ALL))
 
@@ -66,10 +66,15 @@ class Job:
 
 
 def wait_until(condition: Callable[[], bool], process: ManagedProcess, every: float) -> None:
-    """Return when the condition holds, which is asked every so many seconds.
+    """Return when a condition holds.
+
+    Args:
+        condition: the condition.
+        process: the process that makes it true.
+        every: seconds between two looks.
 
     Raises:
-        EndmarkError: the job ended before, or it took too long.
+        EndmarkError: the process ended before, or it took too long.
     """
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():

@@ -53,7 +53,13 @@ _JOIN_KEY = KeySpec.of(["id"], [pa.int64()])
 
 
 def on_frame(stream: DataFrame, url: str, strategy: Name) -> DataFrame:
-    """The streaming frame of the answers to a stream of `key` and `id`, as `PunctuatedFrame` gives them."""
+    """Return the answers to a stream of `key` and `id` as a streaming frame, made by `PunctuatedFrame`.
+
+    Args:
+        stream: the stream.
+        url: the database with R.
+        strategy: the strategy.
+    """
     punctuated = stream.withColumn(_PUNCTUATIONS, F.lit(None).cast("string"))
     found = PunctuatedFrame(punctuated, _PUNCTUATIONS).lookup_join(
         declared(url), on="key", prefix=_PREFIX, strategy=strategy
@@ -65,7 +71,15 @@ def on_frame(stream: DataFrame, url: str, strategy: Name) -> DataFrame:
 def in_job(
     stream: DataFrame, url: str, strategy: Name, cache: CacheSpec | None, cache_name: str
 ) -> DataFrame:
-    """The same as a job's operator has them."""
+    """Return the answers to a stream as the operator of a job makes them.
+
+    Args:
+        stream: a stream of `key` and `id`.
+        url: the database with R.
+        strategy: the strategy.
+        cache: the cache; `None` without one.
+        cache_name: the name of the job's cache.
+    """
     spark = stream.sparkSession
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     packed = stream.mapInArrow(partial(_pack, buckets=buckets), channels.PACKED_DDL)
@@ -106,6 +120,13 @@ class _Processor(StatefulProcessor):
         self._store = SegmentStore(self._blobs, cache_directory())
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Look up the rows of one bucket. Spark calls this.
+
+        Args:
+            key: the label of the bucket.
+            rows: packed rows.
+            timerValues: unused.
+        """
         found = self._blobs.find(_LOOKUP)
         restored = {} if found is None else {self._plan.relation: found}
         lookups = {self._plan.stream: StreamLookups([self._plan], self._store, restored)}

@@ -30,13 +30,13 @@ _CACHE = CacheSpec(64_000_000, 300_000_000, 10_000_000)  # as a pipeline file th
 
 @dataclass(frozen=True)
 class Cell:
-    """What a contender is to do.
+    """The task of a contender.
 
     Args:
-        stream: directory of its files.
-        files, files_per_batch: how many of them, the first ones, and how many at once.
-        url: of the database, as far away as it is to be.
-        relation_rows, relation_file: rows of R, and where it is recorded.
+        stream: the directory of the stream's files.
+        files, files_per_batch: the number of files, from the first on, and of those read at once.
+        url: the database, as far away as it is to be.
+        relation_rows, relation_file: the rows of R, and the file where R is recorded.
     """
 
     stream: str
@@ -53,8 +53,9 @@ def _unchanged(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Way:
-    """How a contender answers: `stream` is applied to the stream, once, `batch`, if any, to each of its
-    batches."""
+    """The way in which a contender answers: `stream` is applied to the stream, once, `batch`, if any, to each
+    of its batches.
+    """
 
     stream: Callable[[DataFrame], DataFrame] = _unchanged
     batch: Callable[[DataFrame], DataFrame] | None = None
@@ -95,7 +96,13 @@ WAYS: dict[str, Callable[[SparkSession, Cell, Path], Way]] = {
 
 
 def run(spark: SparkSession, name: str, cell: Cell) -> dict[str, Any]:
-    """All of a cell's batches: the digest of the answers, and the rate after the first third."""
+    """Run all batches of a cell; return the digest of the answers, and the rate after the first third.
+
+    Args:
+        spark: the session.
+        name: the contender.
+        cell: the task.
+    """
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as folder:
         work = Path(folder)
         (work / "stream").mkdir()

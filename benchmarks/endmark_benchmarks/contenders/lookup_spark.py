@@ -66,7 +66,13 @@ class Jdbc:
 
 
 def full_read(batch: DataFrame, jdbc: Jdbc, rows: int) -> DataFrame:
-    """All of R, read anew."""
+    """Return all of R, read anew.
+
+    Args:
+        batch: the rows of the batch.
+        jdbc: reads the database.
+        rows: the rows of R.
+    """
     return _joined(jdbc.whole(rows), batch)
 
 

@@ -31,20 +31,39 @@ _SLACK = "1 second"  # Spark drops rows whose time equals the watermark
 
 
 def files(spark: SparkSession, recording: Recording, stream: str) -> DataFrame:
-    """A stream with its column of punctuations."""
+    """Return a recorded stream with its column of punctuations.
+
+    Args:
+        spark: the session.
+        recording: the recorded input.
+        stream: the name of the stream.
+    """
     columns = ddl(SCHEMAS[stream].append(pa.field(OVER, pa.string())))
     return query.files(spark, recording.stream(stream), columns, recording.files_per_batch)
 
 
 def ours(spark: SparkSession, name: str, recording: Recording) -> PunctuatedFrame:
-    """The answers on frames."""
+    """Return the answers to a query on frames.
+
+    Args:
+        spark: the session.
+        name: the query.
+        recording: the recorded input.
+    """
     streams = QUERIES[name].streams
     frames = {stream: PunctuatedFrame(files(spark, recording, stream), OVER) for stream in streams}
     return OURS[name](frames, recording)
 
 
 def in_sql(spark: SparkSession, name: str, recording: Recording, *, bounded: bool) -> DataFrame:
-    """The answers by Spark's own operators, with bounds on the time of what they keep or without."""
+    """Return the answers to a query by Spark's own operators.
+
+    Args:
+        spark: the session.
+        name: the query.
+        recording: the recorded input.
+        bounded: bound the time of what the operators keep.
+    """
     asked = QUERIES[name]
     for stream in asked.streams:
         rows = files(spark, recording, stream).where(F.col(OVER).isNull()).drop(OVER)
@@ -54,6 +73,13 @@ def in_sql(spark: SparkSession, name: str, recording: Recording, *, bounded: boo
 
 
 def answers(spark: SparkSession, task: dict[str, Any], recording: Recording) -> DataFrame:
+    """Return the answers of the contender that a task names.
+
+    Args:
+        spark: the session.
+        task: the contender and its query.
+        recording: the recorded input.
+    """
     contender, name = task["contender"], task["query"]
     if contender == "endmark":
         return ours(spark, name, recording).rows

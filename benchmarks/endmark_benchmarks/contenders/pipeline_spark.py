@@ -76,7 +76,13 @@ def _stream(spark: SparkSession, servers: Servers, name: str, at_once: int) -> D
 
 
 def sink(pipeline: Pipeline, jdbc: Jdbc, warehouse: Path) -> Callable[[DataFrame, int], None]:
-    """For `foreachBatch`: looks sellers up, and writes both tables side by side."""
+    """Return a sink for `foreachBatch` that looks sellers up, and writes both tables side by side.
+
+    Args:
+        pipeline: the pipeline.
+        jdbc: reads the database.
+        warehouse: the directory of the tables.
+    """
     relation = pipeline.relations["sellers"]
     results = list(pipeline.result_columns())
     # As `aggregate` of the pipeline file has it.

@@ -37,9 +37,14 @@ STATE = {
 
 
 def rate(said: Sequence[Said], files: int, rows: int) -> float:
-    """Input rows a second after the first third of the files.
+    """Return the input rows a second after the first third of the files.
 
-    That has been read when the last result is there of which it has the later row.
+    That third is read when the last result is there whose later row is in it.
+
+    Args:
+        said: the sums of the answers over time.
+        files: the files of each stream.
+        rows: the rows of a file.
     """
     third = files // 3
     read = max(each.seconds for each in said if each.part < third)

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 
 def ours(a: DataFrame, b: DataFrame, seconds: float = WINDOW_SECONDS) -> DataFrame:
+    """Join two streams by `PunctuatedFrame`.
+
+    Args:
+        a, b: the streams.
+        seconds: the window.
+    """
     window = timedelta(seconds=seconds)
     return stream_join(a, b, on="k", time="ts", window=window)
 

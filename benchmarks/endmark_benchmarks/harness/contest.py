@@ -52,18 +52,31 @@ class Rates:
 
 
 def require_known(option: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raises:
-    ConfigError: an option names what there is not.
+    """Refuse names that do not exist.
+
+    Args:
+        option: the option that gives them.
+        given: the names.
+        known: the names that exist.
+
+    Raises:
+        ConfigError: a name does not exist.
     """
     if unknown := [name for name in given if name not in known]:
         raise ConfigError(f"--{option}: {unknown[0]!r} is not one of {', '.join(known)}")
 
 
 def interleaved(contenders: Sequence[Turn], repeats: int, first: int = 0) -> Iterator[tuple[int, Turn]]:
-    """Every contender once, then all of them again, so that a busy minute of the machine hits all alike.
+    """Yield every contender once, then all of them again, so that a busy minute of the machine hits all
+    alike.
 
-    Each turn begins elsewhere in their order, so that who came before is no contender's lot: the first turn
-    with the contender of number `first`, the others as far apart as they can be.
+    Each turn begins at another contender, so that none always runs behind the same one. The first turn begins
+    with the contender of number `first`, the others as far apart as they can.
+
+    Args:
+        contenders: the contenders.
+        repeats: the number of turns.
+        first: a position among the contenders.
     """
     step = max(1, len(contenders) // max(1, repeats))
     for repeat in range(repeats):
@@ -94,9 +107,15 @@ def in_process(module: str, task: dict[str, Any]) -> list[dict[str, Any]]:
 def with_jars(
     names: Sequence[str], needing: Collection[str], fetch: Callable[[Say], list[Path]], say: Say
 ) -> tuple[list[str], list[str]]:
-    """The contenders that can run, and the jars of those that need them, if any does.
+    """Return the contenders that can run, and the jars of those that need any.
 
-    Those that need jars which cannot be had are left out, and `say` hears of it.
+    Contenders whose jars cannot be had are left out, and `say` hears of it.
+
+    Args:
+        names: the contenders.
+        needing: those that need jars.
+        fetch: fetches the jars.
+        say: hears of what is fetched or left out.
     """
     if not (found := [name for name in names if name in needing]):
         return list(names), []

@@ -1,4 +1,4 @@
-"""What is in the Delta tables of a run, read from outside with DuckDB."""
+"""The contents of a run's Delta tables, read from outside with DuckDB."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FROM (SELECT hash({columns}) AS code FROM ({rows}))
 
 
 def digests(pipeline: Pipeline, warehouse: Path) -> list[Digest]:
-    """Of the auction's results, and of its groups."""
+    """Return the digests of the auction's results and of its groups."""
     tables = pipeline.tables
     return [
         _digest(warehouse / tables.results, "SELECT * FROM {}", list(pipeline.result_columns())),

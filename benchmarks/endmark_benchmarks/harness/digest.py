@@ -1,4 +1,4 @@
-"""What answers are hashed by: SQL on whole numbers, which Spark, DuckDB and Flink compute alike."""
+"""Digests of answers: hashes in SQL on whole numbers, which Spark, DuckDB and Flink compute alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ _DIVISORS = (4_294_967_291, 4_294_967_279)
 
 
 def code(*numbers: str) -> str:
-    """Of one side of an answer, from expressions that are whole numbers from 0 on, below 2^56."""
+    """Return the code of one side of an answer, from expressions that are whole numbers from 0 on, below
+    2^56.
+    """
     weighted = " + ".join(
         f"{weight} * {number}" for weight, number in zip((1, 31, 97, 1009), numbers, strict=False)
     )
@@ -18,7 +20,7 @@ def code(*numbers: str) -> str:
 
 
 def figures(left: str, right: str) -> list[str]:
-    """How many answers, and two sums over them, by the codes of both sides.
+    """Return expressions for the number of answers and two sums over them, from the codes of both sides.
 
     Codes are multiplied, so that the sums change when the same sides are paired in another way.
     """

@@ -18,7 +18,7 @@ _SUMS = "SELECT count(*), coalesce(sum(hash(key, id, name, price, pad)::HUGEINT)
 
 @dataclass
 class Digest:
-    """How many rows were given, and a sum over them that no order changes."""
+    """The number of rows that were given, and a sum over them that no order changes."""
 
     rows: int = 0
     hashes: int = 0
@@ -63,7 +63,7 @@ class Expected:
         self._digests = [Digest()]
 
     def to_first(self, rows: int) -> Digest:
-        """Of so many rows."""
+        """Return the digest of the answers to the first `rows` rows."""
         while self._digests[-1].rows < rows:
             batch = next(self._batches).select(["key", "id"])
             self._joined.append(batch)

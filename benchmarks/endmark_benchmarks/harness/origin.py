@@ -1,4 +1,4 @@
-"""What a result file says beside its figures: the commit, the machine and the versions they are of."""
+"""The origin of a result file: the commit, the machine and the versions that its figures are of."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGES = ("pyspark", "pyarrow", "numpy", "duckdb", "sqlalchemy", "pymysql")
 
 
 def origin() -> dict[str, Any]:
-    """Of a report; the load is that before the first run."""
+    """Return the origin of a report. Its load is the one before the first run."""
     return {
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
@@ -36,7 +36,7 @@ def origin() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Of the source tree this is; with a `+` if files differ from it, and "none" outside of one."""
+    """Return the commit of this source tree, with a `+` if files differ from it, and "none" outside of one."""
     here = Path(__file__).parent
     head = _git(here, "rev-parse", "--short=12", "HEAD")
     if head is None:

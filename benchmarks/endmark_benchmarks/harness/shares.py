@@ -1,4 +1,4 @@
-"""Where the time of a job's batches goes, by what the job itself tells of them."""
+"""The shares of a job's batches that are spent on each kind of work, as the job itself reports."""
 
 from __future__ import annotations
 

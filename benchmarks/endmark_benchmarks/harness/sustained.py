@@ -28,12 +28,12 @@ STEPS = [Phase(round(20_000 * 1.3**step), 12) for step in range(7)]
 
 
 class Step(NamedTuple):
-    """How a job fared at a rate.
+    """The course of a job at one rate.
 
     Args:
         rate: records a second.
         lag: seconds of records that had not been read when a batch ended, at best; infinite if none did.
-        feed_behind: seconds.
+        feed_behind: seconds by which the feed was late.
     """
 
     rate: float
@@ -45,15 +45,17 @@ class Step(NamedTuple):
         return self.lag <= LAG_SECONDS
 
     def told(self) -> dict[str, float | None]:
-        """As JSON has values for it, which knows no infinity."""
+        """Return the step as values for JSON, which has no infinity."""
         return self._asdict() | {"lag": self.lag if math.isfinite(self.lag) else None}
 
 
 def step(fed: Fed, feed_rate: float, batches: Iterable[Batch]) -> Step:
-    """What the batches that ended in the second half of a phase say of it.
+    """Return the course of a job at the rate of a phase, by the batches that ended in the second half of it.
 
     Args:
+        fed: the phase.
         feed_rate: records for each second of event time.
+        batches: the batches of the job.
     """
     since = {each.committed_at - fed.began: _read(each) for each in batches}
     lags = [
@@ -65,7 +67,7 @@ def step(fed: Fed, feed_rate: float, batches: Iterable[Batch]) -> Step:
 
 
 def highest(steps: Sequence[Step]) -> float:
-    """That of the last step with which the job and all before it kept up.
+    """Return the rate of the last step with which the job, and with all before it, kept up.
 
     Raises:
         EndmarkError: it kept up with none.
@@ -79,7 +81,7 @@ def highest(steps: Sequence[Step]) -> float:
 
 
 def bound(steps: Sequence[Step]) -> str:
-    """What it was that the highest rate ended at."""
+    """Say what the highest rate was bounded by."""
     failed = next((each for each in steps if not each.kept_up), None)
     if failed is None:
         return "the search"

@@ -1,4 +1,4 @@
-"""Where the batches of the stream join spend their time, in the first third of a run and in the second.
+"""The profile of a stream join's batches: where they spend their time, in the first two thirds of a run.
 
 Cores by kind of thread, from /proc; wall clock as Spark's progress has it. In the last third the JVM's flight
 recorder samples what tasks do; it makes the JVM compile much anew, so the rest is not measured beside it.
@@ -97,6 +97,11 @@ class Recorder:
     """Notes the CPU used so far when a batch is committed, and samples the last third.
 
     It looks for the batches' commits: a listener of Spark's took a tenth of the cores.
+
+    Args:
+        spark: the session.
+        batches: the number of batches of the run.
+        work: a directory for its samples.
     """
 
     def __init__(self, spark: SparkSession, batches: int, work: Path) -> None:
@@ -108,7 +113,7 @@ class Recorder:
         self.marks: list[tuple[float, dict[str, float]]] = []
 
     def watch(self, running: StreamingQuery) -> None:
-        """Until the query ends."""
+        """Watch a query until it ends."""
         while running.isActive:
             if (self._commits / str(len(self.marks))).exists():
                 self.marks.append((monotonic(), cpu_seconds(self._jvm)))
@@ -164,7 +169,14 @@ def _by_size(shares: dict[str, float]) -> dict[str, float]:
 
 
 def main(files: int = 60, rows: int = 100_000, files_per_batch: int = 1, results: Path = RESULTS) -> None:
-    """Run the stream join over recorded streams, and keep where its time went."""
+    """Run the stream join over recorded streams, and keep where its time went.
+
+    Args:
+        files: seconds of event time of each stream, one file each.
+        rows: rows of a file.
+        files_per_batch: files of each stream in a batch.
+        results: the directory of result files.
+    """
     options = {"files": files, "rows_per_file": rows, "files_per_batch": files_per_batch}
     report = {"bench": "batch-profile", **origin(), "options": options}
     recorded = stream_input.recorded(Path("var/bench"), files, rows, print)

@@ -59,6 +59,14 @@ def one_after_the_other(reads: Iterable[Callable[[], Any]]) -> Iterator[Any]:
 
 
 def predicted(strategy: str, costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
+    """Return the prediction of one strategy.
+
+    Args:
+        strategy: the strategy.
+        costs: the unit costs.
+        setup: the relation and the stream.
+        page_bytes: bytes of a page.
+    """
     if strategy == "inlj":
         return cost_model.inlj(costs, setup)
     return {"hybrid": cost_model.hybrid, "mesh": cost_model.mesh}[strategy](costs, setup, page_bytes)
@@ -73,7 +81,13 @@ class Table:
     page_rows: int
 
     def loop(self, strategy: Name, memory: int, exponent: float) -> Loop:
-        """A run between two measurements of the unit costs, since the machine changes by the minute."""
+        """Run a strategy between two measurements of the unit costs, since the machine changes by the minute.
+
+        Args:
+            strategy: the strategy.
+            memory: the memory in MB.
+            exponent: the exponent of the keys' Zipf distribution.
+        """
         bench = self.bench
         before = calibrate(bench.reader, bench.directory, payload=110)
         stream = Stream(Cell(self.rows, exponent, 0.0))
@@ -104,7 +118,14 @@ class Table:
 
 
 def loops(table: Table, memories: list[int], exponents: list[float], turns: int) -> list[Loop]:
-    """Of each strategy in each setting the middle one, by its ratio; they take turns."""
+    """Measure each strategy in each setting; return the median of its turns, by its ratio.
+
+    Args:
+        table: the relation.
+        memories: sizes of memory in MB.
+        exponents: exponents of the keys' Zipf distribution.
+        turns: the number of turns.
+    """
     cells = list(product(STRATEGIES, memories, exponents))
     found = [[table.loop(*cell) for cell in cells] for _ in range(turns)]
     return [sorted(each, key=lambda loop: loop.ratio)[turns // 2] for each in zip(*found, strict=True)]

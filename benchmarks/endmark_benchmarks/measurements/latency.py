@@ -52,7 +52,7 @@ _ARRIVALS = "SELECT epoch(greatest(items_listed_at, bids_bid_at)) FROM read_parq
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         highest: records a second that the job keeps up with; `None` looks for it.
@@ -79,7 +79,7 @@ class Options:
 
     @property
     def feed(self) -> RecordedFeed:
-        """Of as many records as the longest run needs."""
+        """Return the feed with as many records as the longest run needs."""
         most = (self.highest or STEPS[-1].rate) * max(self.shares) / 100
         needed = most * (self.warm_seconds + self.seconds)
         if self.highest is None:
@@ -126,7 +126,7 @@ class _Running:
     process: ManagedProcess
 
     def fed(self, feed: RecordedFeed, phases: Sequence[Phase]) -> list[Fed]:
-        """What became of these phases, once they are over."""
+        """Feed some phases; return the course of each once they are over."""
         bootstrap = self.job.servers.bootstrap
         task = {"contender": "the feed", "bootstrap": bootstrap, "feed": feed.told(), "phases": phases}
         return [Fed(**found) for found in in_process("endmark_benchmarks.workloads.recorded_feed", task)]
@@ -201,10 +201,10 @@ def _latencies(versions: list[Commit], began: float, skipped: float, pace: float
 
 
 def percentiles(seconds: NDArray[np.float64]) -> dict[str, float]:
-    """By `p50` and the like.
+    """Return percentiles by name, such as `p50`.
 
     Raises:
-        EndmarkError: there are none.
+        EndmarkError: there are no values.
     """
     if not len(seconds):
         raise EndmarkError("no result came of what was fed after the warm-up; feed longer or faster")

@@ -26,7 +26,15 @@ RESULTS = Path(__file__).parents[2] / "results" / "live_state.json"
 
 
 def batches(jars: list[str], seconds: float, rows: int, before: int, measured: int) -> list[query.Batch]:
-    """So many batches of 2 x `rows` rows, with the rows of a window of `seconds` in state, after `before`."""
+    """Run batches of the join and return those that are measured.
+
+    Args:
+        jars: the jars of the session.
+        seconds: the window, whose rows are in state.
+        rows: rows of a batch, of each stream.
+        before: batches that are not measured.
+        measured: batches that are.
+    """
     keys = int(KEYS * seconds / WINDOW_SECONDS)
     recorded = stream_input.recorded(Path("var/bench"), before + measured, rows, print, keys)
     spark = query.session("live state", jars, driver_memory="6g")
@@ -46,7 +54,14 @@ def main(
     measured: int = 20,
     results: Path = RESULTS,
 ) -> None:
-    """Run the join with each window, of these seconds, and keep what its batches took."""
+    """Run the join with each window and keep the times of its batches.
+
+    Args:
+        window: windows in seconds.
+        rows: rows of a batch, of each stream.
+        measured: batches that are measured.
+        results: the directory of result files.
+    """
     options = {"rows_per_file": rows, "measured_batches": measured}
     report: dict[str, Any] = {"bench": "live-state", **origin(), "options": options, "windows": []}
     jars = [str(jar) for jar in spark_jars(print)]

@@ -41,7 +41,13 @@ def stream(rows: int, relation_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def answers(bench: Bench, strategy: Name, given: Iterator[pa.RecordBatch]) -> Digest:
-    """Of joined rows, and those without a match beside nulls."""
+    """Digest the answers of a strategy: joined rows, and those without a match beside nulls.
+
+    Args:
+        bench: the relation.
+        strategy: the strategy.
+        given: batches of the stream.
+    """
     found = Digest()
     with tempfile.TemporaryDirectory() as folder:
         join = bench.join(strategy, 0 if strategy in AT_ONCE else 50, Path(folder))
@@ -59,7 +65,13 @@ def _beside_nulls(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def main(rows: int = 1_000_000, relation_rows: int = 2_000_000, keep: bool = True) -> None:
-    """Compare, and unless told otherwise keep what was found."""
+    """Compare all strategies with DuckDB.
+
+    Args:
+        rows: rows of the stream.
+        relation_rows: rows of R.
+        keep: write the result file.
+    """
     with duckdb.connect() as connection:
         connection.register("r", lookup_input.made(relation_rows))
         connection.register("stream", pa.Table.from_batches(list(stream(rows, relation_rows))))

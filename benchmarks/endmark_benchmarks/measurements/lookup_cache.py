@@ -1,5 +1,5 @@
-"""What the lookup's cache answers and leaves to read, in counts: with what punctuations tell it and
-without, with keys that are read again before their answers are too old and without.
+"""Counts of keys that the lookup's cache answers and leaves to read: with and without punctuations, and with
+and without reads of entries before they are too old.
 
 All keys are asked for alike. Counts begin when the cache has filled up.
 """
@@ -35,7 +35,14 @@ def column(keys: Ints) -> pa.RecordBatch:
 
 
 def ask(asked: FrontCache, keys: Ints, now: int) -> tuple[int, int]:
-    """Answer a batch, and read what is not at hand: rows that are, and keys that are read."""
+    """Look up a batch in the cache and read the rest; return the rows answered by the cache, and the keys
+    read.
+
+    Args:
+        asked: the cache.
+        keys: the keys of the batch.
+        now: microseconds since 1970.
+    """
     at_hand = asked.lookup(KEY.keys(column(keys)), now).rows
     read = np.unique(np.delete(keys, at_hand))
     if len(read):

@@ -86,7 +86,7 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         stream_rows, relation_rows: of each stream, of R.
@@ -194,7 +194,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _differs(contender: Contender, cell: _Cell, options: Options) -> bool:
-    """Whether the size of the cell's batches is one that the contender is run with."""
+    """Return whether the contender is run with the size of the cell's batches."""
     return not contender.by_row or cell.rows == options.batch_rows[0]
 
 

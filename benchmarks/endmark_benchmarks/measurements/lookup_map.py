@@ -58,7 +58,7 @@ _PAYLOAD = "x" * 110
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         rows: of each R.
@@ -81,7 +81,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Cell:
-    """What the contenders meet: rows of R, skew of the stream, milliseconds added to each statement."""
+    """One cell of the map: rows of R, skew of the stream, milliseconds added to each statement."""
 
     relation_rows: int
     exponent: float
@@ -118,7 +118,7 @@ class Stream:
         self._cell = cell
 
     def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Of so many rows each, which do not change what the rows are."""
+        """Yield the stream in batches of `rows` rows. The size of batches does not change the rows."""
         for batch in self._whole():
             for at in range(0, BATCH_ROWS, rows):
                 yield batch.slice(at, rows)
@@ -149,8 +149,15 @@ class Bench:
     def run(
         self, strategy: Name, waits: int, stream: Stream, take: Callable[[list[pa.RecordBatch]], object]
     ) -> tuple[Run, list[pa.RecordBatch]]:
-        """Its figures, and the rows that still wait. `take` gets what each batch gives, and should
-        not keep it: who came first had a third less, for memory that later ones found at hand."""
+        """Run a strategy; return its figures, and the rows that still wait.
+
+        Args:
+            strategy: the strategy.
+            waits: MB of rows that may wait.
+            stream: the stream.
+            take: gets the results of each batch and should not keep them. When they were kept, the first
+                contender had a third less, since later ones found memory that it had claimed.
+        """
         with tempfile.TemporaryDirectory() as folder:
             join = self.join(strategy, waits, Path(folder))
             reads = answered = turned = came = 0
@@ -176,7 +183,13 @@ class Bench:
         return Run(strategy, waits, answered / spent, answered / reads, reads, came, row_bytes), left
 
     def join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
-        """The contender, with a memory of so many MB for rows that wait; 0 lets none wait."""
+        """Make the join of a contender.
+
+        Args:
+            strategy: the strategy.
+            waits: MB of rows that may wait; with 0, none waits.
+            folder: a directory for its state.
+        """
         capacity = waits * 1_000_000 if waits else None
         renamed = {name: name for name in ("name", "price", "pad")}
         budget = Budget(0) if waits else Budget()

@@ -33,7 +33,15 @@ def peak() -> int:
 
 
 def look_up(url: str, rows: int, strategy: Name, memory: int, seconds: float) -> dict[str, Any]:
-    """Figures of one process."""
+    """Look up a stream in one process and return its figures.
+
+    Args:
+        url: the database with R.
+        rows: rows of R.
+        strategy: the strategy.
+        memory: MB of rows that may wait.
+        seconds: the length of the measurement.
+    """
     reader = lookup_input.relation(url, f"r_{rows}")
     directory = reader.directory(PAGE_ROWS)
     costs = measure(reader, directory)

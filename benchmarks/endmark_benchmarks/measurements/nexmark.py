@@ -45,7 +45,7 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         queries: by name.
@@ -75,7 +75,7 @@ class Options:
             )
 
     def recording(self, query: str) -> Recording:
-        """What a query reads."""
+        """Return the recorded input of a query."""
         events, generator = self.batch_events, Generator(rate=self.rate)
         if BIDS in QUERIES[query].streams:
             place = self.directory / f"nexmark-{self.batches}x{events}-{self.rate}"

@@ -45,7 +45,7 @@ _TOTAL = sample("batch_seconds", phase="total")
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         records: in both topics, the last promises aside.
@@ -144,7 +144,7 @@ def _ours(job: Job, options: Options) -> list[Samples]:
 
 
 def told_by(job: Job) -> list[Samples]:
-    """What a job tells of its batches that read any records."""
+    """Return the samples of a job's batches that read any records."""
     return [each.samples for each in job.batches() if _records(each.samples) and _TOTAL in each.samples]
 
 

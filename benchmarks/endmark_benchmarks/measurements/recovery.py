@@ -44,7 +44,7 @@ _TABLE = sample("write_seconds", table="results")
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         records: in both topics, enough for all batches until the kill and some more.
@@ -96,7 +96,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def medians(runs: list[dict[str, float]]) -> dict[str, float]:
-    """Of each stage over the runs."""
+    """Return the median of each stage over the runs."""
     return {stage: statistics.median(run[stage] for run in runs) for stage in runs[0]}
 
 

@@ -1,4 +1,4 @@
-"""What reads of a relation cost, by each way of reading: the unit costs of the lookup join's cost model.
+"""The costs of reads of a relation, by each way of reading: the unit costs of the lookup's cost model.
 
 R has rows of about 120 bytes, in a local MariaDB. Beside PyMySQL, most of whose rows are read as columns,
 there are its own rows alone, and mysqlclient if it is installed.
@@ -53,7 +53,7 @@ def keys(values: Ints) -> pa.RecordBatch:
 
 
 def measure(reader: SqlRelation, rows: int) -> Iterator[tuple[str, float]]:
-    """What is read, with so many of it a second."""
+    """Yield each kind of read with the rows or keys that it reads a second."""
     random = np.random.default_rng(1)
     directory = reader.directory(PAGE_ROWS)
     yield "rows of R, into page bounds", rate(rows, lambda: len(reader.directory(PAGE_ROWS)))
@@ -74,6 +74,14 @@ def measure(reader: SqlRelation, rows: int) -> Iterator[tuple[str, float]]:
 
 
 def pages(reader: SqlRelation, directory: PageDirectory, random: np.random.Generator, at_once: int) -> float:
+    """Return the rows a second of reading pages.
+
+    Args:
+        reader: reads R.
+        directory: its pages.
+        random: the source of randomness.
+        at_once: pages that are read at once.
+    """
     wanted = np.sort(random.choice(np.arange(1, len(directory) - 1), 128, replace=False))
     groups = [[directory.range_of(int(page)) for page in group] for group in wanted.reshape(-1, at_once)]
     return rate(

@@ -1,4 +1,4 @@
-"""What a sidecar that answers 200 requests a second costs its job: rates of the auction with and without.
+"""The cost of a sidecar that answers 200 requests a second to its job: rates of the auction with and without.
 
 Both read the same topics, filled before. The requests are what dashboards and Prometheus ask for; they are
 sent from this machine, at times of their own however long answers take, so their work is part of the cost.
@@ -39,7 +39,14 @@ PATHS = ("/api/status", "/metrics", "/api/batches?limit=2", "/api/status", "/api
 class Asker(threading.Thread):
     """Sends a request every `interval` seconds, until `stopped`.
 
-    `seconds` has what answers took from when they were due, `refused` how many were none.
+    Attributes:
+        seconds: seconds that answers took, from the time at which the request was due.
+        refused: the number of answers that were errors.
+
+    Args:
+        url: the address that is asked.
+        interval: seconds between two requests.
+        stopped: ends it.
     """
 
     def __init__(self, url: str, interval: float, stopped: threading.Event) -> None:
@@ -81,7 +88,14 @@ def _read(answers: BinaryIO) -> bytes:
 
 @contextmanager
 def asked(job: Job, pipeline: str, requests: float, found: dict[str, float]) -> Iterator[None]:
-    """Ask a sidecar of the job `requests` times a second; puts figures of it into `found`."""
+    """Ask the sidecar of a job for its pages while the body runs.
+
+    Args:
+        job: the job.
+        pipeline: the pipeline's name.
+        requests: requests a second.
+        found: gets figures of the sidecar.
+    """
     sidecar = Sidecar(job.ops_url, pipeline)
     sidecar.start()
     stopped = threading.Event()
@@ -105,7 +119,13 @@ def asked(job: Job, pipeline: str, requests: float, found: dict[str, float]) -> 
 
 
 def run(servers: Servers, batch_records: int, requests: float | None) -> tuple[float, dict[str, float]]:
-    """Records a second of a job that reads all there is, and figures of the sidecar, if it is asked."""
+    """Run a job that reads all there is; return its records a second, and figures of the sidecar.
+
+    Args:
+        servers: the servers that hold the input.
+        batch_records: records of a batch.
+        requests: requests a second; `None` runs no sidecar.
+    """
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as work:
         job = Job(Path(work), servers)
@@ -129,6 +149,17 @@ def main(
     repeats: int = 5,
     results: Path = RESULTS,
 ) -> None:
+    """Measure a job with and without a sidecar.
+
+    Args:
+        records: records of both topics.
+        batch_records: records of a batch.
+        sellers: rows of R.
+        rate: records for each second of event time.
+        requests: requests a second.
+        repeats: runs of each.
+        results: the directory of result files.
+    """
     size = {"records": records, "batch_records": batch_records, "sellers": sellers, "repeats": repeats}
     options = size | {"rate": rate, "requests": requests}
     report: dict[str, Any] = {"bench": "sidecar", **origin(), "options": options}

@@ -43,7 +43,7 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """The options of the measurement.
 
     Args:
         files, rows: of each stream; a file has a second of event time, and so many rows.
@@ -103,7 +103,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _differs(name: str, size: int, options: Options) -> bool:
-    """Whether the contender has batches, so that each size of them is a run of its own."""
+    """Return whether the contender has batches, so that each size of them is a run of its own."""
     return CONTENDERS[name] == _SPARK or size == options.files_per_batch[0]
 
 

@@ -79,8 +79,13 @@ def stacked(title: str, rows: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def grid(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[tuple[str, float]]]) -> str:
-    """A cell for each name and ratio, the greener the higher the ratio, red below `ENOUGH`; none without a
-    name."""
+    """Draw a grid with a cell for each name and ratio: green for high ratios, red below `ENOUGH`.
+
+    Args:
+        title: its title.
+        columns: the names of its columns.
+        rows: for each row, the name and ratio of each cell. A cell without a name is left empty.
+    """
     bottom = _TOP + _ROW * (len(rows) + 1)
     drawn = _opened(title, _WIDE_LABEL + _CELL * len(columns) + 8, bottom + 8)
     for at, column in enumerate(columns):

@@ -12,7 +12,7 @@ _TITLE = "The fastest strategy, and auto's rate over the fastest other's"
 
 
 def map_tables(runs: _Runs) -> list[Table]:
-    """Who wins where; then, for each size of R and distance, rates by skew."""
+    """Return a table of the winner of each cell, and then tables of rates by skew for each size and distance."""
     places = dict.fromkeys((run["relation_rows"], run["delay"]) for run in runs)
     headings, rows = _winners(runs)
     named = [
@@ -28,7 +28,7 @@ def map_picture(runs: _Runs) -> str:
 
 
 def auto_ratios(runs: _Runs) -> list[float]:
-    """Of each cell in which `auto` and another were measured, how its rate is to the best other's."""
+    """Return the ratio of `auto` to the best other strategy, for each cell in which both were measured."""
     _, rows = _winners(runs)
     return [ratio for _, cells in rows for winner, ratio in cells if winner]
 

@@ -13,7 +13,7 @@ Report = dict[str, Any]
 
 
 def growth(report: Report) -> float:
-    """How many times as long a batch takes with the most live rows as with the fewest."""
+    """Return the ratio of the time of a batch with the most live rows to that with the fewest."""
     medians = [each["batch_seconds"]["median"] for each in report["windows"]]
     return float(medians[-1] / medians[0])
 

@@ -1,4 +1,4 @@
-"""What endmark sets out to reach, beside what the kept results say of it."""
+"""The targets of the project, beside what the kept results say of each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Target:
 
 
 def targets_table(reports: Mapping[str, Report]) -> Table:
-    """Of all reports that are kept, by their section or, where they have none, what they are of."""
+    """Return the table of targets from all kept reports, by their section or subject."""
     found = [
         target
         for name, of in _ALL.items()
@@ -162,7 +162,7 @@ def _extremes(report: Report) -> Iterator[Target]:
 
 
 def _costs(report: Report) -> Iterator[Target]:
-    """How far a predicted loop is from what it cost, in the middle and at worst."""
+    """Yield the targets of predicted costs: the median and the worst deviation from what was measured."""
     for strategy, found in cost_ratios(report).items():
         percents = [100 * abs(1 - ratio) for ratio in found]
         for name, of in (("in the middle", median), ("at worst", max)):

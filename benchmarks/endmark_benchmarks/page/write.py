@@ -1,4 +1,4 @@
-"""From a report to tables for people, and to docs/bench.md with its pictures."""
+"""The writer of pages: it makes tables of a report, and docs/bench.md with its pictures."""
 
 from __future__ import annotations
 
@@ -47,8 +47,13 @@ def pictures(report: Report, section: str) -> dict[str, str]:
 
 
 def render(page: str, reports: dict[str, Report], operators: Report | None = None) -> str:
-    """The page with everything between its marks written anew, from reports by their section and
-    from what `make papers` has found."""
+    """Return the page with everything between its marks written anew.
+
+    Args:
+        page: the page.
+        reports: reports by their section.
+        operators: the results of `make papers`; `None` without any.
+    """
     parts = (
         {"contenders": _contenders()}
         | _targets(reports if operators is None else reports | {"operators": operators})
@@ -103,7 +108,7 @@ def main(results: Path, page: Path) -> None:
 
 
 def of_operators(page: Path) -> Report:
-    """What `make papers` has found, which lies beside the page."""
+    """Return the results of `make papers`, which lie beside the page."""
     found: Report = json.loads((page.parent / "operators" / "results.json").read_text())
     return found
 

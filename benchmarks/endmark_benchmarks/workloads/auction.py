@@ -1,4 +1,4 @@
-"""What whole jobs meet in measurements: the auction's topics and sellers, kept in their servers' folders."""
+"""The input of whole jobs in measurements: the auction's topics and sellers, kept in their servers' folders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ _OPEN_SECONDS = 1.0  # open auctions for each record a second: an auction lasts 
 
 
 def workload(seconds: float, rate: float, sellers: int) -> FeedOptions:
-    """The auction without bad records, which Spark's own operators could not tell from good ones."""
+    """Return the auction without bad records, which Spark's own operators could not tell from good ones.
+
+    Args:
+        seconds: the length in event time.
+        rate: records a second of event time.
+        sellers: rows of R.
+    """
     return FeedOptions(
         minutes=seconds / 60,
         rate=rate,
@@ -61,7 +67,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Servers:
-    """What a job reads from, running.
+    """The running servers that a job reads from.
 
     Args:
         bootstrap: of the broker.

@@ -71,8 +71,13 @@ class Bench:
         closed: Ints | None = None,
         promises: Sequence[Punctuation] = (),
     ) -> tuple[float, StreamJoin]:
-        """Seconds of one batch: rows of these keys, and keys and patterns that the left side closes after
-        them."""
+        """Run one batch; return its seconds, and the join.
+
+        Args:
+            left, right: the keys of the rows of each side.
+            closed: keys that the left side closes behind its rows.
+            promises: patterns that it promises behind its rows.
+        """
         self._second += 1
         inputs = self._input(0, left, closed, promises), self._input(1, right, None, ())
         started = time.perf_counter()

@@ -1,4 +1,5 @@
-"""What the contenders of a lookup meet: a relation in MariaDB, streams of its keys in files, the answers.
+"""The input of the contenders of a lookup: a relation in MariaDB, streams of its keys in files, and the
+answers.
 
 R has rows of about 120 bytes and every key that the streams name. DuckDB joins what was recorded; contenders
 are held to the digests of its answers.
@@ -75,11 +76,11 @@ class Recorded:
         return self._digests.exists()
 
     def digest(self, name: str, files: int) -> Digest:
-        """Of the answers to the first files of a stream."""
+        """Return the digest of the answers to the first files of a stream."""
         return Digest.total(json.loads(self._digests.read_text())[name][:files])
 
     def keep_digests(self, digests: dict[str, list[Digest]]) -> None:
-        """Of the answers, by stream and file."""
+        """Keep the digests of the answers, by stream and file."""
         self._digests.write_text(json.dumps(digests))
 
     @property
@@ -127,7 +128,13 @@ def made(rows: int) -> pa.Table:
 
 
 def fill(url: str, rows: int, table: str = TABLE) -> None:
-    """Make R in a MariaDB, unless it is there."""
+    """Make R in a MariaDB, unless it is there.
+
+    Args:
+        url: the database.
+        rows: rows of R.
+        table: the name of the table.
+    """
     made = f"SELECT seq, seq * 0.5, concat('name ', seq), repeat('x', 70) FROM seq_1_to_{rows}"  # noqa: S608
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -143,7 +150,7 @@ def fill(url: str, rows: int, table: str = TABLE) -> None:
 
 
 def version(url: str) -> str:
-    """Of the server."""
+    """Return the version of the database server."""
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         found: str = connection.execute(sa.text("SELECT version()")).scalar_one()

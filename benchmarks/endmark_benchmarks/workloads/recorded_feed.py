@@ -43,7 +43,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Phase(NamedTuple):
-    """So many records a second for so long."""
+    """A phase of a feed: a rate in records a second, and its length."""
 
     rate: float
     seconds: float
@@ -54,7 +54,7 @@ class Phase(NamedTuple):
 
 
 class Fed(NamedTuple):
-    """What became of a phase.
+    """The course of a phase.
 
     Args:
         began: Unix seconds.
@@ -86,11 +86,11 @@ class RecordedFeed:
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Self:
-        """What another process was told of one."""
+        """Return the feed that `told` of another process describes."""
         return cls(**told | {"directory": Path(told["directory"])})
 
     def told(self) -> dict[str, Any]:
-        """As JSON has values for it."""
+        """Return the feed as values for JSON."""
         return asdict(self) | {"directory": str(self.directory)}
 
     @property

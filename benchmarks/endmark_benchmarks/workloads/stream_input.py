@@ -1,4 +1,4 @@
-"""What the contenders of a stream join meet: two streams of one file per second of event time."""
+"""The input of the contenders of a stream join: two streams of one file per second of event time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,15 @@ def side_code(prefix: str, micros: str) -> str:
 
 
 def recorded(directory: Path, files: int, rows: int, say: Callable[[str], None], keys: int = KEYS) -> Path:
-    """Where streams of so many files, rows and keys are, below a directory; they are made if they are not."""
+    """Return the directory of recorded streams, which are made if they are not there.
+
+    Args:
+        directory: the directory below which they are.
+        files: files of each stream.
+        rows: rows of a file.
+        say: hears of what is made.
+        keys: the number of keys at a time.
+    """
     place = directory / f"two-streams-{files}x{rows}-of-{keys}"
     if not place.exists():
         say(f"recording {files} files of {rows:,} rows for each stream in {place}")
@@ -42,10 +50,16 @@ def recorded(directory: Path, files: int, rows: int, say: Callable[[str], None],
 
 
 def record(directory: Path, files: int, rows: int, keys: int = KEYS) -> None:
-    """Streams a and b: `rows` rows a second, keys that drift by a fortieth of their range each second.
+    """Write the streams a and b, whose keys drift by a fortieth of their range each second.
 
-    The same rows lie in `a-halves` and `b-halves` once more, every other row in a file, for those who read a
-    stream in two files at once and each from its start; times are microseconds there.
+    The same rows lie in `a-halves` and `b-halves` once more, every other row in a file, for contenders that
+    read a stream in two files at once and each from its start; times are microseconds there.
+
+    Args:
+        directory: the directory of the streams.
+        files: files of each stream, one a second.
+        rows: rows of a file.
+        keys: the number of keys at a time.
     """
     part = directory.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)

@@ -86,9 +86,14 @@ class Generator:
     def rows(
         self, first: int, events: int, streams: Sequence[str] = tuple(SHARES)
     ) -> dict[str, pa.RecordBatch]:
-        """The rows of so many events from that one on, by stream, in the order they come.
+        """Return the rows of some events by stream, in the order in which they come.
 
-        Without the streams that `SHARES` has last, the others are the same.
+        Without the streams that `SHARES` has last, the rows of the others are the same.
+
+        Args:
+            first: the number of the first event.
+            events: the number of events.
+            streams: the streams that are returned.
         """
         come = np.arange(first, first + events)
         numbers = come // self.group * self.group + come * _ADVANCE % self.group
@@ -107,9 +112,9 @@ class Generator:
         }
 
     def promises(self, events: int) -> dict[str, list[str]]:
-        """What no later row has once so many events have come, by stream, as texts of punctuations.
+        """Return the promises of each stream once `events` events have come, as texts of punctuations.
 
-        Each says that ids up to one are over. Of a group that is out of order none counts before all came.
+        Each says that ids up to one are over. A group that is out of order counts when all of it has come.
         """
         number = np.array([events // self.group * self.group])
         person, auction = int(_newest_person(number)[0]), int(_newest_auction(number)[0])
@@ -134,7 +139,7 @@ class Span(NamedTuple):
 
     @classmethod
     def of(cls, about: str, rate: int) -> Span:
-        """Of those that speak of a stream's rows by their ids."""
+        """Return the span of punctuations that speak of a stream's rows by their ids."""
         behind = {PERSONS: ACTIVE, AUCTIONS: IN_FLIGHT}[about]
         before, after = ((ids // SHARES[about] + 2) * EPOCH_EVENTS for ids in (LEAD, behind))
         return cls(before * 1_000 // rate + 1, after * 1_000 // rate + 1)
@@ -209,7 +214,7 @@ class _Made:
         return np.round(10 ** (self.random.random(count) * 6) * 100).astype(np.int64)
 
     def _times(self, numbers: Ints, later: Ints | int = 0) -> pa.Array:
-        """In whole milliseconds, as the standard has them."""
+        """Return event times in whole milliseconds, as the standard has them."""
         since = (numbers * 1_000 // self.rate + later).astype("timedelta64[ms]")
         return pa.array((np.datetime64(EPOCH, "us") + since).astype("datetime64[us]"), _AT)
 

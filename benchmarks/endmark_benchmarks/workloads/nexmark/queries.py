@@ -37,11 +37,11 @@ class Query:
     groups: bool = False
 
     def standard(self, micros: str) -> str:
-        """As it is; `micros` is the function that makes a number of a time."""
+        """Return the query as the standard has it; `micros` is the function that makes a number of a time."""
         return self.sql.format(bound="", period=_PERIOD.format(micros=micros))
 
     def bounded(self, recording: Recording, micros: str) -> str:
-        """With bounds on how far apart in time rows are that the generator pairs."""
+        """Return the query with bounds on the time between rows that the generator pairs."""
         if self.about is None:
             return self.standard(micros)
         stream, speaks, spoken_of = self.about

@@ -1,4 +1,4 @@
-"""What the contenders of a Nexmark query meet: a directory of Parquet files for each stream."""
+"""The input of the contenders of a Nexmark query: a directory of Parquet files for each stream."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ class Recording:
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Self:
-        """What another process was told of one."""
+        """Return the recording that `told` of another process describes."""
         known: dict[str, Any] = {"directory": Path(told["directory"]), "streams": tuple(told["streams"])}
         known["generator"] = Generator(**told["generator"])
         return cls(**told | known)
 
     def told(self) -> dict[str, Any]:
-        """As JSON has values for it."""
+        """Return the recording as values for JSON."""
         return asdict(self) | {"directory": str(self.directory)}
 
     @property
     def files_per_batch(self) -> int:
-        """Of each stream."""
+        """The number of files of each stream in a batch."""
         return _FILES
 
     def rows(self, streams: Sequence[str]) -> int:
-        """Of a batch of these streams."""
+        """Return the number of rows of a batch of some streams."""
         return sum(SHARES[name] for name in streams) * (self.batch_events // EPOCH_EVENTS)
 
     def stream(self, name: str) -> Path:

@@ -28,18 +28,30 @@ _CHANNELS = 10_000
 
 
 def words(random: np.random.Generator, least: int, most: int, count: int) -> pa.Array:
-    """Letters, from `least` to `most - 1` of them."""
+    """Return random words.
+
+    Args:
+        random: the source of randomness.
+        least, most: a word has `least` to `most - 1` letters.
+        count: the number of words.
+    """
     return _letters(random, random.integers(least, most, size=count))
 
 
 def chosen(random: np.random.Generator, among: Sequence[str] | pa.Array, count: int) -> pa.Array:
-    """Any of these, each as often as another."""
+    """Return random choices among values, all equally likely.
+
+    Args:
+        random: the source of randomness.
+        among: the values.
+        count: the number of choices.
+    """
     known = among if isinstance(among, pa.Array) else pa.array(among)
     return known.take(pa.array(random.integers(len(known), size=count)))
 
 
 def person(random: np.random.Generator, count: int) -> dict[str, pa.Array]:
-    """What is known of persons, but for the state."""
+    """Return the columns of persons, without their state."""
     mail = [words(random, 3, 7, count), words(random, 3, 5, count)]
     card = [chosen(random, _DIGITS, count) for _ in range(4)]
     return {
@@ -53,7 +65,7 @@ def person(random: np.random.Generator, count: int) -> dict[str, pa.Array]:
 
 
 def channels(random: np.random.Generator, count: int) -> tuple[pa.Array, pa.Array]:
-    """Of bids: channel and URL. Every other one is of a hot channel."""
+    """Return channel and URL of bids. Every other bid is of a hot channel."""
     names, urls = _channels()
     hot = random.integers(len(_HOT_CHANNELS), size=count)
     other = len(_HOT_CHANNELS) + random.integers(_CHANNELS, size=count)
