@@ -97,7 +97,7 @@ class Market:
 def test_a_real_prometheus_fires_them(tmp_path: Path) -> None:
     """The rules, with times and sizes that a test can wait for, over a real job and its sidecar: a partition
     holds all back, state grows, the feed stops, the job is killed. None of them fires before."""
-    text = sooner((ROOT / "infra/alerts.yml").read_text(), 120)
+    text = sooner((ROOT / "infra/alerts.yml").read_text(), 60)
     for shipped, small in (("> 300", "> 2.5"), ("> 256e6", "> 1e3")):
         assert text.count(shipped) == 1
         text = text.replace(shipped, small)

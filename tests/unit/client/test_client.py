@@ -162,7 +162,7 @@ def test_a_punctuation_that_would_be_a_dead_letter_is_refused(broker: Broker) ->
 
 def test_a_topic_that_is_missing_is_named(broker: Broker) -> None:
     with pytest.raises(MissingPartError, match="has no topic client-nowhere; create it"):
-        StreamProducer(broker.bootstrap, "client-nowhere", COLUMNS, deadline_seconds=1.0)
+        StreamProducer(broker.bootstrap, "client-nowhere", COLUMNS, deadline_seconds=5.0)
     with pytest.raises(ValueError, match="key of client-nowhere: no column 'id'; there are house"):
         StreamProducer(broker.bootstrap, "client-nowhere", COLUMNS, key="id")
 
