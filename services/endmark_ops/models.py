@@ -188,7 +188,7 @@ class Knob(BaseModel):
 
 
 class FileField(BaseModel):
-    """The way in which a field of the pipeline file may change, with all fields below it that are not named."""
+    """The way in which a field of the pipeline file may change, with all fields below it without a name."""
 
     name: str = Field(description="`*` is any name; a lookup's are the same in a list of lookups")
     change: Literal["live", "turn", "restart", "new checkpoint"]

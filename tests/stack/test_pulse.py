@@ -59,7 +59,7 @@ def total(warehouse: Warehouse, metric: str) -> float:
 
 
 def require_idle(warehouse: Warehouse) -> None:
-    """Require that batches end by themselves: none comes for `QUIET_SECONDS`, at the latest at the third look."""
+    """Require that no batch comes for `QUIET_SECONDS`, at the latest at the third look."""
     for _ in range(3):
         before = warehouse.batches()
         time.sleep(QUIET_SECONDS)

@@ -36,7 +36,7 @@ def origin() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """Return the commit of this source tree, with a `+` if files differ from it, and "none" outside of one."""
+    """Return the commit of this source tree, with a `+` if files differ from it; "none" outside of one."""
     here = Path(__file__).parent
     head = _git(here, "rev-parse", "--short=12", "HEAD")
     if head is None:

@@ -12,7 +12,7 @@ _TITLE = "The fastest strategy, and auto's rate over the fastest other's"
 
 
 def map_tables(runs: _Runs) -> list[Table]:
-    """Return a table of the winner of each cell, and then tables of rates by skew for each size and distance."""
+    """Return a table of the winner of each cell, and tables of rates by skew for each size and distance."""
     places = dict.fromkeys((run["relation_rows"], run["delay"]) for run in runs)
     headings, rows = _winners(runs)
     named = [

@@ -1,4 +1,4 @@
-"""The input of whole jobs in measurements: the auction's topics and sellers, kept in their servers' folders."""
+"""The input of whole jobs: the auction's topics and sellers, kept in their servers' folders."""
 
 from __future__ import annotations
 

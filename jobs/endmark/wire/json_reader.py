@@ -107,7 +107,7 @@ def _member(table: pa.Table, path: Path) -> pa.ChunkedArray:
 
 
 def matching(values: pa.Array, expression: str) -> Bools:
-    """Return a mask of the texts that match a regular expression as a whole, but for white space around them."""
+    """Return a mask of the texts that match an expression as a whole, but for white space around them."""
     return mask(pc.match_substring_regex(values, rf"^{WS}{expression}{WS}$"))
 
 

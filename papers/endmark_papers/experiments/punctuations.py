@@ -29,7 +29,7 @@ class AnnouncedFigures(Figures):
 
 
 class PunctuationFigures(Figures):
-    """Figures by algorithm, where both streams close every value (figure 11) and where one does (figure 12)."""
+    """Figures by algorithm, if both streams close every value (figure 11) and if one does (figure 12)."""
 
     both_close: dict[str, AnnouncedFigures]
     one_closes: dict[str, AnnouncedFigures]

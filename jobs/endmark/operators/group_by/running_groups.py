@@ -1,4 +1,4 @@
-"""Running groups: the present rows of the groups that a batch has changed, and of those that it has closed."""
+"""Running groups: the present rows of the groups that a batch has changed or closed."""
 
 from __future__ import annotations
 
