@@ -1,4 +1,4 @@
-"""`endmark dead-letters`: what could not be read or had no match, and sending it once more."""
+"""`endmark dead-letters`: records that could not be read or had no match, and replaying them."""
 
 from __future__ import annotations
 

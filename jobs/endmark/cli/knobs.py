@@ -1,4 +1,4 @@
-"""`endmark knobs`: what is turned, by whom, and turning it."""
+"""`endmark knobs`: the knobs and their turns, and turning one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`endmark ops` and `endmark status`: what a job tells of itself, over HTTP and at once."""
+"""`endmark ops` and `endmark status`: the state of a job, over HTTP and at once."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Delivery:
             self.close()
 
     def close(self) -> None:
-        """Let go of the broker, whatever it has not acknowledged."""
+        """Close the connection to the broker, whatever it has not acknowledged."""
         try:
             self._producer.close(timeout=_PARTING_SECONDS)
         except KafkaError:
@@ -77,7 +77,11 @@ class Delivery:
             self._producer.close(timeout=_PARTING_SECONDS)
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic; MissingPartError if it has none within the deadline."""
+        """Return the partitions of a topic; wait for it until the deadline.
+
+        Raises:
+            MissingPartError: the topic has no partition within the deadline.
+        """
         try:
             return sorted(self._producer.partitions_for(topic))
         except KafkaTimeoutError as error:
@@ -112,7 +116,7 @@ class Delivery:
 
 @contextmanager
 def broker_needed(bootstrap: str) -> Iterator[None]:
-    """Errors of Kafka in words for whoever starts the broker."""
+    """Turn errors of Kafka into words for the person who starts the broker."""
     try:
         yield
     except (KafkaError, ValueError, OSError) as error:

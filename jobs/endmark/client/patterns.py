@@ -6,17 +6,17 @@ from endmark.punctuation.pattern import Anything, Between, Equals, OneOf, Value
 
 
 def anything() -> Anything:
-    """Every value."""
+    """Return the pattern of every value."""
     return Anything()
 
 
 def equals(value: Value) -> Equals:
-    """One value."""
+    """Return the pattern of one value."""
     return Equals(value)
 
 
 def one_of(first: Value, *others: Value) -> OneOf:
-    """Any of these values."""
+    """Return the pattern of any of these values."""
     return OneOf(frozenset([first, *others]))
 
 

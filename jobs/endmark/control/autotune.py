@@ -1,4 +1,4 @@
-"""Autotune: which knob to turn next, by what past batches have cost. Hill climbing, one knob at a time.
+"""Autotune: hill climbing over knobs, one at a time, by the cost of past batches.
 
 A move doubles or halves a knob. It is watched for some batches and taken back unless it helped: a row has to
 cost clearly less, or no more if the move gives memory back, which is the hysteresis that keeps noise from
@@ -135,7 +135,7 @@ class Autotune:
         self._by_name = {each.name: each for each in self.tuned}
 
     def seen(self, samples: Samples, turns: Sequence[Told]) -> Move | None:
-        """Take what a batch has told; returns what to turn now, if anything."""
+        """Take the figures of a batch; return the move to make now, if any."""
         for turn in turns:
             self._heard(turn)
         spent = {each.name: self._seen(each.name, each.spent(samples)) for each in self.tuned}
@@ -238,6 +238,6 @@ def _needed(knob: Tuned, *, grows: bool) -> float:
 
 
 def told(turns: Sequence[Mapping[str, Any]]) -> list[Told]:
-    """Turns as the ops database has them."""
+    """Return turns as values of their own, given the rows of the ops database."""
     ordered = sorted(turns, key=lambda turn: (turn["partition"], turn["offset"]))
     return [Told(each["name"], each["value"], each["by"], each["refused"] is not None) for each in ordered]

@@ -10,7 +10,9 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 class clock(FunctionElement[float]):  # noqa: N801  # it is used like the functions of `sa.func`
-    """The time of the database server in Unix seconds, as an SQL expression; SQLite has this machine's."""
+    """Return the time of the database server in Unix seconds, as an SQL expression; SQLite has this machine's
+    time.
+    """
 
     type = sa.Double()
     inherit_cache = True

@@ -1,4 +1,5 @@
-"""The ops database: what the job tells the sidecar. Written by the driver, read by everyone else.
+"""The ops database, through which the job tells the sidecar of itself. The driver writes it; all others read
+it.
 
 All times in it are by its own clock, so that ages are right whatever the clocks of job and sidecar say.
 `batches` is keyed by (pipeline, batch_id), so a replayed batch replaces its row and totals stay exact.
@@ -70,7 +71,7 @@ class OpsDatabase:
         self.engine.dispose()
 
     def describe(self, pipeline: str, description: Mapping[str, Any]) -> None:
-        """Store what a job says of its pipeline, instead of what an earlier one said."""
+        """Store a job's description of its pipeline, in place of an earlier job's."""
         with self.engine.begin() as connection:
             _put(connection, pipeline, {"description": dict(description)})
 
@@ -115,7 +116,7 @@ class OpsDatabase:
                 )
 
     def beat(self, run_id: str) -> None:
-        """Say that the driver of a run is there."""
+        """Note that the driver of a run is alive."""
         with self.engine.begin() as connection:
             connection.execute(runs.update().where(runs.c.run_id == run_id).values(beat_at=clock()))
 
@@ -225,7 +226,7 @@ class OpsDatabase:
                 connection.execute(turns.insert().values(**turn, **added))
 
     def turns(self, pipeline: str) -> Sequence[dict[str, Any]]:
-        """Every knob that was set or refused, in the order of records, as mappings of columns."""
+        """Return every turn, made or refused, in the order of records, as mappings of columns."""
         query = sa.select(turns).where(turns.c.pipeline == pipeline)
         with self.engine.connect() as connection:
             found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))
@@ -345,7 +346,7 @@ def _before(column: sa.Column[Any], pipeline: str, batch_id: int) -> sa.Select[A
 
 
 def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
-    """The first offset that the pipeline's job has not read, by topic and partition.
+    """Return the first offset that the pipeline's job has not read, by topic and partition.
 
     Raises:
         ConfigError: it has read nothing, as far as the ops database at `url` knows.

@@ -99,7 +99,7 @@ def dead_letters(
 
 
 def dead_letter(table: Path, at: Coordinates) -> DeadLetter:
-    """The one of these coordinates.
+    """Return the dead letter at some coordinates; `None` if there is none.
 
     Raises:
         ConfigError: there is none.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LookupDescription(BaseModel):
-    """One lookup; `step` is what knobs call it."""
+    """The description of one lookup; `step` is its name in knobs."""
 
     step: str
     stream: str
@@ -38,7 +38,7 @@ class Description(BaseModel):
 
 
 def describe(pipeline: Pipeline) -> Description:
-    """All but where relations are, which may hold a password."""
+    """Describe a pipeline, without the URLs of relations, which may hold a password."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
     tables = pipeline.tables.model_dump(exclude=None if pipeline.running_columns() else {"running"})

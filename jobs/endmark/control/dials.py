@@ -1,4 +1,4 @@
-"""The knobs there are, for people."""
+"""The table of knobs, with texts for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Knob:
-    """A field that may be turned while the job runs: what its values are and what that does, for people."""
+    """A knob: a field that may be turned while the job runs, with its values and its effect in words."""
 
     kind: Literal["choice", "duration", "size", "number"]
     values: str

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class ForMemory(BaseModel):
-    """Stream rows a second on one core, by strategy, with so many bytes for rows that wait."""
+    """Stream rows a second on one core by strategy, with one size of memory for rows that wait."""
 
     memory: int
     rates: dict[str, float]
 
 
 class LookupForecast(BaseModel):
-    """One lookup's, by rising memory."""
+    """The forecast of one lookup, by rising memory."""
 
     relation: str
     made_at: float = Field(description="Unix seconds")
@@ -51,7 +51,7 @@ def tell(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None
 
 
 def told(database: OpsDatabase, pipeline: str) -> Sequence[LookupForecast]:
-    """The newest of each relation, by its name."""
+    """Return the newest forecast of each relation, by its name."""
     query = sa.select(forecasts.c.forecast).where(forecasts.c.pipeline == pipeline)
     with database.engine.connect() as connection:
         found = connection.execute(query.order_by(forecasts.c.relation)).scalars().all()

@@ -1,4 +1,4 @@
-"""The heartbeat of a driver: how anybody who reads the ops database knows that a job is still there."""
+"""The heartbeat of a driver, by which readers of the ops database know that a job is alive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def ask(self, question: Callable[[], object] | None) -> None:
-        """Ask this before each beat; the heart stands still while nobody answers. `None`: ask nothing."""
+        """Set a question that is asked before each beat; no beat comes while it is not answered.
+
+        `None`: no question.
+        """
         self._ask = question
 
     def __enter__(self) -> Self:

@@ -45,7 +45,7 @@ def lookup_steps(relations: Sequence[str]) -> list[str]:
 
 
 def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The names of all knobs."""
+    """Return the names of all knobs."""
     return list(_places(steps))
 
 
@@ -64,7 +64,7 @@ def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, A
 
 
 def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The value of each knob in the pipeline file, as `turned` gives them."""
+    """Return the value of each knob in the pipeline file, as `turned` returns them."""
     return {name: reduce(getitem, at.path, steps[at.step]) for name, at in _places(steps).items()}
 
 
@@ -198,5 +198,5 @@ def _step_model(step: str) -> type[Model]:
 
 
 def as_number(value: Any) -> Any:
-    """A duration in seconds, anything else as it is."""
+    """Return a duration as seconds, and any other value as it is."""
     return value.total_seconds() if isinstance(value, timedelta) else value

@@ -1,4 +1,4 @@
-"""The pulse: a control record by which the driver brings on a batch that rows wait for when no record comes.
+"""The pulse: a control record by which the driver starts a batch for rows that wait.
 
 Spark runs a batch for records alone; its timers would have it run empty ones back to back. A record in Kafka
 runs one batch, is replayed with it and is accounted for like any other.
@@ -27,7 +27,7 @@ _PATIENCE_MS = 5_000
 
 
 class Pulse:
-    """Sends pulses to the control topic, one at a time, and what autotune turns; `close` it in the end.
+    """Sends pulses, one at a time, and the turns of autotune to the control topic. Close it in the end.
 
     Args:
         bootstrap: the broker's host:port.
@@ -47,7 +47,7 @@ class Pulse:
         self._turns: deque[bytes] = deque()
 
     def batch_done(self, samples: Samples, offsets: Mapping[str, Mapping[str, int]]) -> None:
-        """Take what a batch has told, and the first offset not read by topic and partition."""
+        """Take the samples of a batch, and the first offset not read by topic and partition."""
         self._due = samples.get(sample("batch_due_time_seconds"))
         self._oldest = samples.get(sample("lookup_waiting_time_seconds"))
         self._read = offsets.get(self._topic, {}).get("0", 0)
@@ -63,11 +63,14 @@ class Pulse:
         return self._read
 
     def waits_for(self, before: float) -> bool:
-        """Return whether something waits that has come until then, in Unix seconds."""
+        """Return whether something waits that has come until a time in Unix seconds."""
         return self._due is not None and (self._oldest is None or self._oldest <= before)
 
     def beat(self) -> None:
-        """Send a pulse if a batch is due and none is on its way. That the broker is away, the query says."""
+        """Send a pulse if a batch is due and no pulse is on its way.
+
+        The query reports a broker that is away.
+        """
         if self._due is None or self._due > time.time() or self._sent >= self._read:
             return
         self._sent = self._send(PULSE, self._sent)
@@ -85,7 +88,7 @@ class Pulse:
             self._turns.append(move)
 
     def turn(self) -> None:
-        """Turn the knobs that are to be turned; once, whether or not the broker is there."""
+        """Send the turns of autotune once, whether or not the broker answers."""
         while self._turns:
             self._send(self._turns.popleft(), -1)
 

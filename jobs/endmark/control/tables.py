@@ -1,4 +1,4 @@
-"""The tables of the ops database, which job and sidecar make, whoever comes first.
+"""The tables of the ops database. Job and sidecar create them, whichever comes first.
 
 What a record or a person wrote is stored in columns of `Text` and `Value`, which make it storable. A server
 that refused such a text would fail the job's batch, and again after each restart.

@@ -1,4 +1,4 @@
-"""Autotune beside a job: what it tunes, by which figures, and how its moves become control records."""
+"""Autotune beside a job: its knobs, its figures, and the control records that its moves become."""
 
 from __future__ import annotations
 

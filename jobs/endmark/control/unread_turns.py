@@ -1,4 +1,4 @@
-"""Turns that no batch has read yet: what a query that waits for long is woken for."""
+"""Turns that no batch has read yet. A query that waits for long is ended because of them."""
 
 from __future__ import annotations
 

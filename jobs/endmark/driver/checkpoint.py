@@ -77,13 +77,13 @@ def known_tables(checkpoint: Path) -> dict[str, KnownTable]:
 
 
 def know_tables(checkpoint: Path, tables: Mapping[str, KnownTable]) -> None:
-    """Keep which tables a claimed checkpoint writes, before a batch does."""
+    """Store the tables that a claimed checkpoint writes, before a batch writes them."""
     text = json.dumps({name: asdict(table) for name, table in tables.items()}, indent=2, sort_keys=True)
     _keep(checkpoint / "endmark" / "tables.json", text)
 
 
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
-    """All that takes a new checkpoint, by its name in the file: rows in state and tables depend on it."""
+    """Return all settings whose change needs a new checkpoint, by their name in the file."""
     spec = pipeline.model_dump(mode="json")
     match spec["lookup"]:
         case [only]:  # which a file may say with or without a list around it
@@ -113,7 +113,7 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
 
 
 def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
-    """Keep what state was built with; refuse to go on with anything else.
+    """Store the settings of a new checkpoint; refuse to go on with others.
 
     Raises:
         ConfigError: naming what differs, and both values of it.

@@ -1,4 +1,4 @@
-"""The text that a failed query leaves behind: which batch of which pipeline, and why."""
+"""The text of a failed query: the batch, the pipeline, and the cause."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: s
 
 
 def cause_of(failure: str, bootstrap: str) -> str:
-    """The line of a Spark failure that says what went wrong: our own error if a task raised one."""
+    """Return the line of a Spark failure that says what went wrong: our own error if a task raised one."""
     ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
     if ours:
         return str(ours[-1])
@@ -39,7 +39,8 @@ def cause_of(failure: str, bootstrap: str) -> str:
 
 
 def batch_at_hand(spark_checkpoint: Path) -> str | None:
-    """The batch that is planned but not committed, with the offsets it reads; `None` if there is none.
+    """Return the batch that is planned but not committed, with the offsets that it reads; `None` if there is
+    none.
 
     Spark writes a file of end offsets before it runs a batch, and one of the same name once it is committed.
     """

@@ -94,7 +94,7 @@ class Pace:
         return not self._fixed and self._running[f"{_STEP}every"] > _LONG_SECONDS
 
     def wake(self) -> None:
-        """End the query that runs, though its pace is as it was."""
+        """End the running query although its pace stays the same."""
         self._woken = True
 
     def start(self) -> None:
@@ -105,7 +105,7 @@ class Pace:
         self._woken = False
 
     def take(self, turns: Iterable[Mapping[str, Any]]) -> None:
-        """Take what a batch has told of knobs."""
+        """Take the turns of a batch."""
         if self._fixed:
             return
         for turn in sorted(turns, key=lambda turn: (turn["partition"], turn["offset"])):
@@ -113,7 +113,7 @@ class Pace:
                 self._values[turn["name"]] = turn["value"]
 
     def require_same(self) -> None:
-        """Before anything is done for a batch.
+        """Refuse a batch, before anything is done for it, if the pace has changed.
 
         Raises:
             NewPaceError: it is for the next query.

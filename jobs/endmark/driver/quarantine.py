@@ -52,7 +52,7 @@ class Quarantine:
         return self._failure is not None
 
     def take(self, samples: Samples, reports: Iterable[Mapping[str, Any]]) -> None:
-        """Count what a batch has read, once it is committed.
+        """Count the records of a committed batch.
 
         Args:
             samples: of the batch.
@@ -68,7 +68,7 @@ class Quarantine:
             self._failure = self._failure or window.failure()
 
     def require_room(self) -> None:
-        """Refuse to go on.
+        """Refuse to go on once the quarantine is full.
 
         Raises:
             QuarantineError: too many records were dead letters.

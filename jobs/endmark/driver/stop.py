@@ -60,7 +60,7 @@ class StopRequest:
         self.check()
 
     def check(self) -> None:
-        """Stop here if a signal has come.
+        """Raise if a signal has come.
 
         Raises:
             KeyboardInterrupt: a signal has come.

@@ -44,27 +44,27 @@ def spark_jars(say: Say) -> list[Path]:
 
 
 def broker_jars(say: Say) -> list[Path]:
-    """Paths of the class path of a Kafka broker, sorted by name. Else as `spark_jars`."""
+    """Return the paths of the class path of a Kafka broker, sorted by name; otherwise as `spark_jars`."""
     return _jars("broker", "the Kafka broker's jars", say)
 
 
 def bench_jars(say: Say) -> list[Path]:
-    """Paths of the jars that the benchmarks' contenders need, sorted by name. Else as `spark_jars`."""
+    """Return the paths of the jars that the benchmarks' contenders need; otherwise as `spark_jars`."""
     return _jars("bench", "MariaDB's JDBC driver", say)
 
 
 def flink_jars(say: Say) -> list[Path]:
-    """Paths of the class path of Apache Flink's SQL client, sorted by name. Else as `spark_jars`."""
+    """Return the paths of the class path of Apache Flink's SQL client; otherwise as `spark_jars`."""
     return _jars("flink", "Apache Flink's jars", say)
 
 
 def mysql_jars(say: Say) -> list[Path]:
-    """A jar that has a MySQL server for Linux in it. Else as `spark_jars`."""
+    """Return a jar that has a MySQL server for Linux in it; otherwise as `spark_jars`."""
     return _jars("mysql", "a MySQL server", say)
 
 
 def postgresql_jars(say: Say) -> list[Path]:
-    """A jar that has a PostgreSQL server for Linux in it. Else as `spark_jars`."""
+    """Return a jar that has a PostgreSQL server for Linux in it; otherwise as `spark_jars`."""
     return _jars("postgresql", "a PostgreSQL server", say)
 
 

@@ -89,7 +89,7 @@ class ManagedProcess:
             raise self._failure(f"failed with code {code}")
 
     def stop(self) -> None:
-        """Ask the child to end, kill it when it does not in time. Idempotent."""
+        """Ask the child to end, and kill it if it does not end in time. Idempotent."""
         if self.running:
             self._child.terminate()
             try:

@@ -1,4 +1,4 @@
-"""Prints the JSON Schema that `make schemas` keeps in schemas/."""
+"""Print the JSON Schema that `make schemas` keeps in schemas/."""
 
 import json
 

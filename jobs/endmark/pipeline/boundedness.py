@@ -82,7 +82,7 @@ class State:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The same for programs, as JSON has values for it."""
+        """The state as values for JSON."""
         facts = asdict(self)
         del facts["mends"]
         return facts
@@ -131,7 +131,7 @@ class _Input:
 
 
 def states(pipeline: Pipeline) -> list[State]:
-    """All state that a pipeline keeps from one batch to the next."""
+    """Return all state that a pipeline keeps from one batch to the next."""
     left, right = _inputs(pipeline)
     preset = pipeline.join.preset
     groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]

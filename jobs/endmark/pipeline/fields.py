@@ -1,4 +1,4 @@
-"""The kinds of field a pipeline file has: names, durations, column types, and what they are checked by."""
+"""The kinds of fields of a pipeline file: names, durations, column types, and their checks."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _duration_schema(least: timedelta, most: timedelta) -> dict[str, Any]:
 
 
 def size(value: Any) -> Any:
-    """Bytes, of text such as `64MB`.
+    """Read a number of bytes from text such as `64MB`.
 
     Raises:
         ValueError: the text is no size.

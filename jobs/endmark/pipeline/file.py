@@ -114,7 +114,7 @@ def _meant(unknown: Sequence[str]) -> str:
 
 
 def fields_at(place: Sequence[str]) -> list[str]:
-    """The fields that there may be at a place of a pipeline file, such as that of `join.window`."""
+    """Return the fields that a place of a pipeline file may have, such as those of `join.window`."""
     models: list[type[BaseModel]] = [Pipeline]
     for name in place:
         inner = [

@@ -207,7 +207,7 @@ class Pipeline(Model):
         return [lookup for lookup in self.lookups if lookup.stream == stream]
 
     def lookup_in(self, relation: str) -> Lookup:
-        """The one that asks this relation."""
+        """Return the lookup that asks a relation."""
         return next(lookup for lookup in self.lookups if lookup.relation == relation)
 
     @property
@@ -272,11 +272,11 @@ class Pipeline(Model):
         return self.aggregate is not None and self.aggregate.running
 
     def stream_of(self, origin: str) -> str:
-        """The stream whose rows a column of that stream or relation comes with."""
+        """Return the stream of a name: a stream's own, or the one whose lookup asks that relation."""
         return self.lookup_in(origin).stream if origin in self.relations else origin
 
     def type_of(self, reference: str) -> ColumnType:
-        """The type of a column named `stream.column`, or so of a relation."""
+        """Return the type of a column named `stream.column` or `relation.column`."""
         origin, _, column = reference.partition(".")
         return self._origins[origin][column]
 

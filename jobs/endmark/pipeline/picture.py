@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def drawn(pipeline: Pipeline) -> str:
-    """Topics, relations, steps and tables, and what flows between them."""
+    """Return the picture: topics, relations, steps and tables, and the flow between them."""
     join, lines = pipeline.join, ["flowchart LR"]
     for side in pipeline.sides:
         stream = pipeline.streams[side]

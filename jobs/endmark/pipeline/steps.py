@@ -107,7 +107,7 @@ class Lookup(Model):
 
     @property
     def versions(self) -> str | None:
-        """The relation's column that tells versions of a key apart."""
+        """The relation's column by which versions of a key differ; `None` without versions."""
         return None if self.as_of is None else self.as_of.relation
 
     @property
@@ -157,7 +157,7 @@ class Join(Model):
     autotune: bool = False
 
     def policy(self, buckets: int = 1) -> Policy:
-        """Return the policy of the preset in one of so many buckets.
+        """Return the policy of the preset for one of `buckets` buckets.
 
         Raises:
             ConfigError: the preset has no use for something that is set.

@@ -54,7 +54,7 @@ class _Loader(yaml.SafeLoader):
             self._level -= 1
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping of names.
+        """Construct a mapping whose keys are names.
 
         Raises:
             yaml.YAMLError: a name is no text, or stands twice.

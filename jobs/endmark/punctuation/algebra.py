@@ -22,7 +22,10 @@ Span = tuple[Cut, Cut]
 
 
 def normal(pattern: Pattern, domain: Domain) -> Pattern:
-    """The one pattern that stands for this set of values; values are coerced to the domain."""
+    """Return the pattern in normal form: one pattern for each set of values.
+
+    Values are coerced to the domain.
+    """
     return pattern if isinstance(pattern, Anything) else _pattern(spans_of(pattern, domain), domain)
 
 
@@ -61,7 +64,7 @@ def disjoint(left: Pattern, right: Pattern, domain: Domain) -> bool:
 
 
 def spans_of(pattern: Pattern, domain: Domain) -> list[Span]:
-    """The spans of a pattern's values; null and NaN, which `Anything` has beside them, are in none."""
+    """Return the spans of a pattern's values. Null and NaN, which `Anything` matches, too, are in no span."""
     match pattern:
         case Equals(value):
             return [_single(value, domain)]
@@ -78,7 +81,7 @@ def spans_of(pattern: Pattern, domain: Domain) -> list[Span]:
 
 
 def pattern_of(span: Span, domain: Domain) -> Pattern:
-    """The values between two cuts, in normal form."""
+    """Return the pattern of the values between two cuts, in normal form."""
     low, high = span
     if domain.discrete:
         first, last = domain.value_at(low), domain.value_at(high - 1)
@@ -129,7 +132,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
-    """The spans of the values in both; either ascends."""
+    """Return the spans of the values that are in both; either argument ascends."""
     shared: list[Span] = []
     i = j = 0
     while i < len(left) and j < len(right):

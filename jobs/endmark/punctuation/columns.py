@@ -1,4 +1,4 @@
-"""Patterns against Arrow columns: what `matches` and `contains` say of a value, for whole columns.
+"""Patterns applied to whole Arrow columns: the vectorised counterpart of `matches` and `contains`.
 
 No Python per row. Where an attribute is dense, rows and bounds are ranked together, and a cut becomes twice
 the rank of its value plus its side.
@@ -37,7 +37,11 @@ _ANY_DECIMAL = pa.decimal256(76, 38)  # holds every decimal128, and every bound,
 
 
 def domain_of_type(arrow: pa.DataType) -> Domain:
-    """The domain of a column; `PunctuationError` for types that no pattern can speak of."""
+    """Return the domain of a column's type.
+
+    Raises:
+        PunctuationError: no pattern can restrict columns of the type.
+    """
     if pa.types.is_decimal128(arrow):
         return Domain.DECIMAL
     if arrow not in _DOMAINS:

@@ -1,4 +1,4 @@
-"""The values an attribute may have, their order, and the gaps between neighbours.
+"""Domains: the values that an attribute may have, their order, and the gaps between neighbours.
 
 A *cut* is a gap: every value of the domain is below or above it. Two cuts hold an interval between them,
 half-open by construction, so that open and closed ends need no cases. Where every value has a successor
@@ -26,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class PunctuationError(ValueError):
-    """A pattern or punctuation that cannot be; the text says what and where."""
+    """A pattern or punctuation is invalid; the text says what is wrong and where."""
 
 
 class _Ordinals(NamedTuple):
@@ -147,7 +147,11 @@ class Domain(StrEnum):
         return type(value) in self._types
 
     def coerce(self, value: Value) -> Value:
-        """The same value as this domain writes it; `PunctuationError` if it has none such."""
+        """Return a value as this domain writes it.
+
+        Raises:
+            PunctuationError: the domain does not hold the value.
+        """
         domain_of_value(value)
         if type(value) not in self._types:
             raise PunctuationError(f"{value!r} is no {self.value}")
@@ -167,7 +171,11 @@ class Domain(StrEnum):
 
 
 def domain_of_value(value: object) -> Domain:
-    """The domain of a value that a pattern may hold; `PunctuationError` for null, NaN and the like."""
+    """Return the domain of a value that a pattern may hold.
+
+    Raises:
+        PunctuationError: the value is null, NaN, or of no domain.
+    """
     kind = type(value)
     if kind not in _DOMAIN_OF:
         kinds = ", ".join(known.__name__ for known in _DOMAIN_OF)
@@ -178,7 +186,7 @@ def domain_of_value(value: object) -> Domain:
 
 
 def common_domain(domains: set[Domain]) -> Domain:
-    """The one domain of values that stand together; whole numbers go with doubles or with decimals."""
+    """Return the one domain of several values; whole numbers go with doubles or with decimals."""
     others = domains - {Domain.LONG}
     if len(others) > 1 or (others < domains and not others <= {Domain.DOUBLE, Domain.DECIMAL}):
         raise PunctuationError(f"one pattern cannot mix {' and '.join(sorted(domains))}")

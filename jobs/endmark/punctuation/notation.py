@@ -43,7 +43,11 @@ def to_notation(pattern: Pattern, domain: Domain) -> str:
 
 
 def from_notation(text: str, domain: Domain) -> Pattern:
-    """The pattern written so; `PunctuationError` if it is none of this domain."""
+    """Read a pattern in the papers' notation.
+
+    Raises:
+        PunctuationError: the text is no pattern of the domain.
+    """
     match list(_tokens(text, domain)):
         case ["*"]:
             return Anything()

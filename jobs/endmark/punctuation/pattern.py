@@ -24,7 +24,7 @@ _COMPARABLE: dict[type, set[type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Every value, null and NaN too; an attribute the promise does not speak of."""
+    """Every value, null and NaN too; the pattern of an attribute that a promise does not restrict."""
 
     def matches(self, value: Value | None) -> bool:
         return True
@@ -32,7 +32,7 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No value; the meet of patterns that have none in common."""
+    """No value; the intersection of patterns that have no value in common."""
 
     def matches(self, value: Value | None) -> bool:
         return False
@@ -106,7 +106,7 @@ Pattern = Anything | Equals | OneOf | Between | Nothing
 
 
 def values_of(pattern: Pattern) -> list[Value]:
-    """The values a pattern is written with."""
+    """Return the values that a pattern is written with."""
     match pattern:
         case Equals(value):
             return [value]
@@ -119,7 +119,7 @@ def values_of(pattern: Pattern) -> list[Value]:
 
 
 def domain_of(*patterns: Pattern) -> Domain:
-    """The domain of patterns that are written with values of one; any will do for those without values."""
+    """Return the domain of the values that patterns are written with; any domain if there are none."""
     values = [value for pattern in patterns for value in values_of(pattern)]
     return common_domain({domain_of_value(value) for value in values})
 

@@ -89,15 +89,14 @@ class Punctuation:
         return self.origin
 
     def names(self) -> tuple[str, ...]:
-        """The attributes it speaks of."""
+        """Return the attributes that the punctuation restricts."""
         return tuple(name for name, _ in self.patterns)
 
     def matches(self, row: Mapping[str, Value | None]) -> bool:
         return all(pattern.matches(row[name]) for name, pattern in self.patterns)
 
     def normal(self, domains: Mapping[str, Domain]) -> Self:
-        """The same set of rows, written in the one way it can be. Of a punctuation that matches no row,
-        only that is kept."""
+        """Return the same set of rows in normal form. If no row matches, that is all that is kept."""
         patterns = {
             name: normal(pattern, _domain(self.stream, name, domains)) for name, pattern in self.patterns
         }
@@ -106,7 +105,7 @@ class Punctuation:
         return self.of(self.stream, patterns, self.origin)
 
     def meet(self, other: Self, domains: Mapping[str, Domain]) -> Self:
-        """The rows both match, in normal form and without origin."""
+        """Return the rows that both punctuations match, in normal form and without origin."""
         if self.stream != other.stream:
             raise PunctuationError(f"{self.stream!r} and {other.stream!r} are streams without common rows")
         patterns = dict(self.patterns)

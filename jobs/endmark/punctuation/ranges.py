@@ -16,7 +16,7 @@ from endmark.punctuation.pattern import Anything, Pattern, Value
 
 
 class Ranges:
-    """A union of patterns. Each of its spans is as of a time: that of the newest pattern that widened it.
+    """A union of patterns. Each of its spans has the time of the newest pattern that widened it.
 
     Attributes:
         everything: `Anything` was added, so null and NaN are closed too.
@@ -36,18 +36,18 @@ class Ranges:
         return iter(self._spans)
 
     def patterns(self) -> Iterator[Pattern]:
-        """The union as disjoint patterns in normal form, ascending."""
+        """Return the union as disjoint patterns in normal form, ascending."""
         return (pattern for pattern, _ in self.dated())
 
     def dated(self) -> Iterator[tuple[Pattern, int]]:
-        """The same, each with the time it is as of."""
+        """Yield the disjoint patterns of the union, each with the time of the pattern that widened it last."""
         if self.everything:
             return iter([(Anything(), self._as_of[0])])
         patterns = (pattern_of(span, self.domain) for span in self._spans)
         return zip(patterns, self._as_of, strict=True)
 
     def find(self, cut: Cut) -> tuple[Pattern, int] | None:
-        """The pattern among these that the value just above a cut is in, and the time it is as of."""
+        """Return the disjoint pattern that holds the value just above a cut, and its time; `None` without one."""
         at = self._position(cut)
         return None if at is None else (pattern_of(self._spans[at], self.domain), self._as_of[at])
 
@@ -66,7 +66,10 @@ class Ranges:
         return [pattern_of(span, self.domain) for span in fresh]
 
     def contains(self, value: Value | None) -> bool:
-        """Return whether a pattern added matches; a value that the domain does not hold is in no range."""
+        """Return whether some added pattern matches a value.
+
+        A value that the domain does not hold is in no range.
+        """
         if self.everything:
             return True
         if not self.domain.holds(value) or value != value:  # noqa: PLR0124  # NaN
@@ -74,7 +77,7 @@ class Ranges:
         return self._position(self.domain.below(value)) is not None
 
     def includes(self, pattern: Pattern) -> bool:
-        """Return whether the patterns added match all values of this one, null and NaN aside."""
+        """Return whether the added patterns match all values of a pattern, null and NaN aside."""
         return all(self._covers(span) for span in spans_of(pattern, self.domain))
 
     def _covers(self, span: Span) -> bool:

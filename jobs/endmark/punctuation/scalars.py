@@ -27,7 +27,7 @@ _EXAMPLES = {
 
 
 def to_scalar(value: Value, domain: Domain) -> Scalar:
-    """The spelling of a value that stands for one of this domain."""
+    """Return the JSON scalar that stands for a value of a domain."""
     match domain.coerce(value):
         case Decimal() as number:
             return format(number, "f")
@@ -40,10 +40,10 @@ def to_scalar(value: Value, domain: Domain) -> Scalar:
 
 
 def from_scalar(scalar: Scalar, domain: Domain) -> Value:
-    """The value spelled so; `PunctuationError` if it is none of this domain.
+    """Read a JSON scalar as a value of a domain; raise `PunctuationError` if it is none.
 
-    A decimal keeps the digits that it is spelled with, zeros at the end among them: the type of a column says
-    how many there may be.
+    Raises:
+        PunctuationError: the scalar is no value of the domain.
     """
     if domain in _SPELLED:
         value = _spelled(scalar, domain)

@@ -36,7 +36,7 @@ _PATTERN: TypeAdapter[PatternShape] = TypeAdapter(PatternShape)
 
 
 def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
-    """A record for the topic of the punctuation's stream."""
+    """Return the record of a punctuation, for the topic of its stream."""
     return json.dumps({MEMBER: _written(punctuation, domains)}, ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -1,4 +1,4 @@
-"""Connections to the databases that hold relations: few, short of patience, and in one time zone."""
+"""Connections to the databases that hold relations: few, with short timeouts, and in one time zone."""
 
 from __future__ import annotations
 

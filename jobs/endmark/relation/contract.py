@@ -36,19 +36,19 @@ class RelationReader(Protocol):
         ...
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        """All rows of ascending, disjoint key ranges."""
+        """Return all rows of ascending, disjoint key ranges."""
         ...
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """All rows of distinct keys, whose columns are named as R's."""
+        """Return all rows of distinct keys, whose columns are named as R's."""
         ...
 
 
 class PagedRelation(RelationReader, Protocol):
-    """One that can be cut into pages."""
+    """A relation that can be cut into pages."""
 
     def directory(self, page_rows: int) -> PageDirectory:
-        """The pages of `page_rows` rows."""
+        """Return the pages of `page_rows` rows."""
         ...
 
 
@@ -71,7 +71,7 @@ class PageDirectory:
         return int(self._bounds.num_rows) + 1
 
     def page_of(self, keys: pa.RecordBatch) -> Ints:
-        """The page number of each key; `keys` has the key columns in their order, by whatever name."""
+        """Return the page number of each key; `keys` has the key columns in their order, by any names."""
         named = keys.rename_columns(self._bounds.schema.names)
         if self._key.hashed:
             return _rank(self._bounds, named)
@@ -82,7 +82,7 @@ class PageDirectory:
         return np.append(np.searchsorted(codes, self._codes), len(codes))
 
     def range_of(self, first: int, last: int | None = None) -> KeyRange:
-        """The keys of a page, or of all from one to another."""
+        """Return the keys of a page, or of all pages from one to another."""
         last = first if last is None else last
         low = self._bound(first - 1) if first > 0 else None
         high = self._bound(last) if last < self._bounds.num_rows else None

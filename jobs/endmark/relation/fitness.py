@@ -65,12 +65,12 @@ _INSTEAD_IN_POSTGRESQL = {Kind.DOUBLE: "DOUBLE PRECISION", Kind.STRING: "TEXT", 
 
 
 def exact_collation(dialect: sa.Dialect) -> str:
-    """The collation of a server whose connections have this dialect that takes no two keys for one."""
+    """Return the collation under which different keys differ, for connections of a dialect."""
     return _EXACT_MARIADB if getattr(dialect, "is_mariadb", False) else _EXACT_MYSQL
 
 
 def compared_by(relation: Relation, backend: Backend) -> dict[str, str]:
-    """The collations by which statements have key columns compared, whatever the table says."""
+    """Return the collations by which statements compare key columns, whatever the table says."""
     if backend not in _COLLATIONS:
         return {}
     texts = [name for name in relation.key if relation.columns[name].kind is Kind.STRING]

@@ -42,12 +42,12 @@ class RelationUnreachableError(MissingPartError):
 
 
 def warn(text: str) -> None:
-    """Tell the log of a task, which is its standard error, that it waits."""
+    """Write a warning to the log of a task, which is its standard error."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 class Patience:
-    """Reads again what a broken database did not answer, until one batch has lost `seconds` to it.
+    """Repeats reads that a broken database did not answer, until a batch has lost `seconds` by that.
 
     Args:
         name: of what is read, as messages have it.
@@ -66,7 +66,7 @@ class Patience:
         return max(1, round(self._seconds / _TRIES))
 
     def renew(self) -> None:
-        """A batch begins, which has lost nothing yet."""
+        """Begin a batch, which has lost no time yet."""
         self._lost = 0.0
 
     def retried(self, read: Callable[[], T]) -> T:

@@ -27,7 +27,7 @@ _TIME = " " + ":".join(["[0-9]" * 2] * 3) + "." + "[0-9]" * 6
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement in a driver's text, and which key's which column each of its places takes."""
+    """A statement in a driver's text, and the key and column that each of its placeholders takes."""
 
     text: str
     places: tuple[tuple[int, int], ...]
@@ -51,13 +51,13 @@ class Source:
     compared: tuple[tuple[str, str], ...] = ()
 
     def column(self, name: str) -> sa.ColumnElement[Any]:
-        """A key column as it is compared."""
+        """Return a key column as statements compare it."""
         column: sa.ColumnElement[Any] = _column(name)
         collation = dict(self.compared).get(name)
         return column.collate(collation) if collation else column
 
     def ordered(self, columns: Sequence[str]) -> sa.Select[Any]:
-        """Rows that have a key."""
+        """Return the part of a statement that selects rows with a key, in the order of keys."""
         query = sa.select(*(_column(name) for name in columns)).select_from(_table(self.table))
         return query.where(*self.present()).order_by(*(self.column(name) for name in self.key))
 
@@ -95,13 +95,13 @@ class Source:
 
 @lru_cache(maxsize=64)
 def first_key(source: Source, dialect: sa.Dialect) -> Statement:
-    """The smallest key."""
+    """Return a statement for the smallest key."""
     return _compiled(_one(source.ordered(source.key)), dialect)
 
 
 @lru_cache(maxsize=64)
 def key_above(source: Source, dialect: sa.Dialect) -> Statement:
-    """The smallest key above another."""
+    """Return a statement for the smallest key above another one."""
     above = source.above(source.bound(0))
     return _compiled(_one(source.ordered(source.key).where(above)), dialect)
 
@@ -161,7 +161,7 @@ def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
 
 @lru_cache(maxsize=64)
 def repeated_key(source: Source, dialect: sa.Dialect) -> Statement:
-    """A key of several rows, and of how many."""
+    """Return a statement for a key of several rows, and their number."""
     key = [source.column(name) for name in source.key]
     query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).where(*source.present())
     return _compiled(_one(query.group_by(*key).having(sa.func.count() > _number(1))), dialect)
@@ -196,7 +196,7 @@ def _table(name: str) -> sa.TableClause:
 
 
 def quoted(name: str) -> sa.quoted_name:
-    """A name as statements have it."""
+    """Return a name as statements spell it."""
     # Later versions of MySQL reserve words that SQLAlchemy does not know as such: LIBRARY, EXTERNAL.
     return sa.quoted_name(name, quote=True)
 

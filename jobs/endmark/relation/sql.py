@@ -121,7 +121,7 @@ class SqlRelation:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Around the reads of one batch, which waits for the database no longer than `retry` in all.
+        """Wrap the reads of one batch, which waits for the database no longer than `retry` in all.
 
         A table that was altered since the job began may be read if it still is as declared; none is while
         it changes, since pages of two orders would not meet.

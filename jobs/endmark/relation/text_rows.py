@@ -1,4 +1,5 @@
-"""Rows of MySQL and MariaDB as columns: the server sends text, which goes to Arrow without a Python value.
+"""Rows of MySQL and MariaDB as columns: the server's text becomes Arrow columns without a Python value
+between.
 
 PyMySQL makes five Python objects of a row of four columns, and of 64 pages of 500 rows of 120 bytes it takes
 2.5 ms each. Here one short step of Python finds where a row ends, NumPy and Arrow do the rest: 0.5 ms.
@@ -50,7 +51,7 @@ class TextConnection(Connection):
 
 
 class TextRows:
-    """The fields of rows as they were sent.
+    """The fields of rows as the server has sent them.
 
     Args:
         data: packets one after the other, each with its header.

@@ -1,4 +1,4 @@
-"""Columns between Arrow and a database driver: nothing is rounded, cut or guessed on the way."""
+"""Conversion of columns between Arrow and a database driver, without rounding, cutting or guessing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa
 
 
 def from_text(column: pa.Array, kind: ColumnType) -> pa.Array:
-    """A column as MySQL and MariaDB write it.
+    """Make a column of the text that MySQL and MariaDB send.
 
     Raises:
         NotOfTypeError: a text is not exactly one of `kind`.

@@ -62,7 +62,7 @@ def record(jars: Sequence[Path]) -> Path:
 
 
 def archive_of(jars: Sequence[Path]) -> Path | None:
-    """The archive for a session with these jars, if there is one that is whole."""
+    """Return the archive for a session with these jars, if there is a whole one."""
     for archive in _home().glob(f"{_place()}-{_version(jars)}-*.jsa"):
         if archive.stat().st_size == int(archive.stem.rpartition("-")[2]):
             return archive

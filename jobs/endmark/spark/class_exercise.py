@@ -33,7 +33,7 @@ _NOWHERE = "127.0.0.1:1"
 
 
 def exercise(jars: Sequence[Path]) -> None:
-    """Do it, and wait until Java has ended, which writes its archive then."""
+    """Run the exercise, and wait until Java has ended, which writes its archive then."""
     spark = start_session(
         "classes", list(jars), master="local[2]", shuffle_partitions=2, driver_memory="1g", delta=False
     )

@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers, with what they run already imported before it forks them.
+"""Spark's daemon of Python workers. It imports their modules before it forks them.
 
 A worker took 1.5 s of a core for its imports, and the first batch of a job starts four.
 """
@@ -24,7 +24,7 @@ def leave_archive() -> None:
 
 
 def silent_when_left(work: Callable[..., int]) -> Callable[..., int]:
-    """Without what Python says of a JVM that hung up: there is nobody left to be told, and no fault."""
+    """Suppress what Python says of a JVM that hung up: nobody is left to read it, and nothing is wrong."""
 
     def worked(*arguments: Any) -> int:
         try:

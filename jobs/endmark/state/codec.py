@@ -23,7 +23,7 @@ def encode(batch: pa.RecordBatch, *, compress: bool = False) -> bytes:
 
 
 def write(batch: pa.RecordBatch, file: Path) -> None:
-    """The same, not compressed, into a file: bytes in memory first would be copied twice more."""
+    """Write a record batch to a file, not compressed: bytes in memory first would be copied twice more."""
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, batch.schema, options=_PLAIN) as writer:
         writer.write_batch(batch)
 

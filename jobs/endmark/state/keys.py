@@ -1,4 +1,4 @@
-"""Join keys as int64 codes: what segments are sorted by, and what rows are told apart by.
+"""Join keys as int64 codes, by which segments are sorted and rows are found.
 
 A key of one integer, date, time or boolean column is its own code. Any other is hashed, and rows of equal
 code are compared column by column, so a collision costs a comparison and never joins or closes a stranger.
@@ -113,7 +113,7 @@ class KeySpec:
 
     @property
     def stored(self) -> list[str]:
-        """The columns that tell a key, its code among them."""
+        """The columns of a key, with its code."""
         return [*self.columns, CODE] if self.hashed else list(self.columns)
 
     @property

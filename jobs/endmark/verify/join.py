@@ -31,7 +31,7 @@ WHERE NOT EXISTS (FROM expected_results e WHERE e.$row = r.rowid)
 
 
 def join(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_results` and `uncertain_results` from `side_<stream>`, `closed_<stream>`, `progress`.
+    """Make `expected_results` and `uncertain_results` of `side_<stream>`, `closed_<stream>` and `progress`.
 
     Beside the columns of the results table they have, of each side that is there, the `rowid` of its row.
 

@@ -26,7 +26,7 @@ _OF_DOUBLES = {
 
 
 def expression(pipeline: Pipeline, measure: Measure) -> str:
-    """The measure over the columns of results."""
+    """Return the SQL of a measure over the columns of results."""
     if measure.column is None:
         return "count(*)"
     origin, _, column = measure.column.partition(".")

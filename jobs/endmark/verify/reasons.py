@@ -1,4 +1,4 @@
-"""Why each dead letter is one: the reasons of docs/wire-format.md, read from its bytes one at a time.
+"""The reason of each dead letter, as docs/wire-format.md defines it, read from its bytes one at a time.
 
 Only records that `classify` has found to be no rows and no punctuations come here, so the last reason of each
 list needs no test of its own.
@@ -65,7 +65,7 @@ def name_reasons(session: Session, pipeline: Pipeline) -> None:
 
 
 def reason_of(value: bytes | None, declared: Stream | None) -> str:
-    """Why a record of a stream, or of the control topic where it is `None`, is a dead letter."""
+    """Return the reason why a record is a dead letter; a stream of `None` is the control topic."""
     try:
         if declared is None:
             return _of_control(value or b"")

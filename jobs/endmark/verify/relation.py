@@ -82,7 +82,7 @@ def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
 
 
 def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
-    """The lookup's key columns of the stream, each with R's, as they are named in tables."""
+    """Return the lookup's key columns of the stream, each with R's, as tables name them."""
     return [
         (name(f"{lookup.stream}_{ours}"), name(f"{lookup.relation}_{theirs}"))
         for ours, theirs in zip(lookup.key, pipeline.relations[lookup.relation].key, strict=True)

@@ -35,7 +35,7 @@ class TopicCounts(_Model):
 
 
 class Difference(_Model):
-    """A row that is there `times` times more or fewer than it should be."""
+    """A row that is in a table `times` times more or fewer than it should be."""
 
     kind: Literal["missing", "unexpected"]
     times: int
@@ -96,7 +96,7 @@ class VerifyReport(_Model):
 
 
 def render(report: VerifyReport) -> Table:
-    """The report as a grid of two tables, the differences if there are any, and the verdict."""
+    """Return the report as a grid of two tables, the differences if there are any, and the verdict."""
     grid = Table.grid(padding=(0, 0, 1, 0))
     grid.add_row(_render_topics(report.topics))
     grid.add_row(_render_tables(report.tables))

@@ -70,7 +70,7 @@ def keep_latest(session: Session, pipeline: Pipeline) -> None:
 
 
 def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
-    """Groups that were told twice, after their end, or back to what they had been."""
+    """Return the groups that were told twice, after their end, or back to an earlier state."""
     if pipeline.aggregate is None or not pipeline.aggregate.running:
         return []
     named = _named(pipeline)

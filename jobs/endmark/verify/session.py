@@ -25,22 +25,22 @@ _quote = DefaultDialect().identifier_preparer.quote_identifier
 
 
 def name(identifier: str) -> str:
-    """The identifier, quoted for SQL."""
+    """Return an identifier, quoted for SQL."""
     return _quote(identifier)
 
 
 def names(identifiers: Sequence[str]) -> str:
-    """The identifiers, quoted and separated by commas."""
+    """Return identifiers, quoted and separated by commas."""
     return ", ".join(map(name, identifiers))
 
 
 def text(value: str) -> str:
-    """An SQL string literal."""
+    """Return an SQL string literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def fill(template: str, **fragments: str) -> str:
-    """The template with each `$x` replaced by the SQL fragment `x`."""
+    """Return the template with each `$x` replaced by the SQL fragment `x`."""
     return Template(template).substitute(fragments)
 
 
@@ -96,7 +96,7 @@ class Session:
         return rows
 
     def batches(self, template: str, rows: int, **fragments: str) -> pa.RecordBatchReader:
-        """The rows of one statement, so many at a time; to be read before another statement is run."""
+        """Yield the rows of one statement in batches; read them before another statement is run."""
         return self._duckdb.execute(fill(template, **fragments)).to_arrow_reader(rows)
 
     def count(self, table: str) -> int:

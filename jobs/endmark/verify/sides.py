@@ -14,7 +14,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Side:
-    """One input; `preserved` and `other_preserved` say whose rows are results even without a partner."""
+    """One input of the join; `preserved` and `other_preserved` say whose rows are results without a partner,
+    too.
+    """
 
     stream: str
     other: str
@@ -42,7 +44,7 @@ def key_column(column: str) -> str:
 
 
 def spelled(value: str, kind: ColumnType) -> str:
-    """The SQL of a value as data records spell it in JSON: text, for all that JSON has no values for."""
+    """Return SQL for a value as data records spell it in JSON: text, for all types that JSON lacks."""
     match kind.kind:
         case Kind.TIMESTAMP:
             return f"strftime(make_timestamp(epoch_us({value})), '%Y-%m-%dT%H:%M:%S.%fZ')"
@@ -54,12 +56,12 @@ def spelled(value: str, kind: ColumnType) -> str:
 
 
 def coordinates(stream: str) -> list[str]:
-    """The columns of a result that say which record of a stream it is of."""
+    """Return the columns of a result that identify its record of a stream."""
     return [f"{stream}_{coordinate}" for coordinate in COORDINATES]
 
 
 def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
-    """The tables and columns of a stream, under the names that the templates use.
+    """Return the tables and columns of a stream, under the names that the templates use.
 
     `key` are columns of a table of keys, `named_key` the stream's own under those names, and `promised` says
     that a promise `p` is of the key of a row `r`. `row` is the column of expected results with the `rowid` in

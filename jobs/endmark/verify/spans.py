@@ -38,7 +38,7 @@ def cut_below(value: Any, kind: ColumnType) -> Cut:
 
 
 def spans_of(bound: Bound, kind: ColumnType) -> list[Span]:
-    """Ascending, none touching the next."""
+    """Return spans in ascending order, none of which touches the next."""
     if bound.among is not None:
         joined: list[Span] = []
         for value in sorted(bound.among):
@@ -54,7 +54,7 @@ def spans_of(bound: Bound, kind: ColumnType) -> list[Span]:
 
 
 def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
-    """The pattern in JSON, values spelled as in data records, decimals without zeros at the end."""
+    """Return a pattern in JSON: values as in data records, and decimals without zeros at the end."""
     if len(spans) > 1:
         return {"one_of": [_spelled(value) for span in spans for value in _values(span, kind)]}
     ((low, high),) = spans

@@ -63,7 +63,9 @@ class _Flat(ContentHandler):
 
 
 def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
-    """The name of the outermost element, and the texts of its children by name; `None` for other bytes."""
+    """Return the name of the outermost element, and the texts of its children by name; `None` for other
+    bytes.
+    """
     if b"\0" in value:
         return None
     try:
@@ -76,7 +78,7 @@ def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
 
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
-    """The row or the punctuation of a record as JSON; `None` for any other record."""
+    """Return the row or the punctuation of a record as JSON; `None` for any other record."""
     if len(value) > declared.max_record or (found := elements(value)) is None:
         return None
     root, texts = found

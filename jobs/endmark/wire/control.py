@@ -1,4 +1,4 @@
-"""Control records: what the job is told by the control topic."""
+"""Control records: turns and pulses on the control topic of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORMS = f'{PULSE.decode()} or {{"set": {{"lookup.strategy": "hybrid"}}, "by": "
 
 
 class ControlError(Exception):
-    """A record that is no control record: `reason` and why."""
+    """A record of the control topic that is no control record, with its `reason` as a dead letter."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -25,7 +25,7 @@ class ControlError(Exception):
 
 @dataclass(frozen=True)
 class Turn:
-    """A knob is set, by somebody, who may say why; the value is as the pipeline file spells it."""
+    """A turn of a knob, by a person who may give a reason; the value is as the pipeline file spells it."""
 
     name: str
     value: Any

@@ -61,7 +61,11 @@ class TextReader:
         self._example = example
 
     def read(self, text: str) -> Punctuation:
-        """The punctuation a text is; `PunctuationError`, with an example, for any other text."""
+        """Read the punctuation of a text.
+
+        Raises:
+            PunctuationError: the text is no punctuation; the error has an example.
+        """
         try:
             promise = decode_patterns(text.encode(), self._stream, self.domains)
             require_digits(promise, self._kinds)
@@ -93,7 +97,10 @@ class NamedReader:
         self._reader = JsonReader(named, {name: (name, "equals") for name in named})
 
     def read(self, texts: pa.Array) -> tuple[pa.RecordBatch, Ints]:
-        """The keys, in the columns' own types, and where the texts stand that name them; no text raises."""
+        """Return the keys that texts name, in the columns' own types, and the positions of these texts.
+
+        No text raises.
+        """
         values = texts.cast(pa.binary())
         found, at = self._reader.read(values, np.flatnonzero(matching(values, self._naming)))
         fit = self._fit(found)
@@ -141,21 +148,24 @@ class TextPunctuations:
 
 
 def example_of(key: pa.Schema) -> str:
-    """A punctuation that names a key."""
+    """Return a punctuation that names a key, as an example."""
     equals = ", ".join(f'"{field.name}": {{"equals": {example(kind_of(field.type))}}}' for field in key)
     return f"{{{equals}}}"
 
 
 def kind_of(arrow: pa.DataType) -> ColumnType:
-    """The type by which values of a column are spelled; `PunctuationError` for types that no pattern can
-    speak of."""
+    """Return the type by which values of a column are spelled.
+
+    Raises:
+        PunctuationError: no pattern can restrict columns of the type.
+    """
     if pa.types.is_decimal128(arrow):
         return ColumnType.decimal(arrow.precision, arrow.scale)
     return ColumnType(Kind(domain_of_type(arrow).value))
 
 
 def is_spoken_of(arrow: pa.DataType) -> bool:
-    """Return whether patterns can speak of columns of this type."""
+    """Return whether patterns can restrict columns of a type."""
     try:
         kind_of(arrow)
     except PunctuationError:

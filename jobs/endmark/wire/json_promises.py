@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def read_promise(
     record: bytes, stream: str, columns: Mapping[str, ColumnType], punctuated_on: Mapping[str, ColumnType]
 ) -> Punctuation:
-    """The promise a record makes about rows of its stream.
+    """Return the promise that a record makes about rows of its stream.
 
     Args:
         columns: what the stream declares.
@@ -46,8 +46,11 @@ def read_promise(
 
 
 def require_digits(promise: Punctuation, columns: Mapping[str, ColumnType]) -> None:
-    """Raise `PunctuationError` where a decimal is spelled with more digits than its column has. A row that
-    spells it so is a dead letter, too."""
+    """Refuse a decimal that is spelled with more digits than its column has, as in rows.
+
+    Raises:
+        PunctuationError: a decimal of the punctuation has too many digits.
+    """
     for name, pattern in promise.patterns:
         for value in values_of(pattern):
             if isinstance(value, Decimal) and not columns[name].fits(value):

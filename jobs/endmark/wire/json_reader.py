@@ -47,7 +47,9 @@ class JsonReader:
         )
 
     def read(self, values: pa.Array, at: Ints) -> tuple[pa.RecordBatch, Ints]:
-        """Rows of the records at these positions that have a value in every column, and their positions."""
+        """Return the rows of the records at some positions that have a value in every column, and their
+        positions.
+        """
         pieces = list(self._readable(values, at)) if len(at) else []
         if not pieces:
             return self._empty, at[:0]
@@ -112,5 +114,5 @@ def matching(values: pa.Array, expression: str) -> Bools:
 
 
 def mask(booleans: pa.Array) -> Bools:
-    """Arrow booleans for NumPy; null is false."""
+    """Return Arrow booleans as NumPy's; null is false."""
     return np.asarray(pc.fill_null(booleans, False).to_numpy(zero_copy_only=False), dtype=bool)

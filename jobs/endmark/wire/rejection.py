@@ -1,4 +1,7 @@
-"""Why a record was rejected, in words for the person who has to mend its producer. Slow and rarely run."""
+"""Rejections: the reason why a record is rejected, in words for the person who mends its producer.
+
+This is slow and rarely runs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ _JSON_TYPES: dict[Kind, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Rejection:
-    """A record that is no row and no punctuation: its position in the input, why, and its bytes.
+    """A record that is no row and no punctuation: its position in the input, the reason, the error, and its
+    bytes.
 
     `reason` is one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
     missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update, too_large.
@@ -43,7 +47,7 @@ class Rejection:
 
 
 class UnreadableError(ValueError):
-    """A record that has no translation: `reason` as a rejection has it, and in words."""
+    """A record that cannot be translated to flat JSON, with the `reason` of its rejection."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -51,7 +55,7 @@ class UnreadableError(ValueError):
 
 
 class Document(dict[str, Any]):
-    """A JSON object, and which of its members stand twice."""
+    """A JSON object, and the names of its members that stand twice."""
 
     twice: frozenset[str] = frozenset()
 
@@ -97,7 +101,11 @@ def _document(pairs: list[tuple[str, Any]]) -> Document:
 
 
 def read_document(value: bytes) -> Document:
-    """A JSON object in which members may stand twice; UnreadableError for anything else."""
+    """Read a JSON object in which members may stand twice.
+
+    Raises:
+        UnreadableError: the bytes are no JSON object.
+    """
     if not value.strip():
         raise UnreadableError("empty", "the record has no value")
     try:
@@ -113,7 +121,7 @@ def read_document(value: bytes) -> Document:
 
 
 def respell(value: bytes | None) -> bytes | None:
-    """A JSON object with its names and texts spelled without needless escapes; `None` for anything else."""
+    """Return a JSON object whose names and texts have no needless escapes; `None` for anything else."""
     if not value or b"\\" not in value:
         return None
     try:
@@ -124,13 +132,13 @@ def respell(value: bytes | None) -> bytes | None:
 
 
 def explain_row(value: bytes, columns: Mapping[str, ColumnType]) -> tuple[str, str]:
-    """Reason and error of a record that is no row of `columns`."""
+    """Return reason and error of a record that is no row of `columns`."""
     record = read_object(value)
     return record if isinstance(record, tuple) else _explain_fields(record, columns)
 
 
 def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
-    """The members of a JSON object, or reason and error of a record that is none."""
+    """Return the members of a JSON object, or reason and error of a record that is none."""
     if not value.strip():
         return "empty", "the record has no value"
     try:

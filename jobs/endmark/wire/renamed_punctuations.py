@@ -45,7 +45,7 @@ class Renaming:
 
     @property
     def needed(self) -> bool:
-        """True if a text may say something else now; of a column that is added it said nothing."""
+        """True if the text of a punctuation changes. A column that is added is not in the text."""
         return dict(self.origins) != {name: name for name in self.columns.names}
 
     def then(self, origins: Mapping[str, str | None]) -> Self:
@@ -77,7 +77,7 @@ class Renamed:
 
 
 class Renamer:
-    """Writes punctuations in the names of now.
+    """Rewrites punctuations with the present names of columns.
 
     Those that name keys are many and are written a column at a time: once one is seen, all others that name
     the same columns are. Any others are written one by one.

@@ -48,7 +48,10 @@ _EXAMPLES = {
 
 
 def pattern(kind: ColumnType) -> str:
-    """A regular expression for values of this type; some it matches are none, such as a 30th of February."""
+    """Return a regular expression for values of a type.
+
+    It also matches some that are none, such as a 30th of February.
+    """
     if kind.kind is not Kind.DECIMAL:
         return _PATTERNS[kind.kind]
     whole = kind.precision - kind.scale
@@ -57,21 +60,23 @@ def pattern(kind: ColumnType) -> str:
 
 
 def members(values: Mapping[str, str]) -> str:
-    """An expression for objects of members with such names and values, in any order. That each stands there
-    once is for the reader to see."""
+    """Return an expression for JSON members with such names and values, in any order.
+
+    The caller checks that each stands there once.
+    """
     one = "|".join(rf'"{re.escape(name)}"{WS}:{WS}{value}' for name, value in values.items())
     return rf"\{{{WS}(?:{one})(?:{WS},{WS}(?:{one}))*{WS}\}}"
 
 
 def naming(columns: Mapping[str, ColumnType]) -> str:
-    """An expression for patterns that name one value of each column."""
+    """Return an expression for patterns that name one value of each column."""
     return members(
         {name: rf'\{{{WS}"equals"{WS}:{WS}{pattern(kind)}{WS}\}}' for name, kind in columns.items()}
     )
 
 
 def example(kind: ColumnType) -> str:
-    """A value of this type as it stands in a record."""
+    """Return a value of a type as it stands in a record."""
     if kind.kind is not Kind.DECIMAL:
         return _EXAMPLES[kind.kind]
     whole = "1" if kind.precision > kind.scale else "0"

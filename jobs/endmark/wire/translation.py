@@ -1,4 +1,4 @@
-"""Records of other formats, written anew as flat JSON one at a time and parsed as such."""
+"""Records of other formats, rewritten as flat JSON one at a time and then parsed as such."""
 
 from __future__ import annotations
 
