@@ -40,14 +40,14 @@ class Ranges:
         return (pattern for pattern, _ in self.dated())
 
     def dated(self) -> Iterator[tuple[Pattern, int]]:
-        """Yield the disjoint patterns of the union, each with the time of the pattern that widened it last."""
+        """Yield the disjoint patterns of the union, each with the time of the one that widened it last."""
         if self.everything:
             return iter([(Anything(), self._as_of[0])])
         patterns = (pattern_of(span, self.domain) for span in self._spans)
         return zip(patterns, self._as_of, strict=True)
 
     def find(self, cut: Cut) -> tuple[Pattern, int] | None:
-        """Return the disjoint pattern that holds the value just above a cut, and its time; `None` without one."""
+        """Return the disjoint pattern that holds the value just above a cut, and its time, if any does."""
         at = self._position(cut)
         return None if at is None else (pattern_of(self._spans[at], self.domain), self._as_of[at])
 
