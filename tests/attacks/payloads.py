@@ -48,8 +48,8 @@ _XML = [
 _XML_TOKENS = [b"<!DOCTYPE a>", b"&lt;", b"&a;", b"<![CDATA[1]]>", b"<!-- 1 -->", b"<?a 1?>", b" a='1'"]
 _XML_TOKENS += [b"*", b"{1, 2}", b"[1, 2)", b"&#55;", b"\xc2\xa0", b"\x85", b"&#0;", b"&#xD800;"]
 
-# No duration is longer than a second: a job that was told to begin a batch every ten seconds ran 285 batches in
-# 34 minutes, and was not through.
+# No duration is longer than a second: a job that was told to begin a batch every ten seconds ran 285 batches
+# in 34 minutes, and was not through.
 _VALUES: list[Any] = [
     *("0.01ms", "999999999999d", "-1s", "1e400s", "true", "010", "\u0661s", "", " ", "1s1s", "P1D"),
     *("auto", "scan", "hybrid", "0s", "1s", "64MB", "1kB", "999999999999999GB", "-1MB", "null"),
