@@ -1,1 +1,1 @@
-"""The ops sidecar: health, metrics and a dashboard over HTTP, of what the job tells. No Spark."""
+"""The ops sidecar: a process without Spark that shows a job's health, metrics and dashboard over HTTP."""

@@ -1,4 +1,4 @@
-"""Access to the sidecar by bearer tokens, which may read, or write as well."""
+"""Access control of the sidecar: bearer tokens that may read, or read and write."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from endmark.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
-_ADDRESSES = 1_000
-_WAITING = 50  # at a time; each holds one of the sidecar's connections
+_ADDRESSES = 1_000  # whose failures are remembered
+_WAITING = 50  # refusals delayed at a time; each holds one of the sidecar's connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0  # seconds
-CALLER = "caller"  # of a request's state: the name of its token, for requests that write
+CALLER = "caller"  # key in a request's state: the name of its token, for requests that write
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORM = (
     "write NAME:read:TOKEN or NAME:write:TOKEN; a TOKEN has 16 letters or more, without blanks and colons; "
@@ -33,13 +33,21 @@ _TOKEN = re.compile(
     r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write):"
     r"(?:(?P<until>[0-9]{4}-[0-9]{2}-[0-9]{2}):)?(?P<secret>[!-9;-~]{16,200})"
 )
-# They hold nothing of the pipeline: the view's own files, what can be asked, and whether the process answers.
+# Paths that need no token, since they tell nothing about the pipeline: the view's own files, the OpenAPI
+# document and the liveness probe.
 _OPEN_TO_ALL = re.compile(r"/|/static/.*|/openapi\.json|/healthz")
 
 
 @dataclass(frozen=True)
 class Token:
-    """One caller; of the secret only a hash is kept. `until` is the last day, in UTC, on which it is good."""
+    """A caller's token, of which only a hash is kept.
+
+    Args:
+        name: the caller's name in logs and audits.
+        may_write: whether requests that do more than read are allowed.
+        digest: SHA-256 of the secret.
+        until: the last day, in UTC, on which the token is good; `None`: it does not expire.
+    """
 
     name: str
     may_write: bool
@@ -48,10 +56,14 @@ class Token:
 
 
 def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
-    """Tokens, one a line or between commas; lines that begin with # are skipped.
+    """Parse tokens that stand on lines of their own or between commas; lines that begin with # are skipped.
+
+    Args:
+        text: the tokens, each `NAME:ROLE:SECRET` or `NAME:ROLE:LAST_DAY:SECRET`.
+        where: the origin of the text, for messages.
 
     Raises:
-        ConfigError: a token is malformed, or a name stands twice; the message holds no token.
+        ConfigError: a token is malformed, or two have one name. The message shows no secret.
     """
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
     entries = [entry.strip() for line in lines for entry in line.split(",") if entry.strip()]
@@ -71,10 +83,10 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
 
 
 def read_tokens(file: Path) -> tuple[Token, ...]:
-    """Tokens of a file, as `parse_tokens` takes them.
+    """Read the tokens in a file, which has the form that `parse_tokens` takes.
 
     Raises:
-        ConfigError: the file cannot be read, has no token, or a malformed one.
+        ConfigError: the file cannot be read, has no token, has a malformed one, or two of one name.
     """
     try:
         tokens = parse_tokens(file.read_text(), str(file))
@@ -86,24 +98,30 @@ def read_tokens(file: Path) -> tuple[Token, ...]:
 
 
 class FailedLogins:
-    """Counts requests whose token is not good, and makes each address wait longer for its next refusal.
+    """A counter of requests with an unknown or expired token, which delays further refusals of an address.
 
-    A wait costs the caller time and the sidecar a connection, so few wait at a time; others are refused at
-    once. A good token is never asked to wait, so nobody can lock others out.
+    A delay costs the caller time and the sidecar a connection. At most 50 refusals are therefore delayed at a
+    time, and others are sent at once. A request with a good token is never delayed, so nobody can lock out
+    others.
     """
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {"unknown": 0, "expired": 0}
-        self._failures: OrderedDict[str, int] = OrderedDict()  # by address, that which failed last at the end
+        self._failures: OrderedDict[str, int] = OrderedDict()  # by address; the latest failure is at the end
         self._waiting = 0
 
     @property
     def remembered(self) -> int:
-        """The number of addresses whose failures are known."""
+        """The number of addresses whose failures are remembered, at most 1,000."""
         return len(self._failures)
 
     def count(self, address: str, reason: str) -> float:
-        """Note a failure; the seconds that its answer is to wait."""
+        """Count a failure of an address, and return by how many seconds to delay its refusal.
+
+        Args:
+            address: the client's IP address.
+            reason: `unknown` or `expired`.
+        """
         self.counts[reason] += 1
         failures = self._failures.pop(address, 0)
         self._failures[address] = failures + 1
@@ -112,7 +130,7 @@ class FailedLogins:
         return min(_FIRST_WAIT * float(2 ** min(failures, 10)), _LONGEST_WAIT)
 
     async def wait(self, seconds: float) -> None:
-        """Wait, unless as many wait as may."""
+        """Sleep for `seconds`, or return at once if 50 others sleep already."""
         if self._waiting < _WAITING:
             self._waiting += 1
             try:
@@ -122,15 +140,16 @@ class FailedLogins:
 
 
 class Guard:
-    """ASGI middleware that lets requests through by their token, before anything of them is read.
+    """ASGI middleware that checks a request's token before its body is read.
 
-    A request whose method does more than read needs a token that may write. Reads need a token once there is
-    one for reading, even if it has expired.
+    A request whose method does more than read needs a token that may write. Reads are open to all while every
+    token may write. A single token that may only read, even an expired one, makes all reads need a token.
+    Exceptions are the paths that tell nothing about the pipeline, such as `/healthz`.
 
     Args:
-        app: the application behind it.
-        tokens: the tokens.
-        failed: counts failed logins and slows them down.
+        app: the application behind the middleware.
+        tokens: all tokens, expired ones included.
+        failed: counts failed logins and delays their refusals.
     """
 
     def __init__(self, app: ASGIApp, tokens: Iterable[Token], failed: FailedLogins) -> None:
@@ -175,7 +194,7 @@ class Guard:
     def _caller(self, authorization: str) -> Token | None:
         scheme, _, secret = authorization.partition(" ")
         digest = _digest(secret.strip())
-        # All are compared, so that the time says nothing about which is nearly right.
+        # Every token is compared, so that the time taken does not tell which one is nearly right.
         found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         return found[0] if found and scheme.lower() == "bearer" else None
 

@@ -1,4 +1,4 @@
-"""Answers about a snapshot and a batch, the same for every route."""
+"""Answers that several routes give, made from a snapshot or a batch of the ops database."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
 
     Args:
         pipeline: the pipeline's name.
-        snapshot: what the ops database has of it.
-        stale_seconds: seconds without a heartbeat after which a run counts as dead.
+        snapshot: the pipeline's newest run and batch.
+        stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
     """
     totals = snapshot.batch.totals if snapshot.batch else {}
     return Status(

@@ -1,4 +1,4 @@
-"""The sidecar's HTTP application."""
+"""The sidecar's HTTP application: its routes, middleware and answers to errors."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from endmark_ops.shared import SharedAnswers
 from endmark_ops.source import OpsSource, UnreadableError
 
 STATIC = Path(__file__).parent / "static"
-SHARED_SECONDS = 0.5  # less than most batches take, and than a person sees
-# What is asked for again and again, of whatever clients there are.
+SHARED_SECONDS = 0.5  # shorter than most batches take, and than a person would notice
+# Every client asks for these again and again, so clients share the answers.
 _SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts", "/api/what-ifs")
 _PROBES = (healthz, readyz, metrics)
 _ROUTES = (*_PROBES, status, batches, events, forecasts, what_ifs, knobs, dead_letters, described, dashboard)
@@ -59,20 +59,23 @@ def create_app(
     shared_seconds: float = SHARED_SECONDS,
     stream_seconds: float = STREAM_SECONDS,
 ) -> FastAPI:
-    """Build the application over the ops database at an SQLAlchemy URL.
+    """Build the sidecar's application for one pipeline.
 
-    The database need not be reachable yet; until it is, whatever is read from it answers 503.
+    The ops database need not be reachable yet. Until it is, routes that read it answer 503, and streams of
+    events say what the problem is.
 
     Args:
-        stale_seconds: age of the last batch above which a running job counts as stale.
+        ops_url: SQLAlchemy URL of the ops database.
+        pipeline: the pipeline's name.
+        stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
-        reach: whom it answers, and what it may write to.
-        shared_seconds: how old an answer may be that is given to several, and how often the ops database is
-            read for those who listen.
-        stream_seconds: how long a stream of events lasts.
+        reach: the tokens that callers have, and the broker and tables that the sidecar may use.
+        shared_seconds: greatest age, in seconds, of an answer that clients share; also the time between two
+            reads of the ops database for streams of events.
+        stream_seconds: seconds after which a stream of events ends, and its client has to ask again.
 
     Raises:
-        ConfigError: `ops_url` is no database URL.
+        ConfigError: SQLAlchemy does not know `ops_url`, or its driver is not installed.
     """
     ends = None if reach.bootstrap is None else TopicEnds(reach.bootstrap)
     source = OpsSource(ops_url, pipeline) if ends is None else OpsSource(ops_url, pipeline, ends.latest)
@@ -86,7 +89,7 @@ def create_app(
         if ends is not None:
             ends.close()
 
-    # The documentation views load scripts from elsewhere, which our headers forbid; the schema stays.
+    # FastAPI's views of the documentation load scripts from another host, which our headers forbid.
     app = FastAPI(
         title="endmark ops", version=version("endmark"), docs_url=None, redoc_url=None, lifespan=lifespan
     )
@@ -94,7 +97,7 @@ def create_app(
     app.state.feed = feed
     app.state.stale_seconds = stale_seconds
     app.state.reach = reach
-    app.openapi = lambda: document(app)  # type: ignore[method-assign]  # as FastAPI documents it
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]  # the way FastAPI's manual does it
     app.add_exception_handler(UnreadableError, _unreadable)
     app.add_exception_handler(MissingPartError, _missing)
     app.add_exception_handler(Refusal, _refused)
@@ -127,13 +130,13 @@ def _refused(_request: Request, refusal: Exception) -> JSONResponse:
 
 
 def _malformed(_request: Request, error: Exception) -> JSONResponse:
-    # Without what was sent, of which not everything can be said in JSON.
+    # The input that was refused is left out, since not every value of it can be written as JSON.
     found = error.errors() if isinstance(error, RequestValidationError) else []
     detail = [{name: each[name] for name in ("loc", "msg", "type")} for each in found]
     return JSONResponse({"detail": detail}, status_code=422)
 
 
 def _crashed(_request: Request, _error: Exception) -> JSONResponse:
-    # This answer is sent from outside all middleware, so it brings the headers itself.
+    # Starlette sends this answer outside all middleware, so `SecurityHeaders` does not see it.
     detail = "the sidecar failed to answer; its log has the cause"
     return JSONResponse({"detail": detail}, status_code=500, headers=HEADERS)

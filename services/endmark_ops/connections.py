@@ -1,4 +1,4 @@
-"""The sidecar's connections: how many there may be, and how long each may take for a request."""
+"""The sidecar's connections, with limits to their number and to the time that each takes for a request."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from endmark.errors import MissingPartError
 from endmark_ops.limits import HEAD_SECONDS, REQUESTS, SENT_SECONDS, STREAM_SECONDS, STREAMS
 
-CONNECTIONS = 2 * REQUESTS  # so that at least half of them are free, or wait for the rest of a request
+CONNECTIONS = 2 * REQUESTS  # so at least half of them are idle, or wait for the rest of a request's head
 BACKLOG = 100  # connections that asyncio accepts at once, before it can close any
 BODY_SECONDS = 10.0
-_SURPLUS_BYTES = 65_536  # of a body, after its answer
-# The bursts are: accepted, not yet counted, and not yet closed. The rest is for databases, tables and logs.
+_SURPLUS_BYTES = 65_536  # of a body, that are read after the request was answered
+# The three bursts of connections are: accepted, not yet counted, and not yet closed. The last 100 files are
+# for databases, tables and logs.
 _FILES = CONNECTIONS + 3 * BACKLOG + 100
 
 
 class _Waits(Enum):
-    """The states in which a connection waits."""
+    """The states of a connection, named by the thing that it waits for."""
 
     HEAD = "for the rest of a request's head"
     BODY = "for the rest of its body"
@@ -29,12 +30,14 @@ class _Waits(Enum):
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn's that ends when a request takes too long, or when others need its place.
+    """A uvicorn connection that closes itself when a request takes too long, or when others need its place.
 
-    A request's head must be there within `HEAD_SECONDS` after the connection or the answer before it, its
-    body within `BODY_SECONDS` more, and its answer must have been taken `SENT_SECONDS` after that. When there
-    are more than `CONNECTIONS`, the one that has waited longest for a head is closed. `Limits` answers at
-    most `REQUESTS` at a time, so there always is such a one, and health checks always find a place.
+    A request's head must be complete within `HEAD_SECONDS` after the connection was made or the last answer
+    was sent. Its body must be complete within `BODY_SECONDS` after the head. The client must have taken the
+    answer within `SENT_SECONDS` after the body; a stream of events has `STREAM_SECONDS` more.
+
+    When there are more than `CONNECTIONS`, the one that has waited longest for a head is closed. There always
+    is one, since `Limits` answers at most `REQUESTS` at a time. So health checks always find a place.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -60,7 +63,7 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waits is _Waits.HEAD and self.conn.their_state is h11.SEND_BODY:
-            # The answer did not wait for the body, and a client may read it before it sends more.
+            # The request was answered before its body was complete, and the client may still be sending.
             self._surplus += len(data)
             if self._surplus > _SURPLUS_BYTES:
                 self.flow.pause_reading()
@@ -73,7 +76,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._surplus = 0
-        # Before uvicorn takes up a request that is here already.
+        # This has to come first: uvicorn then begins with a request that may have come already.
         self._wait(_Waits.HEAD)
         super().on_response_complete()
 
@@ -99,7 +102,7 @@ class Connection(H11Protocol):
         return SENT_SECONDS + (STREAM_SECONDS if self.scope["path"] in STREAMS else 0.0)
 
     def _late(self) -> None:
-        # An answer that is complete may still be on its way to a slow client.
+        # A complete answer may still be on its way to a slow client.
         sending = self._waits is _Waits.HEAD and self.transport.get_write_buffer_size() > 0
         if sending and self.loop.time() < self._since + SENT_SECONDS:
             self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
@@ -108,15 +111,15 @@ class Connection(H11Protocol):
 
     def _end(self) -> None:
         self._over = True
-        # Closing in order would wait for a client that takes nothing.
+        # An orderly close would wait for a client that reads nothing.
         self.transport.abort()
 
 
 def allow_files() -> None:
-    """Let this process open as many files as its connections need.
+    """Raise this process's limit of open files to what its connections need.
 
     Raises:
-        MissingPartError: the system does not let it.
+        MissingPartError: the system's hard limit is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < _FILES:

@@ -1,4 +1,4 @@
-"""The Prometheus view of the ops database: the latest totals as `endmark_<name>`."""
+"""Collectors for Prometheus: the latest totals of the ops database as `endmark_<name>`, and failed logins."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from endmark_ops.totals import by_name
 
 
 class OpsCollector(Collector):
-    """Reads the ops database at every scrape. Series carry the label `pipeline` besides their own.
+    """A Prometheus collector that reads the ops database at every scrape.
+
+    Its series carry the label `pipeline` besides their own labels.
 
     Raises:
-        UnreadableError: from `collect`, so that the scrape fails and no old value is shown as current.
+        UnreadableError: `collect` cannot read the database. The scrape fails, so that no old value passes for
+            a current one.
     """
 
     def __init__(self, source: OpsSource) -> None:
@@ -81,7 +84,7 @@ class OpsCollector(Collector):
 
 
 class LoginCollector(Collector):
-    """Counts the sidecar's own failed logins since it started, by reason."""
+    """A Prometheus collector of the sidecar's failed logins since it started, by reason."""
 
     def __init__(self, pipeline: str, failed: FailedLogins) -> None:
         self._pipeline = pipeline

@@ -1,4 +1,4 @@
-"""The feed of news from the job: read once for all who listen, and sent to each."""
+"""The feed of a job's news, which reads the ops database once for all listeners and sends news to each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from endmark_ops.source import OpsSource, Run, Snapshot, UnreadableError
 
 PLACES = 100
 RETRY_MILLISECONDS = 2_000
-_MOST_BATCHES = 100  # of one event
+_MOST_BATCHES = 100  # in one event
 
 
 class FullError(Exception):
-    """Nobody else may listen now; the text is fit for an HTTP client."""
+    """An error that refuses another listener; its text says why and is fit for an HTTP client."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,17 @@ class _Seen:
 
 
 class Feed:
-    """The newest event, for any number of listeners up to `PLACES`.
+    """A feed that sends the newest event about a job to up to `PLACES` listeners.
 
-    While there are any, the ops database is read every `read_seconds`. Nothing is kept for a listener who is
-    slow but the newest event, by which it sees that it has missed others. Use it on one event loop.
+    While anybody listens, the feed reads the ops database every `read_seconds`. It keeps only the newest
+    event. A slow listener skips events, and sees from `after` in the next one that it has missed batches. Use
+    a feed on one event loop only.
 
     Args:
-        source: is read in a thread.
-        stale_seconds: as in `create_app`.
-        read_seconds: between two reads.
-        stream_seconds: how long each may listen.
+        source: the pipeline's part of the ops database; it is read in a thread.
+        stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
+        read_seconds: seconds between two reads.
+        stream_seconds: seconds that one listener may stay.
     """
 
     def __init__(
@@ -58,21 +59,21 @@ class Feed:
         self._listeners = 0
         self._closed = False
         self._reader: asyncio.Task[None] | None = None
-        self._newest: ServerSentEvent | None = None  # made again for who comes, so that its ages are true
+        self._newest: ServerSentEvent | None = None  # made again for a new listener, with current ages
         self._changes = 0
-        self._changed = asyncio.Event()  # another one for each change
+        self._changed = asyncio.Event()  # replaced at each change
 
     def close(self) -> None:
-        """Let nobody listen any longer."""
+        """End the streams of all listeners and refuse new ones."""
         self._closed = True
         self._wake()
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Room for one listener.
+        """Take one of the places for listeners for as long as the context lasts.
 
         Raises:
-            FullError: there is none, or the feed is closed.
+            FullError: all places are taken, or the feed is closed.
         """
         if self._closed:
             raise FullError("the sidecar is about to end; ask again when it is back")
@@ -91,7 +92,10 @@ class Feed:
                 self._reader = self._newest = None
 
     async def listen(self) -> AsyncIterator[ServerSentEvent]:
-        """The newest event, then others as they come. In a `place`."""
+        """Yield the newest event, then newer ones as they come. Call this within a `place`.
+
+        The stream ends after `stream_seconds`, when the feed is closed, or when its reader fails.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._stream_seconds
         heard = -1
@@ -101,7 +105,7 @@ class Feed:
                 heard = self._changes
                 yield self._newest
             elif self._reader is None or self._reader.done():
-                return  # it failed, which its own log says
+                return  # the reader failed, and the log says why
             else:
                 await _set_within(changed, until - loop.time())
 
@@ -123,7 +127,11 @@ class Feed:
             self._wake()
 
     def _look(self, before: _Seen | str | None, again: bool) -> tuple[_Seen | str, ServerSentEvent | None]:
-        """Return the news, or why there is none; an event, if it is not as before or wanted again."""
+        """Read the ops database; return the facts seen, and an event if they differ from `before`.
+
+        If the database cannot be read, a text that says so stands in place of the facts, and the event is a
+        `problem`. With `again`, there is an event even without a change.
+        """
         try:
             snapshot = self._source.snapshot()
             now = _Seen(
@@ -141,7 +149,7 @@ class Feed:
             batches = []
         else:
             told = before.batch if isinstance(before, _Seen) else None
-            # The one that was told last is told again, since a batch's times are known after its commit.
+            # The last batch sent is sent again, since some of its times are known only after its commit.
             after = min(last.batch_id if told is None else told.batch_id, last.batch_id) - 1
             batches = [point_of(each) for each in self._source.batches(after, _MOST_BATCHES)]
         news = News(

@@ -1,4 +1,4 @@
-"""The state of the pipeline, and why it would not be ready."""
+"""The state of a pipeline, and the reasons why it is not ready."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Literal, cast
 from endmark.control.database import LOST_SECONDS
 from endmark_ops.source import Run, Snapshot
 
-STALE_SECONDS = 30.0  # so old may the last batch of a running job be, unless it is said
+STALE_SECONDS = 30.0  # a running job with an older last batch is stale, unless another age is given
 State = Literal["waiting", "starting", "running", "stale", "lost", "stopped", "failed"]
 
 
 def state(snapshot: Snapshot, stale_seconds: float) -> State:
-    """The latest run's state; `waiting` before the first run, `stale` when a running one went quiet.
+    """Return the state of the pipeline's latest run.
 
-    It is `lost` when the run has not told of its end and its driver gives no sign of life. A run that has
-    just started is not stale because the batch before it is old.
+    Usually this is the state that the job itself wrote. Before the first run it is `waiting`. A running job
+    is `stale` when it has committed nothing for more than `stale_seconds` since its start or its last batch.
+    A run is `lost` when it has not told of its end and its driver gives no sign of life.
     """
     run = snapshot.run
     if run is None:
@@ -28,7 +29,10 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
 
 
 def is_lost(snapshot: Snapshot) -> bool:
-    """Return whether the driver of the latest run has been away for too long without telling its end."""
+    """Return whether the latest run has not told of its end, but its driver gives no sign of life.
+
+    The driver has `LOST_SECONDS` for one.
+    """
     run, age = snapshot.run, snapshot.beat_age
     if run is None or run.state not in ("starting", "running"):
         return False
@@ -36,7 +40,7 @@ def is_lost(snapshot: Snapshot) -> bool:
 
 
 def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:
-    """Why the pipeline is not ready, one sentence each; empty when it is."""
+    """Return the reasons why the pipeline is not ready, a sentence each; an empty list if it is ready."""
     reasons = []
     run, age = snapshot.run, snapshot.batch_age
     if run is None:

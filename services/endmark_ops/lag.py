@@ -1,4 +1,4 @@
-"""The records that wait in Kafka, counted from the broker: so they are known while the job is away, too."""
+"""The number of records that wait in Kafka, which the broker knows even while the job is down."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 ASK_SECONDS = 5.0  # as often as Prometheus asks
-FRESH_SECONDS = 15.0  # older answers are no answers: the broker missed two questions
+FRESH_SECONDS = 15.0  # an older answer is not used: the broker has left two questions unanswered since
 _PATIENCE_MS = 5_000
 
 Ends = Mapping[str, Mapping[int, tuple[int, int]]]
-"""Of each topic, by the number of its partition: its first offset, and the one that its next record gets."""
+"""The first offset of each partition and the one that its next record gets, by topic and partition number."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class _Answer:
 
 
 class TopicEnds:
-    """Asks a broker every `ASK_SECONDS` for the ends of topics, in a thread of its own.
+    """A cache of the ends of topics, for which a thread asks a broker every `ASK_SECONDS`.
 
-    All who want to know are told what it has heard last; nobody waits for the broker but that thread, which
-    begins with the first question.
+    Only that thread waits for the broker; callers get its last answer. The thread starts with the first call
+    of `latest`.
 
     Args:
         bootstrap: the broker's host:port.
@@ -45,7 +45,7 @@ class TopicEnds:
         self._closed = threading.Event()
 
     def latest(self, topics: Collection[str]) -> Ends | None:
-        """The ends of these topics, at most `FRESH_SECONDS` old; `None` if they are not known."""
+        """Return the ends of these topics, at most `FRESH_SECONDS` old; `None` if they are not known."""
         with self._lock:
             self._topics = frozenset(topics)
             if self._thread is None and not self._closed.is_set():
@@ -61,7 +61,7 @@ class TopicEnds:
         return answer.ends
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking the broker."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -72,12 +72,12 @@ class TopicEnds:
                         asked = time.monotonic()
                         self._answer = _Answer(asked, broker.ends(self._topics))
                         self._closed.wait(ASK_SECONDS)
-            except KafkaError:  # what it has answered last is soon too old
+            except KafkaError:  # the last answer is soon too old to be used
                 self._closed.wait(ASK_SECONDS)
 
 
 class Broker:
-    """A connection to a broker that is asked for the ends of topics.
+    """A connection to a broker, by which to ask for the ends of topics.
 
     Raises:
         KafkaError: the broker does not answer.
@@ -101,7 +101,7 @@ class Broker:
         self._consumer.close()
 
     def ends(self, topics: Collection[str]) -> Ends:
-        """The ends of those of the topics that there are.
+        """Return the ends of those topics that exist.
 
         Raises:
             KafkaError: the broker does not answer within five seconds.
@@ -125,8 +125,9 @@ def lag(ends: Ends, read: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """Count the records of each topic that wait.
 
     Args:
-        ends: the first and the next offset of each partition, as the broker says.
-        read: the first offset not read, by topic and partition. A partition that is not there was never read.
+        ends: the first and the next offset of each partition, by topic and partition number.
+        read: the first offset that no batch has read, by topic and partition; a missing partition was never
+            read.
 
     >>> lag({"bids": {0: (5, 9), 1: (0, 3)}}, {"bids": {"0": 7}})
     {'bids': 5}

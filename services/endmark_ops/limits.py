@@ -1,4 +1,4 @@
-"""Limits of what one request, and all together, may take of the sidecar."""
+"""Limits to the size of a request, to its time, and to the number of requests at a time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUESTS = 200  # at a time, of which as many as `feed.PLACES` may listen for events
 HEAD_BYTES = 16_384
-BODY_BYTES = 8_000_000  # a record of a megabyte, when JSON spells each of its letters with six
+BODY_BYTES = 8_000_000  # room for a record of a megabyte, if JSON writes each of its bytes with six
 HEAD_SECONDS = 5.0
 SENT_SECONDS = 60.0
-STREAM_SECONDS = 600.0  # after which who listens comes again, and who is gone without a word keeps no place
+STREAM_SECONDS = 600.0  # then a listener asks again, and one that is silently gone frees its place
 STREAMS = frozenset({"/api/events"})
 ALWAYS = "/healthz"
 
@@ -19,7 +19,7 @@ ALWAYS = "/healthz"
 class Limits:
     """ASGI middleware that refuses large heads and bodies, and more requests at a time than `REQUESTS`.
 
-    A body is read whole before the application is asked, so that no more of it is ever in memory.
+    A body is read whole before the application is called, so no body takes more memory than `BODY_BYTES`.
     `/healthz` is always answered.
     """
 
@@ -56,7 +56,7 @@ class Limits:
 
 
 async def _read(announced: int, receive: Receive) -> Message | None:
-    """The body in one message, or that its sender is gone; `None` if it is too long."""
+    """Return the body in one message, or the message that its sender is gone; `None` if it is too long."""
     pieces: list[bytes] = []
     size, more = announced, True
     while more and size <= BODY_BYTES:

@@ -1,4 +1,4 @@
-"""The sidecar's log: to standard error, and never more than a few lines a minute for one cause."""
+"""The sidecar's log, which goes to standard error with at most a few lines a minute for one cause."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ SECONDS = 60.0
 
 
 class Throttle(logging.Filter):
-    """Lets each place in the code log `LINES` times in `SECONDS`, then tells how often it was left out.
+    """A log filter that passes `LINES` records in `SECONDS` from each place in the code, and drops others.
 
-    A client can make a line of the log appear as often as it likes. Its number of places in the code is
-    fixed, so what this remembers is bounded.
+    The next record that passes says how many were dropped. Without a limit, a client could fill the log by
+    causing the same warning again and again. The places in the code are fixed, so what the filter remembers
+    is bounded.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Throttle(logging.Filter):
 
 
 def log_to_stderr() -> None:
-    """Send warnings and errors of the whole process there, throttled."""
+    """Send warnings and errors of the whole process to standard error, throttled."""
     handler = logging.StreamHandler()
     handler.addFilter(Throttle())
     logging.basicConfig(

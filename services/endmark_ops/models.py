@@ -1,4 +1,4 @@
-"""The JSON that the sidecar answers with. Times are Unix seconds."""
+"""Models of the JSON that the sidecar takes and answers with. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from endmark_ops.health import State
 
 
 class Alive(BaseModel):
-    """The process answers."""
+    """The answer of a process that is alive."""
 
     status: Literal["alive"] = "alive"
 
 
 class Readiness(BaseModel):
-    """The readiness of the pipeline; `reasons` says why it does not move."""
+    """The readiness of the pipeline; `reasons` says why it is not ready, and is empty when it is."""
 
     ready: bool
     reasons: list[str]
 
 
 class Problem(BaseModel):
-    """Why a request could not be answered."""
+    """The reason why a request was not answered."""
 
     detail: str
 
 
 class RunInfo(BaseModel):
-    """One start of the job. `uptime_seconds` ends when the run does."""
+    """One run of the job, from its start to its end. `uptime_seconds` stops growing when the run ends."""
 
     run_id: str
     state: str
@@ -39,7 +39,7 @@ class RunInfo(BaseModel):
     stopped_at: float | None
     uptime_seconds: float
     error: str | None
-    heartbeat_age_seconds: float | None = Field(description="since its driver gave a sign of life")
+    heartbeat_age_seconds: float | None = Field(description="seconds since its driver gave a sign of life")
 
 
 class LastBatch(BaseModel):
@@ -59,7 +59,7 @@ class Sample(BaseModel):
 
 
 class Total(BaseModel):
-    """A metric after the last batch: counters since the first batch, gauges of the last one."""
+    """A metric after the last batch. Counters count since the first batch; gauges are of the last one."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -69,36 +69,42 @@ class Total(BaseModel):
 
 
 class Holder(BaseModel):
-    """The partition that holds a stream's time back; `behind_seconds` is null while it has shown no row."""
+    """The partition that holds back a stream's progress; `behind_seconds` is null while it has had no row."""
 
     partition: int
     behind_seconds: float | None
 
 
 class PendingPunctuations(BaseModel):
-    """Punctuations not announced yet, and what they wait for: `window` or `closing`."""
+    """The number of punctuations that are not announced yet for one reason, `waits_for`.
+
+    They wait for their last rows to leave the window (`window`), or for the other stream to close their keys
+    (`closing`).
+    """
 
     waits_for: str
     punctuations: int
 
 
 class StreamProgress(BaseModel):
-    """The progress of a stream; `event_time` is null until every partition has shown a row."""
+    """The progress of a stream; `event_time` is null until every partition has had a row."""
 
     stream: str
     event_time: float | None
-    behind_seconds: float | None = Field(description="of the stream's newest row, lateness included")
+    behind_seconds: float | None = Field(
+        description="seconds from `event_time` to that of the stream's newest row, lateness included"
+    )
     held_by: Holder | None
-    idle: list[int] = Field(description="partitions silent for so long that they are not waited for")
+    idle: list[int] = Field(description="partitions that were silent for so long that nothing waits for them")
     pending: list[PendingPunctuations]
     sentence: str
 
 
 class Status(BaseModel):
-    """The pipeline as of `now`.
+    """The state of the pipeline at the time `now`.
 
-    `state` is `stale` when a running job committed nothing for too long, and `lost` when a run has not told
-    of its end, but its driver gives no sign of life.
+    `state` is `stale` when a running job has committed nothing for more than `stale_seconds`. It is `lost`
+    when the latest run has not told of its end, but its driver gives no sign of life.
     """
 
     pipeline: str
@@ -108,14 +114,14 @@ class Status(BaseModel):
     run: RunInfo | None
     last_batch: LastBatch | None
     lag_records: int | None = Field(
-        description="records in Kafka that no batch has read, whether or not the job runs; null: not known"
+        description="records in Kafka that no batch has read, also while no job runs; null: not known"
     )
     progress: list[StreamProgress]
     totals: list[Total]
 
 
 class BatchPoint(BaseModel):
-    """One batch for charts: its own samples, and the totals after it."""
+    """One batch as a point of charts: its own samples, and the totals after it."""
 
     batch_id: int
     run_id: str
@@ -125,16 +131,16 @@ class BatchPoint(BaseModel):
 
 
 class Batches(BaseModel):
-    """Batches with ids above the one asked for, oldest first; the newest ones when there are too many."""
+    """Batches with greater ids than `after`, oldest first; if they are more than `limit`, the newest ones."""
 
     batches: list[BatchPoint]
 
 
 class News(BaseModel):
-    """The news of a job: its status, and the batches with ids above `after`, oldest first.
+    """The news of a job: its status, and the batches with greater ids than `after`, oldest first.
 
-    They replace those that a client has of these ids, since a batch may be told more of, or be repeated. Who
-    has none as high as `after` has missed some.
+    A client replaces its own batches of these ids, since a batch may get more figures later, or be repeated.
+    A client whose newest batch has a smaller id than `after` has missed some.
     """
 
     after: int
@@ -150,54 +156,54 @@ def _printable(text: str) -> str:
 
 By = Annotated[
     str,
-    Field(min_length=1, max_length=100, description="who does it, besides the token's name"),
+    Field(min_length=1, max_length=100, description="who does it; audits show it beside the token's name"),
     AfterValidator(_printable),
 ]
 
 
 class TurnInfo(BaseModel):
-    """A knob was set, or refused. Durations are in seconds."""
+    """A turn of a knob that the job has taken or refused. Durations are in seconds."""
 
-    batch_id: int = Field(description="that read it; it holds from the next one on")
+    batch_id: int = Field(description="the batch that read it; the value holds from the next batch on")
     partition: int
-    offset: int = Field(description="of its control record")
+    offset: int = Field(description="offset of its record in the control topic")
     set_at: float
     by: str
     name: str
     before: Any
     value: Any
-    refused: str | None = Field(description="why")
-    why: str | None = Field(description="it was turned, if whoever did so has said")
+    refused: str | None = Field(description="why the job refused it; null if it took it")
+    why: str | None = Field(description="why it was turned; null if that was not said")
 
 
 class Knob(BaseModel):
-    """A field of the pipeline file that may be turned while the job runs. Durations are in seconds."""
+    """A field of the pipeline file that may change while the job runs. Durations are in seconds."""
 
     name: str
     kind: Literal["choice", "duration", "size", "number"]
     choices: list[str] = Field(description="all values, if `kind` is choice")
-    values: str = Field(description="what values there are")
-    default: Any = Field(description="where the pipeline file says nothing")
-    filed: Any = Field(description="in the pipeline file")
-    value: Any = Field(description="that holds, as far as the last batch told")
+    values: str = Field(description="the values that it may have, in words")
+    default: Any = Field(description="the value if the pipeline file gives none")
+    filed: Any = Field(description="the value by the pipeline file, or the default")
+    value: Any = Field(description="the value that holds, as of the last batch")
     effect: str
     applies: Literal["live", "turn"] = Field(
-        description="both from the next batch on; what is live may be said in the file instead"
+        description="a turn holds from the next batch on; what is `live` may be changed in the file as well"
     )
     turned: bool
 
 
 class FileField(BaseModel):
-    """The way in which a field of the pipeline file may change, with all fields below it without a name."""
+    """A field of the pipeline file, and how it may change; so may all fields below it that are not listed."""
 
-    name: str = Field(description="`*` is any name; a lookup's are the same in a list of lookups")
+    name: str = Field(description="`*` is any name; a list of lookups has the same fields as a single lookup")
     change: Literal["live", "turn", "restart", "new checkpoint"]
     advice: str = Field(description="how to make such a change")
     remark: str
 
 
 class Knobs(BaseModel):
-    """All knobs, what any field of the file takes, and who turned what, newest first."""
+    """All knobs, how each field of the pipeline file may change, and all turns so far, newest first."""
 
     knobs: list[Knob]
     fields: list[FileField]
@@ -205,21 +211,21 @@ class Knobs(BaseModel):
 
 
 class SetKnob(BaseModel):
-    """A value as the pipeline file spells it; durations may be seconds."""
+    """The new value of a knob, written as in the pipeline file; a duration may be a number of seconds."""
 
     value: Any
     by: By | None = None
 
 
 class Revert(BaseModel):
-    """`before` is the value before the last turn, `file` the pipeline file's."""
+    """The value that a knob goes back to: `before` is the one before its last turn, `file` the file's."""
 
     to: Literal["before", "file"] = "before"
     by: By | None = None
 
 
 class Sent(BaseModel):
-    """The record that was sent: the job has read it once a batch is past this offset."""
+    """The control record that was sent. The job has read it once a batch is past its offset."""
 
     topic: str
     partition: int
@@ -228,7 +234,7 @@ class Sent(BaseModel):
 
 
 class Replayed(BaseModel):
-    """A dead letter was sent to its partition once more; `to_offset` is null while it is sent."""
+    """The replay of a dead letter to its partition; `to_offset` is null while the record is being sent."""
 
     at: float
     by: str
@@ -237,28 +243,31 @@ class Replayed(BaseModel):
 
 
 class DeadLetterInfo(BaseModel):
-    """A record that could not be read, or had no match."""
+    """A dead letter: a record that could not be read, or had no match."""
 
     at: str = Field(description="topic/partition/offset")
     reason: str
     error: str
     text: str | None = Field(
-        description="the value, or how it begins; null if it is no text, or there is none"
+        description="the value or its beginning, if it is text; null if it is not, or if there is no value"
     )
-    base64: str | None = Field(description="likewise, if it is no text")
-    whole: bool = Field(description="whether that is all of the value")
+    base64: str | None = Field(description="the same in base64, if the value is not text; else null")
+    whole: bool = Field(description="whether `text` or `base64` has all of the value")
     replayed: Replayed | None
 
 
 class DeadLetters(BaseModel):
-    """A page of dead letters, greater offsets first. `after` asks for the next one; null if there is none."""
+    """A part of the dead letters that were found, greater offsets first.
+
+    `after` is the parameter that asks for the next part; null if there is none.
+    """
 
     letters: list[DeadLetterInfo]
     after: str | None
 
 
 class ReplayLetter(BaseModel):
-    """The dead letter that is sent once more, and the value that is sent in its place."""
+    """A request to send a dead letter once more, with its own value or with `text` in its place."""
 
     at: str = Field(description="topic/partition/offset")
     text: str | None = Field(default=None, max_length=1_000_000, description="null: its own value as it is")
@@ -273,7 +282,7 @@ class StreamInfo(BaseModel):
 
 
 class PipelineInfo(BaseModel):
-    """The pipeline of the latest job; the left stream is the first, `tables` has their directories."""
+    """The pipeline of the latest job; the left stream is the first, and `tables` has the directories."""
 
     streams: list[StreamInfo]
     lookups: list[LookupDescription]
@@ -284,12 +293,12 @@ class PipelineInfo(BaseModel):
 
 
 class PipelineAnswer(BaseModel):
-    """The pipeline, if a job has told of it."""
+    """The pipeline of the latest job; null before a job has started."""
 
     pipeline: PipelineInfo | None
 
 
 class Forecasts(BaseModel):
-    """One of each relation that was asked about, by name."""
+    """The newest forecast of each relation for which `endmark plan` has stored one, sorted by relation."""
 
     forecasts: list[LookupForecast]

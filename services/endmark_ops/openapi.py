@@ -1,4 +1,4 @@
-"""The OpenAPI document, with what the guard asks of every request."""
+"""The OpenAPI document of the sidecar, with the token that each route needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REFUSALS = {"401": "No token, or one that is not known", "403": "Writes are off
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """Made once; `app.openapi` gives it."""
+    """Return the OpenAPI document of the sidecar; it is made at the first call, and kept."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, routes=app.routes)
         components = found.setdefault("components", {})

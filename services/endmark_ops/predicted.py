@@ -1,4 +1,4 @@
-"""Predictions for lookups with other memory, by the cost model and their costs in the last batches."""
+"""Predictions for lookups with other memory, from the cost model and the costs in the last batches."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def what_ifs(
     batches: Sequence[Batch],
     exponents: Mapping[str, float],
 ) -> Iterator[WhatIf]:
-    """Predict each lookup that had rows in the last batches, with less and more memory.
+    """Predict the rates of each lookup that had rows in the last batches, with less and more memory.
 
     Args:
-        described: what the job has told of the pipeline.
-        turns: of all knobs, oldest first.
-        batches: the last ones.
-        exponents: of the Zipf distribution of the keys that are asked for, by relation; without one, 0.
+        described: the description of the pipeline by its latest job.
+        turns: all turns of knobs, oldest first.
+        batches: the last batches, oldest first.
+        exponents: exponent of the Zipf distribution of the keys asked for, by relation; 0 where it is absent.
     """
     held = filed(described.steps)
     held |= {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
@@ -65,10 +65,10 @@ def _what_if(
     if costs is None or tasks < 1 or relation_rows < 1:
         return None
     costs["wait"] = total("lookup_ordered_seconds_total") / total("lookup_ordered_rows_total")
-    # A row that is answered at once has been ordered once, too.
+    # A row that is answered at once was ordered once, too.
     unit = Costs(
         seek=costs["range"],
-        byte=costs["page"] / page_rows,  # of a row of R, since bytes are nothing else here
+        byte=costs["page"] / page_rows,  # the cost of a row of R, which counts as one byte here
         match=0.0,
         row=costs["row"] + costs["wait"],
         trip=costs["list"],
@@ -100,13 +100,17 @@ def _what_if(
 
 
 def _told(samples: Samples, relation: str) -> dict[str, float] | None:
-    """Return the costs of reads and rows; `None` if the job has not told them."""
+    """Return the costs of reads and rows in seconds; `None` if the job has not reported them all."""
     keys = {of: sample("lookup_cost_seconds", relation=relation, of=of) for of in _COSTS}
     return {of: samples[key] for of, key in keys.items()} if samples.keys() >= set(keys.values()) else None
 
 
 def _by_memory(costs: Costs, setup: Setup, memory: int, page_rows: int) -> Iterator[ForMemory]:
-    """A task has its share of memory and of a batch. Of most strategies memory is of no consequence."""
+    """Yield the rates with parts and multiples of `memory`.
+
+    `setup` is that of one task, with its share of the memory and of a batch. Memory changes only the rates of
+    HYBRIDJOIN and MESHJOIN, so the other strategies are predicted once.
+    """
     page = min(page_rows, setup.relation_rows)
     same = {each.strategy: each.rate for each in predict(costs, setup, LIST_KEYS, page)}
     for part in _PARTS:

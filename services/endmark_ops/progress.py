@@ -1,4 +1,4 @@
-"""Progress of each stream and the cause that holds it back, read from the totals and told in a sentence."""
+"""The progress of each stream and the cause that holds it back, read from the totals, with a sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from endmark_ops.models import Holder, PendingPunctuations, StreamProgress
 from endmark_ops.totals import LabelledValue, by_name
 
-_FROM_HERE_WHOLE = 10.0
+_FROM_HERE_WHOLE = 10.0  # seconds; fewer are written with a decimal
 _WAITS_FOR = {
     "window": "for their last rows to leave the window",
     "closing": "for the other stream to close their keys",
@@ -15,7 +15,7 @@ _WAITS_FOR = {
 
 
 def stream_progress(totals: Mapping[str, float]) -> list[StreamProgress]:
-    """One entry for each stream of which the last batch said anything, by name."""
+    """Return the progress of each stream that the totals mention, sorted by the stream's name."""
     found = by_name(totals)
     behind = found.get("partition_behind_seconds", [])
     silent = found.get("silent_partitions", [])
@@ -49,7 +49,10 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
 
 
 def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder | None:
-    """The partition that time waits for: one without a row, else the one whose rows are oldest."""
+    """Return the partition that holds back progress: one without a row, or else the one furthest behind.
+
+    `None`: no partition is behind the others.
+    """
     if silent:
         return Holder(partition=min(int(labels["partition"]) for labels, _ in silent), behind_seconds=None)
     seconds, partition = max((value, -int(labels["partition"])) for labels, value in behind)

@@ -10,12 +10,12 @@ from endmark_ops.access import Token
 
 @dataclass(frozen=True)
 class Reach:
-    """Whom it answers, and where it writes and reads.
+    """The reach of the sidecar: the tokens that it accepts, and the broker and tables that it uses.
 
     Args:
-        tokens: without one that may write, nothing can be written.
-        bootstrap: the broker's host:port; without it no record is sent, and lag is unknown.
-        warehouse: directory of the Delta tables; without it dead letters are not shown.
+        tokens: the callers' tokens; without one that may write, all writes are refused.
+        bootstrap: the broker's host:port; `None`: no record is sent, and lag is unknown.
+        warehouse: the directory of the Delta tables; `None`: dead letters are not shown.
     """
 
     tokens: tuple[Token, ...] = ()

@@ -1,4 +1,4 @@
-"""Runs the sidecar as a process."""
+"""The process of the sidecar, from opening its port until a signal ends it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from endmark_ops.log import log_to_stderr
 from endmark_ops.reach import Reach
 
 _SHUTDOWN_SECONDS = 5
-_GIVES_WAY = 10  # of 19: on a machine that they share, the job goes first
+_GIVES_WAY = 10  # niceness, at most 19: on a machine that both share, the job goes first
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "0.0.0.0"  # noqa: S104
 
@@ -35,21 +35,24 @@ def serve(
     reach: Reach = Reach(),  # noqa: B008  # frozen
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then finish open requests and return. Call it on the main thread.
+    """Serve the sidecar until SIGTERM or SIGINT, then finish open requests and return.
 
-    The process has less of the cores than others from then on, where there are not enough for all.
+    Call this on the main thread. It lowers the priority of the whole process, so that the job gets the cores
+    where there are not enough for both.
 
     Args:
+        ops_url: SQLAlchemy URL of the ops database.
+        pipeline: the pipeline's name.
         port: TCP port; 0 picks a free one.
         host: IPv4 address to listen on; anything but loopback belongs in a container only.
-        stale_seconds: as in `create_app`.
+        stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
-        reach: whom it answers, and what it may write to.
-        on_ready: is called with the URL on this machine once requests are answered.
+        reach: the tokens that callers have, and the broker and tables that the sidecar may use.
+        on_ready: called with the sidecar's URL on this machine once requests are answered; `None`: nothing.
 
     Raises:
-        ConfigError: `ops_url` is no database URL.
-        MissingPartError: the port cannot be opened, or too few files.
+        ConfigError: SQLAlchemy does not know `ops_url`, or its driver is not installed.
+        MissingPartError: the port cannot be opened, or the system allows too few open files.
     """
     log_to_stderr()
     allow_files()
@@ -57,7 +60,7 @@ def serve(
     with _listen(host, port) as listener:
         os.nice(_GIVES_WAY)
         address, port = listener.getsockname()
-        # A browser finds a server that listens everywhere on loopback too, and is trusted there only.
+        # A server that listens everywhere listens on loopback, too, and trusts only that name in requests.
         url = f"http://{_LOOPBACK if address == _EVERYWHERE else address}:{port}/"
         config = uvicorn.Config(
             app,
@@ -65,8 +68,8 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # nothing hangs on who the client is
-            # By h11, since httptools has no limit for heads, and takes up all requests of a piece at once.
+            proxy_headers=False,  # a client must not choose the address that its failed logins count for
+            # h11, since httptools does not limit heads, and begins all requests of one piece at once.
             http=Connection,
             ws="none",
             h11_max_incomplete_event_size=HEAD_BYTES,
@@ -75,8 +78,8 @@ def serve(
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         server = _Server(config, lambda: on_ready(url) if on_ready else None, app.state.feed.close)
-        # Uvicorn raises a signal again once it has shut down. Meeting its own handler there, the signal
-        # does no more harm, and one that comes before uvicorn listens for it is not lost.
+        # Uvicorn raises a signal again once it has shut down. Its own handler, installed here, makes that
+        # harmless. It also catches a signal that comes before uvicorn installs it.
         previous = {name: signal.signal(name, server.handle_exit) for name in (signal.SIGINT, signal.SIGTERM)}
         try:
             server.run(sockets=[listener])
@@ -86,7 +89,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that says when it answers, and when it is about to end."""
+    """A uvicorn server that calls `announce` once it answers, and `ending` when it is about to end."""
 
     def __init__(
         self, config: uvicorn.Config, announce: Callable[[], None], ending: Callable[[], None]
@@ -105,12 +108,12 @@ class _Server(uvicorn.Server):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # asyncio turns off Nagle's delay, 40 ms per answer, only where the protocol is named.
+    # asyncio turns off Nagle's delay (40 ms per answer) only if the socket names its protocol.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Listening at once makes a second process on this port fail here and not in uvicorn.
+        # Listening here makes a second process on this port fail here, and not in uvicorn.
         listener.listen()
     except OSError as error:
         listener.close()

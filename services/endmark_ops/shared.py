@@ -1,4 +1,4 @@
-"""Answers that many ask for are made once for all who ask at about the same time."""
+"""Middleware that makes an answer once for all clients that ask at about the same time."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class _Answer:
 
 
 class SharedAnswers:
-    """ASGI middleware that answers some reads by an answer at most `seconds` old.
+    """ASGI middleware that answers equal GET requests by one answer while it is at most `seconds` old.
 
-    The age counts from the beginning of an answer. A client that asks while an answer is made waits for it.
-    So the ops database is read as often as by one client, however many ask.
+    The age counts from the moment when the answer was begun. A client that asks while it is being made waits
+    for it. So many clients read the ops database no more often than one does.
 
     Args:
-        app: the application behind it.
-        paths: the paths that it answers.
-        seconds: the greatest age.
+        app: the application behind the middleware.
+        paths: the paths whose answers are shared.
+        seconds: the greatest age of an answer, in seconds.
     """
 
     def __init__(self, app: ASGIApp, paths: Collection[str], seconds: float) -> None:
@@ -40,9 +40,9 @@ class SharedAnswers:
         if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] not in self._paths:
             await self._app(scope, receive, send)
             return
-        # Shielded, since others wait for what one who goes away has asked for.
+        # Shielded: when this client goes away, others may still wait for the answer.
         for message in await asyncio.shield(self._answer(scope, receive)):
-            await send(dict(message))  # to which middleware outside adds headers
+            await send(dict(message))  # a copy, since outer middleware adds headers to it
 
     def _answer(self, scope: Scope, receive: Receive) -> asyncio.Task[list[Message]]:
         accept = b",".join(value for name, value in scope["headers"] if name == b"accept")

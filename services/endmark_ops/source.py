@@ -1,4 +1,4 @@
-"""The sidecar's source: the ops database, opened when it is first asked for and again after an error."""
+"""The sidecar's access to the ops database, which is opened at first use and again after an error."""
 
 from __future__ import annotations
 
@@ -28,17 +28,28 @@ _FOR_CLIENTS = "cannot read the ops database; the sidecar's log has the cause"
 
 
 class UnreadableError(Exception):
-    """The ops database cannot be read now. The text names it and the cause, for logs and consoles."""
+    """An error because the ops database cannot be read now.
+
+    Its text names the database and the cause, and is for logs and consoles only.
+    """
 
     def for_clients(self) -> str:
-        """A text that tells nothing of the database; the cause goes to the log."""
+        """Write the cause to the log, and return a text for clients that tells nothing about the database."""
         _LOG.warning("%s", self)
         return _FOR_CLIENTS
 
 
 @dataclass(frozen=True)
 class Run:
-    """One start of the job. Times are Unix seconds; `state` is starting, running, stopped or failed."""
+    """One run of the job, from its start to its end.
+
+    Args:
+        run_id: the id of the run.
+        state: `starting`, `running`, `stopped` or `failed`.
+        started_at: Unix seconds.
+        stopped_at: Unix seconds; `None`: the run has not told of its end.
+        error: the cause of a failure; `None`: there was none.
+    """
 
     run_id: str
     state: str
@@ -49,10 +60,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The pipeline's newest run and batch as of `now`, in Unix seconds by the ops database's clock.
+    """The pipeline's newest run and batch at one time.
 
-    `beat_at` is when the run's driver was there last. `lag` says how many records of each topic no batch has
-    read, and `ends` how many each ever had; `None`: it is not known.
+    Times are Unix seconds by the ops database's clock.
+
+    Args:
+        run: the newest run; `None`: no job has started.
+        batch: the newest batch; `None`: none was committed.
+        now: the time at which the snapshot was taken.
+        beat_at: the time of the last sign of life of the run's driver; `None`: not known.
+        lag: records that no batch has read, by topic; `None`: not known.
+        ends: records that a stream's topic ever had, by topic; `None`: not known.
     """
 
     run: Run | None
@@ -64,25 +82,27 @@ class Snapshot:
 
     @property
     def beat_age(self) -> float | None:
-        """Seconds since the run's driver was there last; never negative."""
+        """Seconds since the run's driver gave a sign of life, never negative; `None`: not known."""
         return None if self.beat_at is None else max(0.0, self.now - self.beat_at)
 
     @property
     def batch_age(self) -> float | None:
-        """Seconds since the last batch was committed; never negative."""
+        """Seconds since the last batch was committed, never negative; `None`: there is no batch."""
         return None if self.batch is None else max(0.0, self.now - self.batch.committed_at)
 
 
 class OpsSource:
-    """Reads one pipeline's part of the ops database, and asks Kafka what waits.
+    """A reader of one pipeline's part of the ops database, which asks Kafka for the lag as well.
+
+    Its methods raise `UnreadableError` when the database cannot be read.
 
     Args:
-        url: of the database, as SQLAlchemy has it.
+        url: SQLAlchemy URL of the ops database.
         pipeline: the pipeline's name.
-        ends: gives the ends of topics, or `None` if they are not known.
+        ends: returns the ends of topics, or `None` if they are not known.
 
     Raises:
-        ConfigError: the URL is none that SQLAlchemy knows, or its driver is not installed.
+        ConfigError: SQLAlchemy does not know the URL, or its driver is not installed.
     """
 
     def __init__(
@@ -123,45 +143,45 @@ class OpsSource:
         return Snapshot(run, batch, now, beat_at, waiting, had)
 
     def batches(self, after: int, limit: int) -> Sequence[Batch]:
-        """The newest `limit` batches with an id above `after`, oldest first."""
+        """Return the newest `limit` batches with a greater id than `after`, oldest first."""
         return self._read(lambda database: database.batches_after(self.pipeline, after, limit))
 
     def turns(self) -> Sequence[dict[str, Any]]:
-        """Every knob that was set or refused, oldest first."""
+        """Return every turn of a knob, taken or refused, oldest first."""
         return self._read(lambda database: database.turns(self.pipeline))
 
     def description(self) -> Description | None:
-        """The description of the pipeline by the latest job; `None` if no job has started."""
+        """Return the description of the pipeline by its latest job; `None` if no job has started."""
         found = self._read(lambda database: database.description(self.pipeline))
         return None if found is None else Description.model_validate(found)
 
     def forecasts(self) -> Sequence[LookupForecast]:
-        """Return the forecasts of all lookups."""
+        """Return the newest forecast of each relation, sorted by the relation's name."""
         return self._read(lambda database: told(database, self.pipeline))
 
     def replays(self, letters: Sequence[DeadLetter]) -> Mapping[Coordinates, Replay]:
-        """Return the replays of these dead letters, as far as they were replayed."""
+        """Return the replays of these dead letters by coordinates; those never replayed are left out."""
         return self._read(lambda database: replayed(database, self.pipeline, letters))
 
     def replay(self, bootstrap: str, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
-        """Send a dead letter once more.
+        """Send a record to the partition of a dead letter, in its place.
 
         Args:
-            bootstrap: the address of a broker.
+            bootstrap: the broker's host:port.
             letter: the dead letter.
-            value: the value that is sent.
-            by: the name of the person who sends it.
+            value: the value that is sent; `None` is a tombstone.
+            by: the name of the person who sends it, for audits.
 
         Raises:
-            ReplayedError: that was done before.
-            MissingPartError: the broker does not answer.
+            ReplayedError: the dead letter was replayed before.
+            MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
         """
         return self._read(lambda database: replay(database, bootstrap, self.pipeline, letter, value, by))
 
     def _read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:
             return query(self._database())
-        # ValueError: a row whose JSON is damaged.
+        # ValueError: the JSON of a row is damaged.
         except (SQLAlchemyError, ValueError) as error:
             self.close()
             raise UnreadableError(self._explain(error)) from error

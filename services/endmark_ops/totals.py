@@ -1,4 +1,4 @@
-"""Samples sorted into metrics, in the order of the catalogue."""
+"""The samples of a batch sorted into metrics, in the order of the catalogue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ LabelledValue = tuple[dict[str, str], float]
 
 
 def by_name(samples: Mapping[str, float]) -> dict[str, list[LabelledValue]]:
-    """Name to its series, sorted by labels. Names this version does not know come last.
+    """Return the series of each metric by its name, sorted by their labels.
+
+    The metrics come in the order of the catalogue. Names that this version does not know come last.
 
     >>> by_name({"state_rows{stream=bids}": 2.0, "rows_total": 1.0})
     {'rows_total': [({}, 1.0)], 'state_rows': [({'stream': 'bids'}, 2.0)]}

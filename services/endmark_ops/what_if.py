@@ -1,4 +1,4 @@
-"""The JSON of what lookups would yield with other memory."""
+"""Models of the JSON that predicts lookups with other memory."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from pydantic import BaseModel, Field
 
 from endmark.control.forecasts import ForMemory
 
-BATCHES = 10  # that figures are the average of
+BATCHES = 10  # the last ones, over which figures are averaged
 
 
 class WhatIf(BaseModel):
-    """The predicted yield of a lookup on one core with other memory, by the costs of the last batches."""
+    """The predicted rates of a lookup on one core with other memory, from the costs of the last batches."""
 
     relation: str
-    knob: str = Field(description="that turns its memory")
-    memory: int = Field(description="that rows may take which wait, as it is")
-    waits: bool = Field(description="whether any may wait; else memory is of no consequence")
+    knob: str = Field(description="name of the knob that sets its memory")
+    memory: int = Field(description="bytes that waiting rows may take now")
+    waits: bool = Field(description="whether rows may wait for a later batch; if not, memory changes nothing")
     relation_rows: int
     page_rows: int
-    batch_rows: float = Field(description="stream rows of a batch that the cache has not answered")
-    exponent: float = Field(description="of the Zipf distribution of the stream's keys; 0 is uniform")
-    costs: dict[str, float] = Field(description="seconds, by what `lookup_cost_seconds` counts, and `wait`")
+    batch_rows: float = Field(description="stream rows in a batch that the cache has not answered")
+    exponent: float = Field(description="Zipf exponent of the stream's keys; 0 is uniform")
+    costs: dict[str, float] = Field(
+        description="seconds of each part that `lookup_cost_seconds` has, and of a row's `wait` in a batch"
+    )
     by_memory: list[ForMemory]
 
 
 class WhatIfs(BaseModel):
-    """One of each lookup whose job has told what it costs."""
+    """The predictions, one for each lookup whose costs the job has reported."""
 
     what_ifs: list[WhatIf]

@@ -1,1 +1,1 @@
-"""The sidecar's routes, one module per noun."""
+"""The sidecar's routes, in one module for each kind of thing that they are about."""

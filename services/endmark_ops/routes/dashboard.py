@@ -1,4 +1,4 @@
-"""The one view for people."""
+"""The route of the dashboard, the sidecar's only view."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Dead letters: searching them, and sending them once more."""
+"""The routes that search dead letters, show one, and send one once more."""
 
 import base64
 from pathlib import Path
@@ -22,7 +22,7 @@ from endmark_ops.routes.dependencies import (
 
 router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
 
-_LISTED_BYTES = 2_000  # of each value in a list
+_LISTED_BYTES = 2_000  # of each value in a list, or as many characters of a text
 
 
 def _table(described: Described, warehouse: Warehouse) -> Path:
@@ -37,20 +37,29 @@ def _place(text: str) -> Coordinates:
 
 
 Table = Annotated[Path, Depends(_table)]
-Part = Annotated[str | None, Query(min_length=1, max_length=200)]
+Topic = Annotated[str | None, Query(min_length=1, max_length=200, description="only records of this topic")]
+Reason = Annotated[str | None, Query(min_length=1, max_length=200, description="only those with this reason")]
+Text = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="only those whose value or error has it, in any case"),
+]
+After = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="only those behind this one, topic/partition/offset"),
+]
 
 
 @router.get("", responses=REFUSED)
 def list_letters(
     source: Source,
     table: Table,
-    topic: Part = None,
-    reason: Part = None,
-    text: Part = None,
-    after: Part = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    topic: Topic = None,
+    reason: Reason = None,
+    text: Text = None,
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="at most so many, the first ones")] = 50,
 ) -> DeadLetters:
-    """A page of dead letters that meet all that is said; long values are cut."""
+    """List the dead letters that meet every condition given, greater offsets first. Long values are cut."""
     place = None if after is None else _place(after)
     found = dead_letters(table, Search(topic, reason, text), limit + 1, place)
     page = found[:limit]
@@ -63,7 +72,7 @@ def list_letters(
 
 @router.get("/{topic}/{partition}/{offset}", responses=REFUSED)
 def show_letter(topic: str, partition: str, offset: str, source: Source, table: Table) -> DeadLetterInfo:
-    """One dead letter whole."""
+    """Show one dead letter with all of its value."""
     letter = _letter(table, f"{topic}/{partition}/{offset}")
     return _info(letter, source.replays([letter]).get(letter.at), None)
 
@@ -72,7 +81,10 @@ def show_letter(topic: str, partition: str, offset: str, source: Source, table: 
 def replay_letter(
     what: ReplayLetter, source: Source, table: Table, described: Described, caller: Caller, broker: Broker
 ) -> Replayed:
-    """Send a dead letter to its partition once more, as it is or mended: a record like any other."""
+    """Send a dead letter to its partition once more, as it is or with another text in its place.
+
+    The job reads the new record like any other.
+    """
     letter = _letter(table, what.at)
     if letter.at.topic not in described.topics.values():
         why = f"{letter.at.topic} is no stream's topic; to mend a control record, turn the knob"

@@ -1,4 +1,4 @@
-"""Common dependencies of routes, and how they refuse."""
+"""Dependencies that routes share, and the refusals that they answer with."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ UNREADABLE: dict[int | str, dict[str, Any]] = {
     503: {"model": Problem, "description": "The ops database cannot be read"}
 }
 REFUSED: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "The pipeline file could not say so"},
+    400: {"model": Problem, "description": "Something in the request is not valid; the text says what"},
     404: {"model": Problem, "description": "There is none of that name"},
-    409: {"model": Problem, "description": "Not now; the text says why"},
+    409: {"model": Problem, "description": "This cannot be done now; the text says why"},
     503: {"model": Problem, "description": "The ops database or the broker does not answer"},
 }
 
 
 class Refusal(Exception):  # noqa: N818  # not a failure
-    """A request that cannot be done: an HTTP status, and why."""
+    """A refusal of a request, with an HTTP status and a text that says why."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -37,12 +37,12 @@ class Refusal(Exception):  # noqa: N818  # not a failure
 
 @dataclass(frozen=True)
 class Who:
-    """The caller of a request that writes, by its token."""
+    """The caller of a request that writes; `token` is the name of its token."""
 
     token: str
 
     def named(self, by: str | None) -> str:
-        """The name for audits: what callers say of themselves stands beside the token, not instead of it."""
+        """Return the name for audits. `by`, if given, stands beside the token's name, not in its place."""
         return self.token if by is None else f"{by} ({self.token})"
 
 

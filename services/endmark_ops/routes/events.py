@@ -1,4 +1,4 @@
-"""The job's news as server-sent events."""
+"""The route that sends the job's news as server-sent events."""
 
 from collections.abc import AsyncIterator
 
@@ -9,16 +9,16 @@ from endmark_ops.models import News, Problem
 from endmark_ops.routes.dependencies import Listening
 
 router = APIRouter(prefix="/api", tags=["api"])
-_FULL = {"model": Problem, "description": "As many listen as may, or the sidecar is about to end"}
+_FULL = {"model": Problem, "description": "No more listeners are allowed, or the sidecar is about to end"}
 
 
 @router.get("/events", response_class=EventSourceResponse, responses={503: _FULL})
 async def events(feed: Listening) -> AsyncIterator[News]:
-    """Server-sent events: `news` at once, and whenever there is any.
+    """Send server-sent events: `news` at once, and again whenever something has changed.
 
-    While the ops database cannot be read there is a `problem`, with a `detail`. An event's id is that of the
-    last batch: what a client has missed is at `/api/batches?after=ID`. The stream ends after some minutes,
-    and is to be asked for again.
+    While the ops database cannot be read, the event is a `problem` with a `detail`. The id of an event is
+    that of the last batch. A client gets the batches that it has missed from `/api/batches?after=ID`. The
+    stream ends after some minutes; then the client has to ask again.
     """
     async for event in feed.listen():
-        yield event  # type: ignore[misc]  # News as it is sent, in text that all who listen share
+        yield event  # type: ignore[misc]  # News that is written already, once for all listeners

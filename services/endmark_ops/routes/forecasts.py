@@ -10,5 +10,5 @@ router = APIRouter(prefix="/api", tags=["api"])
 
 @router.get("/forecasts", responses=UNREADABLE)
 def forecasts(source: Source) -> Forecasts:
-    """The forecasts that `endmark plan --ops-url` has stored, by relation."""
+    """List the forecasts that `endmark plan --ops-url` has stored, sorted by relation."""
     return Forecasts(forecasts=list(source.forecasts()))

@@ -1,4 +1,4 @@
-"""Liveness: the process answers, whatever else is broken."""
+"""The liveness probe, which answers as long as the process runs, whatever else is broken."""
 
 from fastapi import APIRouter
 
@@ -7,7 +7,7 @@ from endmark_ops.models import Alive
 router = APIRouter(tags=["probes"])
 
 
-# On the event loop, so that not even threads that wait for a database can hold it up.
+# It runs on the event loop, so that threads that wait for a database cannot hold it up.
 @router.get("/healthz")
 async def healthz() -> Alive:
     return Alive()

@@ -1,9 +1,9 @@
-"""Knobs: what they are, what they are turned to, and turning them."""
+"""The routes that list the knobs with their history, and that turn them."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 
 from endmark.control import knobs as known
 from endmark.control.changes import CHANGES, REMARKS
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/knobs", tags=["knobs"])
 
 @dataclass(frozen=True)
 class _Dial:
-    """The turning of knobs for one caller."""
+    """The sender of one caller's turns of knobs, which refuses those that the job would refuse."""
 
     described: Described
     caller: Caller
@@ -46,12 +46,15 @@ class _Dial:
         raise Refusal(404, f"{name!r} is no knob; there are {', '.join(there)}")
 
     def turn(self, name: str, value: Any, by: str | None) -> Sent:
-        """Send the record of a turn.
+        """Send the control record of a turn.
 
         Args:
             name: the name of the knob.
-            value: its new value.
-            by: the name of the person who turns it.
+            value: its new value, as the pipeline file writes it.
+            by: the name that the caller gives; `None`: only the token's name is known.
+
+        Raises:
+            Refusal: the knob may not have the value.
         """
         turn = Turn(name, value, self.caller.named(by))
         try:
@@ -63,11 +66,15 @@ class _Dial:
 
 
 Dial = Annotated[_Dial, Depends()]
+Name = Annotated[str, Path(description="the knob's name, such as `join.memory`")]
 
 
 @router.get("", responses=UNREADABLE)
-def knobs(source: Source, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Knobs:
-    """Every knob of the pipeline, and the newest turns first. Empty before a job has started."""
+def knobs(
+    source: Source,
+    limit: Annotated[int, Query(ge=1, le=1000, description="at most so many turns, the newest ones")] = 100,
+) -> Knobs:
+    """List the pipeline's knobs, and their turns, newest first. Before a job has started there are none."""
     described = source.description()
     steps: Steps = {} if described is None else described.steps
     turns = source.turns()
@@ -78,15 +85,15 @@ def knobs(source: Source, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> 
 
 
 @router.put("/{name}", status_code=202, responses=REFUSED)
-def set_knob(name: str, to: SetKnob, dial: Dial) -> Sent:
-    """Turn a knob by a control record: it holds from the batch after the one that reads it."""
+def set_knob(name: Name, to: SetKnob, dial: Dial) -> Sent:
+    """Turn a knob by a control record. The value holds from the batch after the one that reads the record."""
     dial.require(name)
     return dial.turn(name, to.value, to.by)
 
 
 @router.post("/{name}/revert", status_code=202, responses=REFUSED)
-def revert_knob(name: str, to: Revert, source: Source, dial: Dial) -> Sent:
-    """Turn a knob back: to what it was before it was turned last, or to what the pipeline file says."""
+def revert_knob(name: Name, to: Revert, source: Source, dial: Dial) -> Sent:
+    """Turn a knob back to its value before its last turn, or to its value in the pipeline file."""
     dial.require(name)
     held = [turn for turn in source.turns() if turn["name"] == name and turn["refused"] is None]
     if not held:

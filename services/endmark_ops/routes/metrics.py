@@ -1,4 +1,4 @@
-"""Metrics for Prometheus."""
+"""The route that Prometheus scrapes."""
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry

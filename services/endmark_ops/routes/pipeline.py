@@ -1,4 +1,4 @@
-"""The route of the pipeline's parts."""
+"""The route that describes the pipeline."""
 
 from fastapi import APIRouter
 
@@ -10,7 +10,7 @@ router = APIRouter(prefix="/api", tags=["api"])
 
 @router.get("/pipeline", responses=UNREADABLE)
 def pipeline(source: Source) -> PipelineAnswer:
-    """Null before a job has started."""
+    """Describe the pipeline of the latest job: its streams, lookups, topics and tables."""
     found = source.description()
     if found is None:
         return PipelineAnswer(pipeline=None)

@@ -1,4 +1,4 @@
-"""Readiness: the latest run is running and its batches are fresh."""
+"""The readiness probe, which succeeds while the latest run is running and its last batch is fresh."""
 
 from fastapi import APIRouter, Response
 
@@ -12,6 +12,7 @@ router = APIRouter(tags=["probes"])
 
 @router.get("/readyz", responses={503: {"model": Readiness}})
 def readyz(source: Source, stale_seconds: StaleSeconds, response: Response) -> Readiness:
+    """Answer 200 while the latest run is running and its last batch is fresh, else 503 with the reasons."""
     try:
         reasons = reasons_not_ready(source.snapshot(), stale_seconds)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""The route of predictions for lookups with other memory, by what the running job measures."""
+"""The route that predicts lookups with other memory, from the costs that the running job measures."""
 
 from typing import Annotated
 
@@ -11,12 +11,20 @@ router = APIRouter(prefix="/api", tags=["api"])
 
 
 @router.get("/what-ifs", responses=UNREADABLE)
-def found(source: Source, exponent: Annotated[float | None, Query(ge=0, le=3)] = None) -> WhatIfs:
-    """Predict what lookups would yield with other memory, by the costs of the last batches.
-
-    Keys are asked for by Zipf's law with `exponent`; without one, as `endmark plan` was told, or evenly.
-    """
-    # It brings NumPy, which a sidecar has no need of before somebody asks.
+def found(
+    source: Source,
+    exponent: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=3,
+            description="exponent of the Zipf distribution of the stream's keys; 0 is uniform. "
+            "Without it, the one that `endmark plan` was told for the relation, or 0",
+        ),
+    ] = None,
+) -> WhatIfs:
+    """Predict the rates of lookups with other memory, from the costs of the last batches."""
+    # This imports NumPy, which a sidecar does not need before somebody asks.
     from endmark_ops.predicted import what_ifs
 
     described = source.description()
