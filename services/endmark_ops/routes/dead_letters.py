@@ -41,11 +41,11 @@ Topic = Annotated[str | None, Query(min_length=1, max_length=200, description="o
 Reason = Annotated[str | None, Query(min_length=1, max_length=200, description="only those with this reason")]
 Text = Annotated[
     str | None,
-    Query(min_length=1, max_length=200, description="only those whose value or error has it, in any case"),
+    Query(min_length=1, max_length=200, description="only those whose value or error contains this text"),
 ]
 After = Annotated[
     str | None,
-    Query(min_length=1, max_length=200, description="only those behind this one, topic/partition/offset"),
+    Query(min_length=1, max_length=200, description="the `after` of the answer that this one continues"),
 ]
 
 
