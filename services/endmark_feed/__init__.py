@@ -1,1 +1,1 @@
-"""Workloads: the auction with its bad records, those of the other examples, and the streams of the papers."""
+"""Workloads to publish: those of the example pipelines, with bad records, and the papers' streams."""

@@ -1,4 +1,4 @@
-"""Bad records: extra ones made from good ones, so that the good ones are the same at every bad rate."""
+"""Bad records of the auction, made from copies of good ones, which stay the same at every bad rate."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from endmark_feed.message import BAD, BIDS, ITEMS, Kind, Message
 from endmark_feed.options import FeedOptions
 
 _TIME_COLUMN = {ITEMS: "listed_at", BIDS: "bid_at"}
-_REMEMBERED = 1_000  # closed keys to choose from, so a ruled out row may come seconds after its punctuation
+_REMEMBERED = 1_000  # closed keys to choose from, so a row may break a punctuation that came seconds before
 
 
 def with_bad_records(good: Iterator[Message], options: FeedOptions) -> Iterator[Message]:
-    """Pass on every good record and add bad ones: `options.bad_rate` of all records, every kind equally often
-    on both topics."""
+    """Yield every good record, and bad ones in between.
+
+    The share of bad ones is `options.bad_rate` of all records. Each kind comes equally often, on both topics.
+    """
     if options.bad_rate == 0:
         yield from good
         return
@@ -39,7 +41,7 @@ def with_bad_records(good: Iterator[Message], options: FeedOptions) -> Iterator[
         if message.kind is Kind.PUNCTUATION:
             closed[message.topic].append(message)
         elif waiting[message.topic]:
-            # Right behind its model, whose key is therefore open and whose event time is the newest.
+            # A bad record follows its model at once: the model's key is open, its event time is the newest.
             ruled_out = closed[message.topic]
             now = [kind for kind in waiting[message.topic] if ruled_out or kind is not Kind.CLOSED]
             waiting[message.topic] = [kind for kind in waiting[message.topic] if kind not in now]
@@ -57,7 +59,7 @@ def _plan(random: np.random.Generator) -> Iterator[tuple[str, Kind]]:
 def _spoil(model: Message, kind: Kind, ruled_out: deque[Message], random: np.random.Generator) -> Message:
     match kind:
         case Kind.TRUNCATED:
-            text = model.value.decode()  # cut between characters, so that it is broken JSON but good UTF-8
+            text = model.value.decode()  # cut between characters, which breaks the JSON but not the UTF-8
             value = text[: int(random.integers(1, len(text)))].encode()
         case Kind.EMPTY:
             value = b""

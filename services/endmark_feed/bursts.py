@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 BANDWIDTHS = 2.0 ** np.arange(1, 11)
 STEP_SECONDS = 0.010  # a source of bandwidth b is on, or off, for b steps on average
-PARETO_SHAPE = 1.5  # finite mean, infinite variance: what makes the sum self-similar
-QUIET = 0.02 * BANDWIDTHS.sum()  # with every source off the load is low, not zero, so it can be inverted
+PARETO_SHAPE = 1.5  # finite mean and infinite variance, which makes the sum self-similar
+QUIET = 0.02 * BANDWIDTHS.sum()  # the load with every source off: not zero, so that its sum can be inverted
 
 Floats = NDArray[np.float64]
 BLOCK = 65_536
@@ -40,7 +40,7 @@ def even_blocks(count: int, seconds: float) -> Iterator[Floats]:
 
 
 def _cumulative_load(random: np.random.Generator, seconds: float) -> tuple[Floats, Floats]:
-    """Instants at which the load changes, and the load summed up until each."""
+    """Return the instants at which the load changes, and the load summed up until each of them."""
     switches, changes, level = [], [], QUIET
     for bandwidth in BANDWIDTHS:
         at = _switches(random, bandwidth * STEP_SECONDS, seconds)
@@ -57,7 +57,7 @@ def _cumulative_load(random: np.random.Generator, seconds: float) -> tuple[Float
 
 
 def _switches(random: np.random.Generator, mean: float, seconds: float) -> Floats:
-    """Instants before `seconds` at which a source switches; periods are `mean` seconds on average."""
+    """Return the instants before `seconds` at which a source switches, after periods of `mean` on average."""
     shortest = mean * (PARETO_SHAPE - 1.0) / PARETO_SHAPE
     found = np.zeros(1)
     while found[-1] < seconds:

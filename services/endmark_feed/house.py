@@ -1,4 +1,4 @@
-"""The auction house: decides tick by tick whether an item is listed, a bid placed or an auction closed."""
+"""The auction house, which decides at each tick whether to list an item, place a bid or close an auction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from endmark_feed.options import FeedOptions
 
 
 class Tick(NamedTuple):
-    """One free place in the stream: when it is due (seconds), that as event time, and what chance brings."""
+    """One place in the stream for a record, with everything random that the record may need.
+
+    Args:
+        due: seconds from the beginning of the run.
+        stamp: the same as event time: ISO 8601 in UTC, without the zone.
+        slot: the slot of the auction house whose auction is next.
+        bidder_id: who bids, if it is a bid.
+        raise_by: cents by which the bid tops the one before.
+    """
 
     due: float
     stamp: str
@@ -25,10 +33,11 @@ class Tick(NamedTuple):
 
 
 class AuctionHouse:
-    """A fixed number of slots with at most one auction each.
+    """An auction house with a fixed number of slots, each of which has at most one auction.
 
-    A bid goes to the auction in a random slot. When that auction has had all its bids it closes instead, and
-    when the slot is free a new one opens, so nearly all slots are taken and openings are as steady as bids.
+    Each tick picks a random slot, and usually places a bid in its auction. If that auction has had all its
+    bids, it is closed instead. If the slot is free, a new auction opens. So nearly all slots are taken, and
+    auctions open as steadily as bids come.
     """
 
     def __init__(self, options: FeedOptions) -> None:
@@ -42,7 +51,7 @@ class AuctionHouse:
         self._bids = 0
 
     def message(self, tick: Tick) -> Message:
-        """The record for this place in the stream."""
+        """Return the record for one place in the stream."""
         if self._to_promise is not None:
             return self._promise(self._to_promise, tick)
         if self._listings and self._listings[0][0] <= tick.due:
@@ -59,8 +68,11 @@ class AuctionHouse:
         return self._close(auction, tick)
 
     def closing_sale(self, tick: Tick) -> Iterator[Message]:
-        """End the run at one instant: list what is still to come, close what is open, and promise that
-        nothing is ever listed again, so that every group is final."""
+        """Yield the records that end the run at one instant, so that every group becomes final.
+
+        They list the items that are still to come, close the open auctions, and promise that no item is ever
+        listed again.
+        """
         while self._to_promise is not None or self._listings:
             if self._to_promise is not None:
                 yield self._promise(self._to_promise, tick)

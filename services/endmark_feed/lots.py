@@ -1,4 +1,4 @@
-"""The lots of the auction: an endless, seeded sequence of items with their fate already drawn."""
+"""The lots of the auction: an endless, seeded sequence of items, with everything about them drawn before."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from endmark_feed.options import FeedOptions
 from endmark_feed.zipf import zipf_ranks
 
 MOST_BIDS = 40  # bids per auction are uniform from 0, so 20 on average and some auctions get none
-RACE_SHARE = 0.02  # items published after their first bids
+RACE_SHARE = 0.02  # items that are listed after their first bids
 RACE_SECONDS = 2.0
-RELISTABLE_SHARE = 0.2  # items the items stream makes no promise about while the run lasts
+RELISTABLE_SHARE = 0.2  # items that the items stream does not close while the run lasts
 RELIST_SHARE = 0.1  # of those
-# The join window keeps bids for 10 s: some second listings meet the bids of the first one, some come late.
+# The join window keeps bids for 10 s: some second listings meet the first one's bids, and some are too late.
 RELIST_SECONDS = 15.0
 UNKNOWN_SELLER_SHARE = 0.005
 CATEGORIES = ("art", "bücher", "cameras", "coins", "garden", "jewellery", "maps", "música", "stamps", "toys")
@@ -26,7 +26,22 @@ _BLOCK = 4_096
 
 @dataclass(slots=True)
 class Auction:
-    """One item and how its auction goes. Money is in cents, time in seconds of event time."""
+    """An item and the course of its auction. Money is in cents, time in seconds of event time.
+
+    Args:
+        item_id: counts up from 1.
+        key: the item id as the key of its records.
+        items_partition: the partition of its records in the topic of items.
+        bids_partition: the partition of its records in the topic of bids.
+        seller_id: the seller; an id above `FeedOptions.sellers` is not in the master table.
+        category: one of `CATEGORIES`.
+        start_price: the price that the item is listed with.
+        highest: the highest bid so far, the start price before the first one.
+        bids_left: bids still to come before the auction closes.
+        listing_delay: the time from the opening of the auction until the item is listed.
+        relistable: whether the items stream leaves the item open, so that it may be listed again.
+        relist_after: the time from closing until the item is listed again; `None`: it is not.
+    """
 
     item_id: int
     key: bytes
@@ -45,7 +60,7 @@ class Auction:
 def auctions(options: FeedOptions) -> Iterator[Auction]:
     """Yield auctions for ever, item ids counting up from 1."""
     random = options.random_stream("auctions")
-    # Popularity must not follow key order, or hot sellers would all sit on the first pages of R.
+    # Popularity must not follow the order of keys, or all hot sellers would be on the first pages of R.
     seller_of_rank = options.random_stream("seller ranks").permutation(options.sellers) + 1
     item_id = 0
     while True:

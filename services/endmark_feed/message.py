@@ -1,4 +1,4 @@
-"""One Kafka record of the feed, and the wire format of the three kinds of good ones."""
+"""The Kafka records of a feed, their kinds, and the punctuations of the auction."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 ITEMS = "items"
 BIDS = "bids"
-EPOCH = "2026-01-01T00:00:00.000000"  # event time when a run begins, UTC
+EPOCH = "2026-01-01T00:00:00.000000"  # the event time at which every run begins, in UTC
 
 
 class Kind(StrEnum):
-    """The kind of a record: an item, a bid, a row of another stream, a punctuation, a mere key, or a bad
-    record.
+    """The kind of a record.
+
+    `ITEM`, `BID`, `ROW` (of another workload), `PUNCTUATION` and `TOMBSTONE` are good records. The others are
+    bad: those in `DEAD_LETTERS` cannot be read, those in `VIOLATIONS` were ruled out by their own stream.
     """
 
     ITEM = "item"
@@ -43,7 +45,16 @@ BAD = DEAD_LETTERS + VIOLATIONS
 
 
 class Message(NamedTuple):
-    """A Kafka record and when to publish it, in seconds since the run began."""
+    """A Kafka record, with the time to publish it.
+
+    Args:
+        topic: the topic.
+        partition: the partition.
+        key: the record's key.
+        value: the record's value; a tombstone is sent without it.
+        due_seconds: seconds since the beginning of the run.
+        kind: the kind of the record.
+    """
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""News access: MJoin's running example as XML records, with event times and a table of sections beside it."""
+"""The workload `news`: MJoin's running example as XML records with event times, and a table of sections."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _SECTIONS = {
     "Vaccine": "science",
     "Opera": "culture",
 }
-_KEYWORDS = [*_SECTIONS, "Miscellany"]  # which is in no section
-_PER_ARTICLE = ACCESSES + 2  # an article, its accesses and the punctuation that ends them
+_KEYWORDS = [*_SECTIONS, "Miscellany"]  # the last one is in no section
+_PER_ARTICLE = ACCESSES + 2  # records: an article, its accesses and the punctuation that ends them
 _BEGIN = datetime.fromisoformat(EPOCH)
 
 sections_table = sa.Table(
@@ -41,18 +41,18 @@ sections_table = sa.Table(
 
 
 def fill(url: str, seed: int) -> int:
-    """Make and fill the table of sections, which are the same for every seed."""
+    """Create and fill the table of sections, the same for every seed; return the number of rows written."""
     rows = [{"keyword": keyword, "section": section} for keyword, section in _SECTIONS.items()]
     return fill_table(url, sections_table, len(rows), [rows])
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many whole articles as fit. Event times never go back.
+    """Yield the records of as many whole articles as fit, at least one. Event times never go back.
 
     Args:
         seed: equal seeds give equal records.
         seconds: the length of the run in event time.
-        rate: the mean records a second.
+        rate: the mean records a second of event time.
     """
     articles = max(1, round(seconds * rate / _PER_ARTICLE))
     pace = _PER_ARTICLE / ACCESSES / GAP_SECONDS / rate

@@ -1,4 +1,4 @@
-"""The options of a run of the feed.
+"""The options of the auction's workload, and the random numbers of all workloads.
 
 Equal options give equal records, byte for byte and partition by partition.
 """
@@ -13,13 +13,13 @@ from endmark.errors import ConfigError
 
 
 def random_stream(seed: int, purpose: str) -> np.random.Generator:
-    """A generator of its own for each purpose, so that drawing more for one does not change another."""
+    """Return a random generator for one purpose; drawing more from it does not change those of others."""
     return np.random.default_rng([seed, *purpose.encode()])
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """Partitions per topic, 1 to 1000."""
+    """The number of partitions of each topic of the auction, 1 to 1000."""
 
     items: int = 2
     bids: int = 4
@@ -31,21 +31,21 @@ class Partitions:
 
 @dataclass(frozen=True)
 class FeedOptions:
-    """The auction workload's knobs.
+    """The options of the auction's workload.
 
-    Attributes:
-        seed: of everything random.
+    Args:
+        seed: equal seeds give equal records.
         minutes: length of the run, in event time and in real time.
-        rate: mean records per second over both topics, bad ones and the closing sale at the end aside.
+        rate: mean records a second over both topics, without bad records and the closing sale at the end.
         sellers: rows of the master table; seller ids are 1 to `sellers`.
         open_items: auctions that take bids at the same time, once the run is warm.
         zipf_exponent: skew of sellers over items; 0 is uniform.
         bad_rate: share of bad records among all records.
         bursts: whether records come in self-similar bursts, or evenly.
-        partitions: per topic.
+        partitions: the number of partitions of each topic.
 
     Raises:
-        ConfigError: when an option is out of its range.
+        ConfigError: an option is out of its range.
     """
 
     seed: int = 1
@@ -73,7 +73,7 @@ class FeedOptions:
 
     @property
     def ticks(self) -> int:
-        """Records before the closing sale, bad ones aside."""
+        """The number of records before the closing sale, without bad ones."""
         return max(1, round(self.rate * self.seconds))
 
     def random_stream(self, purpose: str) -> np.random.Generator:
@@ -81,6 +81,6 @@ class FeedOptions:
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:
-    # Written so that NaN, which compares false with everything, is refused as well.
+    # This form of the comparison refuses NaN as well, which compares false with everything.
     if not low <= value <= high:
         raise ConfigError(f"feed option {name} is {value}; choose a number from {low:,} to {high:,}")

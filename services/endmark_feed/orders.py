@@ -1,5 +1,7 @@
-"""Orders and payments: a table that Debezium captures, payments that say when they are the last, and master
-tables of customers and products."""
+"""The workload `orders`, with orders and payments, and master tables of customers and products.
+
+Debezium captures the table of orders. A payment says whether it is the last of its order.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ from endmark_feed.relation import COUNTRIES, FIRST_NAMES, LAST_NAMES, fill_table
 ORDERS, PAYMENTS = "shop.orders", "payments"
 PARTITIONS = {ORDERS: 2, PAYMENTS: 2}
 CUSTOMERS, PRODUCTS = 5_000, 500
-UNKNOWN_SHARE = 0.01  # of orders: their customer or product is not in its table
+UNKNOWN_SHARE = 0.01  # of orders, whose customer and product are not in the master tables
 UNPAID_SHARE = 0.1
 CHANGED_SHARE = 0.01
-PAID_SECONDS, FILED_SECONDS = 4.0, 5.0  # at most, after the order
-_PER_ORDER = 4.8  # records: the order, two payments at most paid orders, the deletion and its tombstone
+PAID_SECONDS, FILED_SECONDS = 4.0, 5.0  # after the order: the last payment comes before, it is deleted then
+_PER_ORDER = 4.8  # records: the order, 1.8 payments on average, the deletion and its tombstone
 _BEGIN = datetime.fromisoformat(EPOCH)
 
 _KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -52,7 +54,7 @@ products_table = sa.Table(
 
 
 def fill(url: str, seed: int) -> int:
-    """Make and fill the tables of customers and products."""
+    """Create and fill the tables of customers and products; return the number of rows written."""
     random = random_stream(seed, "customers")
     customers = [
         {
@@ -72,16 +74,16 @@ def fill(url: str, seed: int) -> int:
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many whole orders as fit. Event times never go back.
+    """Yield the records of as many whole orders as fit, at least one. Event times never go back.
 
     Args:
         seed: equal seeds give equal records.
-        seconds: the length of the run in event time.
-        rate: the mean records a second.
+        seconds: the event time over which orders are placed.
+        rate: the mean records a second of event time.
     """
     random = random_stream(seed, "orders")
     orders = max(1, round(seconds * rate / _PER_ORDER))
-    serial = count()  # equal times must not make the heap compare messages
+    serial = count()  # keeps the heap from comparing messages of equal times
     waiting: list[tuple[float, int, Message]] = []
     for number in range(1, orders + 1):
         begin = (number - 1) / orders * seconds
@@ -94,7 +96,10 @@ def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
 
 
 def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterator[Message]:
-    """Yield the records of one order: it is placed, may change, is paid in up to three parts, and filed."""
+    """Yield the records of one order: it is placed, may change, may be paid in parts, and is filed.
+
+    Filing deletes the order from the captured table.
+    """
     unknown = random.random() < UNKNOWN_SHARE
     cents = int(random.integers(100, 100_000))
     row = {

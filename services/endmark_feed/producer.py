@@ -1,4 +1,4 @@
-"""Publishing: topics made on purpose, records sent when they are due."""
+"""The means to publish: create topics, wait until records are due, and send them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 500
 def create_topics(
     bootstrap: str, partitions: Mapping[str, int], deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
-    """Create the topics that are missing, without replicas.
+    """Create the topics that are missing, without replicas, and check that the others are empty.
 
     Args:
         bootstrap: the address of a broker.
@@ -28,8 +28,8 @@ def create_topics(
         deadline_seconds: the longest wait for a broker.
 
     Raises:
-        MissingPartError: when no broker answers within the deadline.
-        ConfigError: when a topic has another number of partitions or holds records already.
+        MissingPartError: no broker answers within the deadline.
+        ConfigError: a topic has another number of partitions or holds records already.
     """
     with broker_needed(bootstrap):
         admin = KafkaAdminClient(
@@ -60,7 +60,7 @@ def _check_topic(admin: Any, topic: str, expected: int) -> None:
     latest = {TopicPartition(topic, index): OffsetSpec.LATEST for index in range(found)}
     records = sum(end.offset for end in admin.list_partition_offsets(latest).values())
     if records:
-        # Event time begins anew with every run, so every row of a second run would be a violation.
+        # Event time starts over with every run, so every row of a second run would be a violation.
         raise ConfigError(
             f"topic {topic} was written to before ({records:,} records), and a run of the feed needs empty "
             "topics since its event time starts over; delete the topics or use a new broker"
@@ -70,11 +70,11 @@ def _check_topic(admin: Any, topic: str, expected: int) -> None:
 def when_due(
     messages: Iterable[Message], elapsed: Callable[[], float], sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[list[Message]]:
-    """Yield messages in chunks, none before its due time; late ones follow at once.
+    """Yield messages in chunks, none before its due time; a message that is behind its time follows at once.
 
     Args:
         messages: the messages in the order of their due times.
-        elapsed: returns the seconds since the run began.
+        elapsed: returns the seconds since the run began; infinity lets all messages follow at once.
         sleep: sleeps for a number of seconds.
     """
     chunk: list[Message] = []

@@ -1,4 +1,4 @@
-"""Publishing a whole workload, at its own pace or as fast as the broker takes it."""
+"""The publishing of a whole workload, at its own pace or as fast as the broker takes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ Pace = Literal["real", "fast"]
 
 @dataclass(frozen=True)
 class Published:
-    """The number of records that the broker acknowledged, and the real time that took."""
+    """The records that the broker acknowledged, and the real time that this took.
+
+    Args:
+        rows: the number of records that are no punctuations, tombstones included.
+        punctuations: the number of punctuations.
+        seconds: real time.
+    """
 
     rows: int
     punctuations: int
@@ -26,18 +32,19 @@ class Published:
 def publish(
     messages: Iterable[Message], bootstrap: str, partitions: Mapping[str, int], pace: Pace
 ) -> Published:
-    """Publish messages to empty topics, which are created if they are missing; return when all are
-    acknowledged.
+    """Publish messages to empty topics, and return when the broker has acknowledged all of them.
+
+    Topics that are missing are created.
 
     Args:
         messages: the messages in the order of their due times.
         bootstrap: the address of a broker.
         partitions: the number of partitions of each topic.
-        pace: the stream's own (`real`), or as fast as the broker takes it.
+        pace: `real` publishes each message when it is due, `fast` as fast as the broker takes it.
 
     Raises:
-        MissingPartError: when the broker cannot be reached or stops taking records.
-        ConfigError: when a topic holds records already or has another number of partitions.
+        MissingPartError: the broker cannot be reached or stops taking records.
+        ConfigError: a topic holds records already or has another number of partitions.
     """
     create_topics(bootstrap, partitions)
     rows = punctuations = 0

@@ -1,4 +1,4 @@
-"""The master table R of the auction pipeline: `sellers`, filled once and the same for equal seeds."""
+"""The master table `sellers` of the auction pipeline, and the filling of any master table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTRIES = ("AT", "BR", "CA", "CH", "CZ", "DE", "DK", "ES", "FR", "HU", "IN", "
 sellers_table = sa.Table(
     "sellers",
     sa.MetaData(),
-    # SQLite keeps a table in key order only when its key is spelled INTEGER.
+    # SQLite keeps a table in the order of its key only if the key's type is written INTEGER.
     sa.Column(
         "seller_id",
         sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -37,12 +37,18 @@ sellers_table = sa.Table(
 
 
 def seed_relation(url: str, sellers: int, seed: int) -> int:
-    """Create and fill the table of sellers, as `fill_table` does.
+    """Create and fill the table of sellers; return the number of rows written.
+
+    A table that already has `sellers` rows is left as it is, and 0 is returned.
 
     Args:
         url: the SQLAlchemy URL of the database.
         sellers: the number of rows.
         seed: equal seeds give equal rows.
+
+    Raises:
+        ConfigError: the URL is no database URL, or the table exists with another number of rows.
+        MissingPartError: the database does not answer, or its driver is not installed.
     """
     return fill_table(url, sellers_table, sellers, _chunks(sellers, seed))
 
@@ -50,17 +56,18 @@ def seed_relation(url: str, sellers: int, seed: int) -> int:
 def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[str, Any]]]) -> int:
     """Create and fill a table; return the number of rows written.
 
-    A table that already has `size` rows is left as it is, and 0 is returned. The rows appear at once.
+    A table that already has `size` rows is left as it is, and 0 is returned. All rows are written in one
+    transaction.
 
     Args:
         url: the SQLAlchemy URL of the database.
         table: the table.
-        size: the number of rows.
-        chunks: the rows.
+        size: the number of rows in all chunks.
+        chunks: the rows, as values by column, in the chunks that they are written in.
 
     Raises:
-        ConfigError: when the URL is none, or the table is there with another number of rows.
-        MissingPartError: when the database or its driver is not there.
+        ConfigError: the URL is no database URL, or the table exists with another number of rows.
+        MissingPartError: the database does not answer, or its driver is not installed.
     """
     parsed = database_url(url, "the relation's URL")
     try:
@@ -96,7 +103,7 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
 def _chunks(sellers: int, seed: int) -> Iterator[list[dict[str, Any]]]:
     random = random_stream(seed, "sellers")
     for first in range(1, sellers + 1, CHUNK):
-        # Whole chunks are drawn whatever the size, so a seller is the same in a table of any size.
+        # Whole chunks are always drawn, so a seller is the same in a table of any size.
         names = random.integers(len(FIRST_NAMES), size=CHUNK).tolist()
         surnames = random.integers(len(LAST_NAMES), size=CHUNK).tolist()
         countries = random.integers(len(COUNTRIES), size=CHUNK).tolist()

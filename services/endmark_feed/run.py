@@ -1,4 +1,4 @@
-"""Run the feed: publish the whole workload to a broker in real time."""
+"""The run of a feed, which publishes the auction's workload to a broker in real time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ PROGRESS_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class FeedProgress:
-    """Records handed to the broker so far, and the real time that took."""
+    """The records handed to the broker so far, and the real time that this took.
+
+    Args:
+        items: the number of items.
+        bids: the number of bids.
+        punctuations: the number of punctuations.
+        bad: the number of bad records of each kind.
+        seconds: real time since the run began.
+    """
 
     items: int
     bids: int
@@ -40,13 +48,13 @@ def run_feed(
     """Publish the auction workload and return when the broker has acknowledged all of it.
 
     Args:
-        options: the options of the feed.
+        options: the options of the workload.
         bootstrap: the address of a broker.
-        progress: called about once a second while records flow; what it raises ends the run.
+        progress: called about once a second while records flow; an exception that it raises ends the run.
 
     Raises:
-        MissingPartError: when the broker cannot be reached or stops taking records.
-        ConfigError: when the topics are there already, with records or other numbers of partitions.
+        MissingPartError: the broker cannot be reached or stops taking records.
+        ConfigError: a topic holds records already or has another number of partitions.
     """
     create_topics(bootstrap, {ITEMS: options.partitions.items, BIDS: options.partitions.bids})
     counts: Counter[Kind] = Counter()

@@ -1,4 +1,4 @@
-"""The whole workload as one deterministic sequence of records in publish order."""
+"""The auction's workload: one deterministic sequence of records, in the order to publish them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_RAISED = 2_500  # cents by which a bid tops the one before
 
 
 def messages(options: FeedOptions) -> Iterator[Message]:
-    """Yield every record of a run. Event times never go back, bad records aside."""
+    """Yield every record of a run of the auction. Event times never go back, except in bad records."""
     return with_bad_records(_good_messages(options), options)
 
 
@@ -36,7 +36,7 @@ def _ticks(options: FeedOptions) -> Iterator[Tick]:
     else:
         arrivals = even_blocks(options.ticks, options.seconds)
     for due in arrivals:
-        # Squaring favours low slots: the hottest auctions are over within a second, the coldest live long.
+        # Squaring favours low slots: their auctions are over within a second, those of high slots live long.
         slots = (random.random(due.size) ** 2 * options.open_items).astype(np.int64)
         yield from map(
             Tick,
@@ -49,7 +49,7 @@ def _ticks(options: FeedOptions) -> Iterator[Tick]:
 
 
 def _stamps(seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[str]:
-    """ISO 8601 without the zone, truncated to microseconds so that order is kept."""
+    """Return event times in ISO 8601 without the zone, cut to microseconds so that their order is kept."""
     microseconds = (seconds * 1e6).astype("timedelta64[us]")
     stamps: list[str] = np.datetime_as_string(np.datetime64(EPOCH, "us") + microseconds, unit="us").tolist()
     return stamps

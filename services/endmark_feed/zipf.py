@@ -1,4 +1,4 @@
-"""Zipf-like keys by inverting the continuous distribution, so a block of them is one numpy expression."""
+"""Zipf-like keys, drawn by inverting the continuous distribution: a block of them is one NumPy expression."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> NDArray[np.int64]:
-    """Turn numbers in [0, 1) into ranks 1 to `domain`, where rank 1 is drawn most often.
+    """Turn numbers in [0, 1) into ranks 1 to `domain`, of which rank 1 is the most frequent.
 
-    Rank k has probability (F(k+1) - F(k)) / (F(domain+1) - F(1)) with F' = x^-exponent; at exponent 1 that
-    is ln((k+1)/k) / ln(domain+1), at 0 it is uniform.
+    Rank k has probability (F(k+1) - F(k)) / (F(domain+1) - F(1)) with F' = x^-exponent. At exponent 1 that
+    is ln((k+1)/k) / ln(domain+1); at exponent 0 all ranks have the same.
 
     Args:
         uniform: uniform random numbers in [0, 1).
@@ -19,7 +19,7 @@ def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> ND
     """
     span = np.log(domain + 1.0)
     slope = 1.0 - exponent
-    # expm1 and log1p keep exponents close to 1 exact, where plain powers cancel.
+    # expm1 and log1p stay exact for exponents close to 1, where the digits of plain powers cancel out.
     logs = uniform * span if slope == 0 else np.log1p(uniform * np.expm1(slope * span)) / slope
     ranks: NDArray[np.int64] = np.clip(np.exp(logs).astype(np.int64), 1, domain)
     return ranks
@@ -35,14 +35,14 @@ def zipf_keys(
         count: the number of keys.
         exponent: Zipf's exponent.
         domain: the number of different keys.
-        permuted: any key may have any rank; else a key is its rank, so that neighbouring keys are alike hot.
+        permuted: keys have random ranks; else a key is its rank, and neighbouring keys are about equally hot.
     """
     ranks = zipf_ranks(random.random(count), exponent, domain)
     return random.permutation(domain)[ranks - 1] + 1 if permuted else ranks
 
 
 def zipf_shares(exponent: float, domain: int) -> NDArray[np.float64]:
-    """The probabilities of ranks 1 to `domain`."""
+    """Return the probabilities of the ranks 1 to `domain`."""
     bounds = np.log(np.arange(1, domain + 2, dtype=np.float64))
     slope = 1.0 - exponent
     integral = bounds if slope == 0 else np.expm1(slope * bounds) / slope

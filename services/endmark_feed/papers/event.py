@@ -1,18 +1,21 @@
-"""Events: what every stream of the papers consists of."""
+"""The events that every stream of the papers consists of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-GAP_SECONDS = 0.010  # mean time between rows of a stream, PWJoin (CIKM'04) section 6
+GAP_SECONDS = 0.010  # mean time between rows of a stream: PWJoin (CIKM'04), section 6
 
 
 class Event(NamedTuple):
-    """A row, or if `closes` the punctuation that its key will not come again.
+    """A row of a stream, or a punctuation that says that a key will not come again.
 
-    `seconds` is event time since the stream began. `serial` counts rows from 0; a punctuation has that of the
-    row before it.
+    Args:
+        seconds: event time since the stream began.
+        key: the key of the row, or the one that the punctuation closes.
+        serial: counts rows from 0; a punctuation has that of the row before it.
+        closes: whether this is a punctuation.
     """
 
     seconds: float
@@ -22,8 +25,8 @@ class Event(NamedTuple):
 
 
 class Workload(Protocol):
-    """One stream. Event times never go back, and no row follows the punctuation of its key."""
+    """A stream whose event times never go back, and in which no row follows the punctuation of its key."""
 
     def events(self, seed: int) -> Iterator[Event]:
-        """The whole stream; equal seeds give equal events."""
+        """Yield the whole stream; equal seeds give equal events."""
         ...

@@ -1,4 +1,4 @@
-"""Workloads by the names the papers give them."""
+"""The names of the papers' streams, and how they are read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ FORMS = (
     "news-articles-random",
     "news-articles-random-[block]",
 )
-_MOST = 10_000_000  # a name is typed by hand, and a slip of it should not fill the memory
+_MOST = 10_000_000  # a name is typed by hand, and a typing error should not fill the memory
 _ORDERS: dict[str, Order] = {order: order for order in ORDERS}
 
 
 def parse_workload(name: str, values: int = 200, horizon: int = 10) -> Workload:
-    """The stream of this name.
+    """Return the stream of a name.
 
     Args:
-        name: one of `FORMS` with numbers filled in, `match` in percent.
-        values: how many keys are closed in all: segments, clusters or articles. Of `uniform`, which closes
-            none, the number of rows.
-        horizon: how many of the next values the rows of a segment may have.
+        name: one of `FORMS` with numbers filled in, such as `punct-asc-30-40`; `match` is in percent.
+        values: the number of keys that are closed in all, which are segments, clusters or articles; for
+            `uniform`, which closes none, the number of rows.
+        horizon: the number of next values that rows of a segment may have as well.
 
     Raises:
         ConfigError: the name has none of the forms, or a number is out of its range.
@@ -59,7 +59,7 @@ def parse_workload(name: str, values: int = 200, horizon: int = 10) -> Workload:
 
 
 def _block(name: str, order: list[str], articles: int) -> int:
-    """Within how many articles they are shuffled."""
+    """Return the number of articles within which they are shuffled; 1 keeps their order."""
     match order:
         case ["ordered"]:
             return 1

@@ -1,8 +1,8 @@
 """The streams of MJoin's experiments: news articles, and accesses to the latest of them.
 
-An article is accessible while it is one of the latest ten; when the oldest of these has had its accesses, the
-access stream closes it and the next article appears. Numbers that the paper does not give are settled so: ten
-accesses per article, which is what its printed sample shows.
+Only the latest ten articles are accessible. When the oldest of these has had all its accesses, the access
+stream closes it, and the next article appears. The paper does not give the number of accesses per article;
+here it is ten, as in the sample that the paper prints.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ class _Article:
 
 @dataclass(frozen=True)
 class News:
-    """`news-accesses`, or `news-articles-ordered` and `news-articles-random[-block]`.
+    """The stream `news-accesses`, `news-articles-ordered` or `news-articles-random[-block]`.
 
-    Streams of both sides with one seed belong together. Articles come ascending, or shuffled within blocks of
-    `block` articles; only the keys change places then.
+    The streams of both sides with one seed belong together.
+
+    Args:
+        side: whether the stream has the articles or the accesses.
+        articles: the number of articles.
+        block: articles within which their keys are shuffled; 1: they come ascending. Times stay the same.
     """
 
     side: Literal["articles", "accesses"]
@@ -56,7 +60,7 @@ class News:
 
 
 def _accesses(articles: int, seed: int) -> Iterator[Event]:
-    """Accesses and, ascending, the punctuations that end them."""
+    """Yield the accesses, and the punctuations that end them, in ascending order of articles."""
     random, gaps = random_stream(seed, "accesses"), random_stream(seed, "gaps")
     latest = deque(_Article(key) for key in range(min(LATEST, articles)))
     seconds, serial, unseen = 0.0, -1, len(latest)

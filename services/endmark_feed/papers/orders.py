@@ -16,16 +16,15 @@ ORDERS: tuple[Order, ...] = ("asc", "desc", "random", "window-random")
 def closing_order(
     order: Order, values: int, horizon: int, random: np.random.Generator
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield every value of 0 to `values` - 1 in the order of closing, each with the values that may come
-    early.
+    """Yield the values 0 to `values` - 1 in the order of closing, each with the values that may come early.
 
-    The order `random` is one permutation of all values. `window-random` reads the papers' word the other way:
-    values come into view ascending, and any of those in view is next.
+    The papers' word "random" has two readings. The order `random` is one permutation of all values. With
+    `window-random`, values come into view in ascending order, and the next one is any of those in view.
 
     Args:
         order: the order.
         values: the number of values.
-        horizon: the number of values that may come early; fewer towards the end.
+        horizon: how many later values may come early; there are fewer towards the end.
         random: the source of randomness.
     """
     if order == "random":

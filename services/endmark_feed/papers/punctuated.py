@@ -1,7 +1,7 @@
 """The streams of PWJoin's experiments (CIKM'04, section 6): clusters, punctuated segments, uniform keys.
 
-What the paper leaves open is settled so: gaps are exponential, a punctuation has the time of the row before
-it, sizes are Poisson and at least one row, and values that do not match are drawn from the next `horizon`
+The paper leaves some points open. Here gaps are exponential, and a punctuation has the time of the row before
+it. Sizes are Poisson numbers, but at least one row. Values that do not match are among the next `horizon`
 ones. The two inputs of a join are streams of different seeds.
 """
 
@@ -18,7 +18,7 @@ from endmark_feed.papers.orders import Order, closing_order
 
 
 class _Clock:
-    """Turns keys into rows, in Poisson arrivals."""
+    """A clock that turns keys into rows, which come as Poisson arrivals."""
 
     def __init__(self, seed: int) -> None:
         self._gaps = random_stream(seed, "gaps")
@@ -37,8 +37,13 @@ class _Clock:
 
 @dataclass(frozen=True)
 class Clusters:
-    """`cluster-[order]-[size]`: about `size` rows of one value, then its punctuation, and on to the next.
-    Size 1 is exactly one row, so that keys are unique."""
+    """The stream `cluster-[order]-[size]`: about `size` rows of one value and its punctuation, then the next.
+
+    Args:
+        order: the order of the values.
+        size: mean rows of a value; 1 is exactly one row, so that keys are unique.
+        values: the number of values.
+    """
 
     order: Order
     size: int
@@ -54,10 +59,18 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Segments:
-    """`punct-[order]-[segment]-[match]`: about `segment` rows, of which about `match` percent, the last one
-    always, have the value of the punctuation that ends the segment; the others' values are yet to be closed.
+    """The stream `punct-[order]-[segment]-[match]`, whose segments each end with a punctuation.
 
-    With `useless` the rows are the same but punctuations close values that no row ever has (figure 10).
+    A segment has about `segment` rows. About `match` percent of them, and always the last one, have the value
+    that the punctuation closes. The others have values that are closed later.
+
+    Args:
+        order: the order in which values are closed.
+        segment: mean rows of a segment.
+        match: mean percentage of rows with the value that is closed.
+        values: the number of values, and so of segments.
+        horizon: the number of next values that the other rows may have.
+        useless: punctuations close values that no row ever has, and rows stay the same (figure 10).
     """
 
     order: Order
@@ -85,7 +98,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Uniform:
-    """`uniform-[domain]`: any of `domain` keys at any time, and no punctuation (figure 12)."""
+    """The stream `uniform-[domain]`: any of `domain` keys at any time, and no punctuation (figure 12)."""
 
     domain: int
     rows: int

@@ -1,4 +1,4 @@
-"""A stream of the papers as a Kafka topic."""
+"""The publishing of a stream of the papers to a Kafka topic."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ def run_workload(
         topic: the topic, which must be empty or missing.
         seed: equal seeds give equal records.
         partitions: the number of partitions of the topic.
-        pace: the stream's own (`real`), or as fast as the broker takes it.
+        pace: `real` publishes each record when its event time is due, `fast` as fast as the broker takes it.
 
     Raises:
-        MissingPartError: when the broker cannot be reached or stops taking records.
-        ConfigError: when the topic holds records already or has another number of partitions.
+        MissingPartError: the broker cannot be reached or stops taking records.
+        ConfigError: the topic holds records already or has another number of partitions.
     """
     return publish(messages(workload, topic, seed, partitions), bootstrap, {topic: partitions}, pace)
 
 
 def messages(workload: Workload, topic: str, seed: int, partitions: int) -> Iterator[Message]:
-    """Yield the stream's records. A punctuation is in the partition of its key's rows, and so speaks for all.
+    """Yield the records of a stream of the papers.
+
+    A punctuation is in the partition that has all rows of its key, so it closes the key for all partitions.
 
     Args:
         workload: the stream.
