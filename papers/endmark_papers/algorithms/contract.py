@@ -1,4 +1,4 @@
-"""The interface of every stream join of the papers: its input, its output, and what it counts."""
+"""The interface of every stream join of the papers: its input, its output, and its counters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from endmark.punctuation.pattern import Pattern
 
-ROW_BYTES = 20  # a stream tuple, UoA-SE-2010-2 table 2
-NODE_BYTES = 12  # a queue node there; taken for every index or list node of the others too
+ROW_BYTES = 20  # of a stream tuple, by UoA-SE-2010-2, table 2
+NODE_BYTES = 12  # of a queue node, by the same table; taken for index and list nodes of other joins, too
 
 
 class Side(StrEnum):
@@ -25,7 +25,14 @@ class Side(StrEnum):
 
 
 class Row(NamedTuple):
-    """A data row. `time` is event time in any unit; `serial` tells rows of equal key and time apart."""
+    """A data row of a stream.
+
+    Args:
+        side: the side of the join that the stream is.
+        key: the value of the join key.
+        time: event time, in any unit that both streams share.
+        serial: tells apart rows of equal key and time.
+    """
 
     side: Side
     key: Hashable
@@ -34,7 +41,13 @@ class Row(NamedTuple):
 
 
 class Closing(NamedTuple):
-    """A punctuation: no more rows of this side whose join key matches."""
+    """A punctuation: no more rows of a side come whose join key matches a pattern.
+
+    Args:
+        side: the side that promises it.
+        pattern: the keys that it closes.
+        time: event time, in the unit of the rows.
+    """
 
     side: Side
     pattern: Pattern
@@ -45,25 +58,25 @@ Element = Row | Closing
 
 
 class Result(NamedTuple):
-    """A joined pair."""
+    """A joined pair of rows, one of each side."""
 
     left: Row
     right: Row
 
     @classmethod
     def of(cls, one: Row, other: Row) -> Result:
-        """Make a result of one row of each side, in any order."""
+        """Return the result of two rows of different sides, given in any order."""
         return cls(one, other) if one.side is Side.LEFT else cls(other, one)
 
 
 class Announced(NamedTuple):
-    """An output punctuation: no more results whose join key matches."""
+    """An output punctuation: no more results come whose join key matches the pattern."""
 
     pattern: Pattern
 
 
 class Violation(NamedTuple):
-    """A row that its own stream had ruled out. It is not joined."""
+    """A row that its own stream had ruled out, and that is therefore not joined."""
 
     row: Row
 
@@ -72,7 +85,7 @@ Output = Result | Announced | Violation
 
 
 class Held:
-    """The rows and nodes that an operator holds, as a set of counters."""
+    """A base of counters, with the numbers of rows and nodes that an operator holds."""
 
     state_rows: int
     state_nodes: int
@@ -80,31 +93,31 @@ class Held:
 
     @property
     def state_bytes(self) -> int:
-        """Nominal bytes of what is held now."""
+        """Nominal bytes of the rows and nodes held now."""
         return self.state_rows * ROW_BYTES + self.state_nodes * NODE_BYTES
 
     def hold(self, rows: int) -> None:
-        """Note that so many more (or, negative, fewer) rows are held."""
+        """Count `rows` more rows as held; a negative number counts rows that are no longer held."""
         self.state_rows += rows
         self.peak_rows = max(self.peak_rows, self.state_rows)
 
 
 @dataclass(slots=True)
 class Counters(Held):
-    """The counts of an operator's work since it began, and of what it holds.
+    """The counters of a stream join: its work since it began, and the rows and nodes that it holds.
 
-    Attributes:
+    Args:
         probes: rows looked at to find partners, whether they joined or not.
         results: pairs emitted.
         inserts: rows put into state.
-        dropped: rows never stored, since nothing could join them any more.
+        dropped: rows never stored, since no row to come could join them.
         purged: rows removed because of a punctuation.
         invalidated: rows removed because of a window.
         announced: output punctuations.
-        violations: rows their own stream had ruled out.
+        violations: rows that their own stream had ruled out.
         page_writes: times a partition was written to disk.
         page_reads: times a disk partition was read back.
-        state_rows: rows held now, in memory, on disk, and waiting.
+        state_rows: rows held now, in memory, on disk and waiting.
         state_nodes: index, list and queue nodes held now.
         peak_rows: the most rows held at a time.
     """
@@ -125,27 +138,27 @@ class Counters(Held):
 
 
 class ReferenceJoin(Protocol):
-    """An inner equi-join of two streams.
+    """The interface of an inner equi-join of two streams.
 
-    Outputs come in order: a result after an announcement that matches it is a fault. All state is in plain
-    objects, so `copy.deepcopy` is a checkpoint.
+    The order of outputs counts: a result must not come after an announcement that matches it. All state is in
+    plain objects, so `copy.deepcopy` makes a checkpoint.
     """
 
     @property
     def counters(self) -> Counters: ...
 
     def process(self, element: Element) -> list[Output]:
-        """Take one element through every step it causes."""
+        """Process one element, and return the outputs of every step that it causes."""
         ...
 
     def idle(self) -> list[Output]:
-        """Both inputs pause: do what an operator does then."""
+        """Do the work that the operator leaves for a pause of both inputs, and return its outputs."""
         ...
 
     def finish(self) -> list[Output]:
-        """Both inputs have ended: emit what is left."""
+        """End both inputs, and return the outputs that are left."""
         ...
 
     def live(self) -> Iterator[Row]:
-        """Rows held, wherever they are."""
+        """Yield all rows held: in memory, on disk and waiting."""
         ...

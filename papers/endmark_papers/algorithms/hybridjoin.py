@@ -1,20 +1,21 @@
-"""HYBRIDJOIN: join of a stream with R, where the oldest pending row picks the page that is read.
+"""HYBRIDJOIN: a join of a stream with R, in which the oldest pending row picks the page to read.
 
 Definition: pending rows are kept in a hash multimap and in a queue in order of arrival. Every loop fills the
 free memory from the stream, reads the page of R that the queue's front row needs, and answers every pending
-row whose key that page speaks of.
+row whose key is in the page's range of keys.
 
 Paper: UoA-SE-2010-2, section 4 and figure 5.
 
-Deviations: w, undefined at the start and counted per row of R in figure 5, is the free memory, of which a
-loop takes as much as the stream has. All pending rows in the page's range of keys are answered, those without
-partner as a `Miss`; figure 5 keeps them for ever. Pages are aligned to fixed key ranges, without which
-theorem 1 does not hold, or begin at the front row's key, as "using dequeued value as an index" may also be
-read. R may have equal keys. A queue node holds the whole row, and the hash holds nodes only.
+Deviations: figure 5 leaves w undefined at the start, and counts it per row of R. Here w is the free memory,
+and a loop takes as many rows into it as the stream has. All pending rows in the page's range of keys are
+answered. Those without a partner become a `Miss`; figure 5 keeps them for ever. Pages are aligned to fixed
+key ranges, without which theorem 1 does not hold. Or they begin at the front row's key, which is another way
+to read "using dequeued value as an index". R may have equal keys. A queue node holds the whole row, and the
+hash holds nodes only.
 
 Complexity: a loop costs one page, D_t probes, O(1) queue work per answered row and O(log H_t) comparisons in
-the sorted keys per new key. While memory is full a page is read at most once per H_t consecutive stream rows
-(theorem 1). Every read answers the oldest row: reads never outnumber rows (theorem 2), and no row starves.
+the sorted keys per new key. While memory is full, a page is read at most once per H_t consecutive stream rows
+(theorem 1). Every read answers the oldest row, so reads never outnumber rows (theorem 2), and no row starves.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _ENDS = 0  # the node before the front and behind the back
 class ArrivalQueue:
     """A doubly linked list of rows in order of arrival, with O(1) removal anywhere.
 
-    Links are indices into arrays: linked objects are copied by recursion, which fails at some hundred nodes.
+    Links are indices into arrays, since `copy.deepcopy` copies linked objects by recursion, which fails at
+    some hundred nodes.
     """
 
     def __init__(self) -> None:
@@ -75,7 +77,7 @@ class ArrivalQueue:
         return row
 
     def append(self, row: StreamRow) -> int:
-        """Put a row last; its node is valid until it is removed."""
+        """Append a row at the back; return its node, which is valid until the row is removed."""
         if self._unused:
             node = self._unused.pop()
         else:
@@ -97,15 +99,16 @@ class ArrivalQueue:
 
 
 class HybridJoin:
-    """Reads the page that the oldest pending row needs, and answers all that it can.
+    """A lookup join that reads the page that the oldest pending row needs, and answers all rows that it can.
 
     Args:
         relation: R.
-        memory_rows: pending rows held beside the stream buffer, the paper's H_t.
-        pages: `aligned` to R's page directory, or as in the `paper`, beginning at the front row's key.
+        memory_rows: the most pending rows held, the paper's H_t; the stream buffer is no part of them.
+        pages: `aligned` reads the pages of R's directory, `paper` reads pages that begin at the front row's
+            key.
 
     Raises:
-        ConfigError: memory for no row, or pages of an unknown kind.
+        ConfigError: `memory_rows` is below 1, or `pages` is neither of the two.
     """
 
     def __init__(
@@ -125,9 +128,9 @@ class HybridJoin:
         self._buffer: deque[StreamRow] = deque()
         self._queue = ArrivalQueue()
         self._hash: dict[int, list[int]] = {}
-        """Key to queue nodes, oldest first."""
+        """Queue nodes by key, oldest first."""
         self._keys: list[int] = []
-        """The keys of the hash, sorted: a page answers a range of them."""
+        """The keys of the hash, sorted, since a page answers a range of them."""
 
     def offer(self, rows: Sequence[StreamRow]) -> None:
         self._buffer.extend(rows)
@@ -151,7 +154,7 @@ class HybridJoin:
         yield from self._buffer
 
     def _load(self) -> None:
-        """Fill free memory; never wait for more than the stream has."""
+        """Fill the free memory with rows that the stream has; never wait for more of them."""
         taken = min(self._memory_rows - len(self._queue), len(self._buffer))
         for _ in range(taken):
             row = self._buffer.popleft()
@@ -184,7 +187,7 @@ class HybridJoin:
         return output
 
     def _answer(self, page: Page) -> list[Lookup]:
-        """Let go of every row the page speaks of; those without partner in it have none."""
+        """Remove every pending row in the page's range of keys; return those without a partner."""
         start, end = bisect_left(self._keys, page.low), bisect_left(self._keys, page.high)
         present = {master.key for master in page.rows}
         misses: list[Lookup] = []

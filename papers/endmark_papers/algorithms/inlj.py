@@ -1,4 +1,4 @@
-"""INLJ: index nested loop join of a stream with R, the base line of the lookup joins.
+"""INLJ: an index nested loop join of a stream with R, the baseline of the lookup joins.
 
 Definition: a stream row looks its key up in R's index. A batch looks up each of its distinct keys once.
 
@@ -7,7 +7,7 @@ Paper: UoA-SE-2010-2, section 2 (related work) and the comparison of section 6.
 Deviations: the paper takes one row at a time, which is `batch=1`; larger batches stand for today's databases,
 which answer a list of keys in one statement. `page_reads` counts index accesses, one per distinct key.
 
-Complexity: one index access per distinct key of a batch; no row waits for another page.
+Complexity: one index access per distinct key of a batch. No row waits for the pages of others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from endmark_papers.algorithms.relation import (
 
 
 class IndexNestedLoopJoin:
-    """Looks keys up in R's index.
+    """A lookup join that looks up each key in R's index.
 
     Args:
         relation: R.
-        batch: rows looked up together at most; fewer are not waited for.
+        batch: the most rows looked up together; a loop does not wait for that many.
 
     Raises:
         ConfigError: `batch` is below one.

@@ -1,4 +1,4 @@
-"""MESHJOIN: join of a stream with R, which is read over and over from end to end.
+"""MESHJOIN: a join of a stream with R, which is read over and over from end to end.
 
 Definition: R is cut into k segments that are read in a circle. Every loop reads the next segment, takes w
 rows from the stream and joins the segment with all pending rows. After k loops a row has met all of R.
@@ -29,11 +29,11 @@ class _Entry:
 
 
 class MeshJoin:
-    """Joins every segment of R with every pending row.
+    """A lookup join that joins every segment of R with every pending row.
 
     Args:
         relation: R.
-        loop_rows: stream rows taken per loop, the paper's w; `memory_rows` follows from it.
+        loop_rows: stream rows taken per loop, the paper's w, from which `memory_rows` follows.
         pages_per_segment: pages read per loop, the paper's b.
 
     Raises:
@@ -57,7 +57,7 @@ class MeshJoin:
         self._buffer: deque[StreamRow] = deque()
         self._hash: dict[int, deque[_Entry]] = {}
         self._queue: deque[list[_Entry]] = deque()
-        """What each of the last loops took, oldest first."""
+        """The rows that each of the last loops took, oldest first."""
 
     @property
     def memory_rows(self) -> int:
@@ -115,7 +115,7 @@ class MeshJoin:
         return output
 
     def _expire(self) -> list[Lookup]:
-        """Let go of the oldest loop's rows, which have met every segment."""
+        """Remove the oldest loop's rows, which have met every segment; return those without a partner."""
         entries = self._queue.popleft()
         for entry in entries:
             same_key = self._hash[entry.row.key]

@@ -1,22 +1,23 @@
-"""MJoin: a join of two streams whose policies follow from what is known about them.
+"""MJoin: a join of two streams whose policies follow from their punctuations and declared constraints.
 
 Definition: objects wait in a queue per side. A stream scheduler picks the queue, a tuple scheduler the row. A
-row probes the other side's state, then is dropped if no row to come can join it, else stored. Rows are
-useless once the other side closed their key, by a punctuation or by a declared constraint. State beyond
+row probes the other side's state. It is then stored, or dropped if no row to come can join it. Rows are
+useless once the other side has closed their key, by a punctuation or by a declared constraint. State beyond
 the memory goes to disk, and is joined while the inputs pause or when they end.
 
-Paper: MJoin (WPI; Ding, Rundensteiner, Heineman), sections 4 and 5. No relation to the multi-way MJoin of
-VLDB'03, hence the name `MetadataJoin`.
+Paper: MJoin (WPI; Ding, Rundensteiner, Heineman), sections 4 and 5. The multi-way MJoin of VLDB'03 is another
+algorithm, hence the name `MetadataJoin`.
 
-Deviations: a constraint is read as the punctuations that it implies: one-to-many, a left row closes its key
-on the left; clustered, a new key closes the one before; ordered, a key closes all beyond it. So 1-NP, 1-NC
-and many-to-many with punctuations from both sides are one algorithm, a B tuple's death after its one match
-included; and data that breaks a constraint is a `Violation` like any other. A value is announced when both
-sides closed it and no pair of it is owed, which for 1-NP is the paper's early propagation. The purge buffer
-replaces figure 7's test for a disk part. Hash buckets are keyed, so a probe looks at rows of its key only.
+Deviations: a constraint is taken as the punctuations that it implies. One-to-many means that a left row
+closes its key on the left. Clustered means that a new key closes the one before. Ordered means that a key
+closes all keys before it in that order. So 1-NP, 1-NC and many-to-many with punctuations from both sides are
+one algorithm, in which a B tuple is also removed after its only match. Data that breaks a constraint is a
+`Violation` like any other. A value is announced when both sides have closed it and none of its pairs is owed;
+for 1-NP this is the paper's early propagation. The purge buffer replaces figure 7's test for a disk part.
+Hash buckets are keyed, so a probe looks at rows of its key only.
 
-Complexity: a row costs its partners; a purge scans the index of the side it is about; a write looks for
-the fullest bucket; the memory-disk and clean-up stages read a disk part once for all that owe to it.
+Complexity: a row costs its partners. A purge scans the index of the side that it purges. A write looks for
+the fullest bucket. The memory-disk and clean-up stages read a disk part once for all rows in debt to it.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ from endmark_papers.algorithms.mjoin_state import MJoinCounters, SideState, Stor
 
 
 class MetadataJoin:
-    """Joins two streams in three stages, driven by punctuations and constraints.
+    """A join of two streams in three stages, driven by punctuations and constraints.
 
-    Rows in the queues are input, not state: neither counted nor `live`. `process` leaves no queue filled, so
-    that scheduling has a choice only between `offer` and `work`.
+    Rows in the queues are input and not state, so they are neither counted nor `live`. `process` empties the
+    queues after every element. The schedulers have a choice only if several elements are given to `offer`
+    before `work` is called.
     """
 
     def __init__(self, options: MJoinOptions | None = None) -> None:
@@ -60,7 +62,7 @@ class MetadataJoin:
         """The row processed last, if it found a partner."""
         self._unpurged = dict.fromkeys(Side, 0)
         self._due: list[Pattern] = []
-        """Closed by both sides, not yet announced."""
+        """Patterns that both sides have closed and that are not announced yet."""
         self._clock = 0
 
     def process(self, element: Element) -> list[Output]:
@@ -68,11 +70,14 @@ class MetadataJoin:
         return self.work()
 
     def offer(self, element: Element) -> None:
-        """An object arrives in the queue of its side."""
+        """Put an element into the queue of its side."""
         self._inlets[element.side].queue.append(element)
 
     def work(self, steps: int | None = None) -> list[Output]:
-        """The in-memory stage, until both queues are empty or so many objects have been taken from them."""
+        """Run the in-memory stage until `steps` objects are taken from the queues, or until both are empty.
+
+        With `None`, the number of objects has no limit.
+        """
         outputs: list[Output] = []
         while steps != 0 and (side := self._next_side()) is not None:
             outputs += self._step(side)
@@ -80,8 +85,10 @@ class MetadataJoin:
         return outputs
 
     def idle(self) -> list[Output]:
-        """The in-memory stage to its end; then a purge, for which empty queues are the occasion, and the
-        memory-disk stage."""
+        """Run the in-memory stage to its end, then purge, then run the memory-disk stage.
+
+        Empty queues are an occasion to purge.
+        """
         outputs = self.work()
         self._purge()
         for side in Side:
@@ -91,7 +98,7 @@ class MetadataJoin:
         return outputs + self._propagate()
 
     def finish(self) -> list[Output]:
-        """All stages to their end; nothing is held then."""
+        """Run all stages to their end; nothing is held afterwards."""
         outputs = self.idle()
         pairs = clean_up(self._states[Side.LEFT], self._states[Side.RIGHT], self.counters)
         outputs += self._results((one.row, other.row) for one, other in pairs)
@@ -107,7 +114,10 @@ class MetadataJoin:
     # Scheduling
 
     def _next_side(self) -> Side | None:
-        """Return the side of the next object. A cluster that finds partners is read on (section 5.4)."""
+        """Return the side of the next object; `None` if both queues are empty.
+
+        After a row that found partners, the rest of its cluster comes first (section 5.4).
+        """
         ready = [side for side in Side if self._inlets[side].queue]
         if not ready:
             return None
@@ -190,7 +200,7 @@ class MetadataJoin:
         return self.options.one_to_many and side is Side.RIGHT
 
     def _make_room(self) -> None:
-        """While memory is full, purge; where that does not help, write the fullest bucket to disk."""
+        """Purge if memory is full; while it is still full, write the fullest bucket to disk."""
         if self._full():
             self._purge()
         while self._full():
@@ -213,7 +223,7 @@ class MetadataJoin:
     # Punctuations
 
     def _punctuate(self, side: Side, pattern: Pattern) -> None:
-        """A punctuation, sent or implied by the order of arrival."""
+        """Take a punctuation that was sent, or that the order of arrival implies."""
         new = self._close(side, pattern)
         if not new:
             return
@@ -224,14 +234,14 @@ class MetadataJoin:
             self._purge()
 
     def _close(self, side: Side, pattern: Pattern) -> list[Pattern]:
-        """Add to the punctuated range; what was new."""
+        """Add a pattern to the side's punctuated range; return the parts that are new."""
         new = self._inlets[side].close(pattern)
         if self.options.propagate:
             self._due += [part for each in new for part in self._inlets[side.other].closed_part(each)]
         return new
 
     def _purge(self) -> None:
-        """Apply punctuations not yet applied to the state that they are about."""
+        """Apply the punctuations that are not yet applied to the state of the other side."""
         for side in Side:
             if self._unpurged[side]:
                 self._unpurged[side] = 0

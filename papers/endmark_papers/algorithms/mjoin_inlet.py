@@ -1,4 +1,4 @@
-"""One input of MJoin up to where its rows are processed: queue, waiting pool, punctuated range."""
+"""One input of MJoin, up to the processing of its rows: the queue, waiting pool and punctuated range."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from endmark_papers.algorithms.mjoin_options import Arrival
 
 
 class Inlet:
-    """The queue, and what has been retrieved from it but not yet processed.
+    """One side's queue, and the rows that were retrieved from it but are not yet processed.
 
-    A promise speaks of what is behind it in the queue, so rows are judged when they are retrieved. Rows in
-    the pool were ahead of it, however late they are processed.
+    A punctuation is about the rows behind it in the queue, so a row is checked when it is retrieved. Rows in
+    the pool were ahead of the punctuation, however late they are processed.
 
     Args:
         arrival: the declared order of keys.
-        domain: of the keys.
+        domain: the type of the keys.
     """
 
     def __init__(self, arrival: Arrival, domain: Domain) -> None:
         self.queue: deque[Element] = deque()
         self.pool: deque[Row] = deque()
-        """Rows retrieved while others were preferred."""
+        """The waiting pool: rows retrieved while other rows were preferred."""
         self.unprocessed: Counter[Hashable] = Counter()
-        """Rows in the pool or being processed, by key; no entry is 0."""
+        """The number of rows in the pool or being processed, by key; no entry is 0."""
         self._closed = Ranges(domain)
         self._wanted: list[Pattern] = []
         self._arrival = arrival
@@ -39,11 +39,14 @@ class Inlet:
         return self._closed.contains(cast("Value", key))
 
     def spent(self, key: Hashable) -> bool:
-        """No row of this key will be processed any more."""
+        """Return whether no row of a key will be processed any more."""
         return key not in self.unprocessed and self.has_closed(key)
 
     def admit(self, row: Row) -> list[Pattern]:
-        """A row that is no violation was retrieved; what its arrival closes by the declared order."""
+        """Count a row as retrieved; return the patterns that its arrival closes by the declared order.
+
+        The row must not be a violation.
+        """
         self.unprocessed[row.key] += 1
         key = cast("Value", row.key)
         if key == self._current:
@@ -64,9 +67,9 @@ class Inlet:
             del self.unprocessed[row.key]
 
     def close(self, pattern: Pattern) -> list[Pattern]:
-        """Add to the punctuated range; what is new of it, as disjoint patterns in normal form.
+        """Add a pattern to the punctuated range; return what is new, as disjoint patterns in normal form.
 
-        `Anything` counts as all values, of which part may have been closed before: a null joins nothing.
+        For `Anything` the new part has no null, since a null joins nothing.
         """
         if isinstance(pattern, Anything):
             new = self._closed.add(Between())
@@ -84,20 +87,20 @@ class Inlet:
         return [part for part in parts if part != Nothing()]
 
     def want(self, patterns: list[Pattern]) -> None:
-        """Schedule by value, until the stream has closed all of these too: then none of it is to come."""
+        """Prefer rows that match these patterns, until this side has closed them, too, and none can come."""
         self._wanted += [pattern for pattern in patterns if self.closed_part(pattern) != [pattern]]
 
     def want_nothing(self) -> None:
-        """Schedule in sequence."""
+        """Prefer no rows any more, so that they are processed in sequence."""
         self._wanted.clear()
 
     @property
     def sequential(self) -> bool:
-        """True if rows in the pool have nothing to wait for."""
+        """True if no preferred row may be in the queue, so that rows in the pool need not wait."""
         return not (self._wanted and self.queue)
 
     def prefers(self, row: Row) -> bool:
-        """Return whether a row is processed when it is retrieved rather than put into the pool."""
+        """Return whether to process a row when it is retrieved, rather than to put it into the pool."""
         key = cast("Value", row.key)
         return not self._wanted or any(pattern.matches(key) for pattern in self._wanted)
 

@@ -1,4 +1,4 @@
-"""The options of MJoin: a policy for every sub-task, the constraints declared, and the memory."""
+"""The options of MJoin: a policy for every sub-task, the declared constraints, and the memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from endmark_papers.algorithms.contract import Side
 
 
 class StreamScheduling(StrEnum):
-    """The choice of the queue of the next object: a random one, or the one-side's first (section 4.1)."""
+    """The policy for choosing the next queue: a random one, or that of the one-side first (section 4.1)."""
 
     RANDOM = "random"
     PRIORITY = "priority"
 
 
 class TupleScheduling(StrEnum):
-    """The choice of the next row of a queue: the oldest, or one that the other side's newest punctuations
-    match (section 4.2).
+    """The policy for choosing the next row of a queue (section 4.2).
+
+    It is the oldest row, or one that the other side's newest punctuations match.
     """
 
     SEQUENTIAL = "sequential"
@@ -37,21 +38,21 @@ class Arrival(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MJoinOptions:
-    """Policies and constraints of a `MetadataJoin`.
+    """The policies and constraints of a `MetadataJoin`.
 
-    Attributes:
-        stream_scheduling: how a queue is chosen.
-        quota: objects that priority scheduling takes from a queue before it is the other's turn.
-        seed: of random scheduling.
-        tuple_scheduling: how a row of the chosen queue is chosen.
+    Args:
+        stream_scheduling: the policy for choosing a queue.
+        quota: objects that priority scheduling takes from a queue before it is the other one's turn.
+        seed: the seed of random scheduling.
+        tuple_scheduling: the policy for choosing a row of that queue.
         purge_every: punctuations after which state is purged; 1 is immediate, more is batch purging.
         propagate: whether output punctuations are emitted.
-        one_to_many: a key comes at most once on the left.
-        left_arrival: order of the left keys.
-        right_arrival: order of the right keys.
-        domain: type of the keys.
-        memory_rows: rows that hash buckets and purge buffers of both sides hold in memory; None is no limit.
-        buckets: hash buckets of a side.
+        one_to_many: declares that a key comes at most once on the left.
+        left_arrival: the declared order of the left keys.
+        right_arrival: the declared order of the right keys.
+        domain: the type of the keys.
+        memory_rows: rows that hash buckets and purge buffers of both sides may hold; `None`: no limit.
+        buckets: the number of hash buckets of each side.
 
     Raises:
         ConfigError: a number is below 1.

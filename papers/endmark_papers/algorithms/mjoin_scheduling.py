@@ -1,4 +1,4 @@
-"""Stream scheduling: from which queue MJoin takes the next object (section 4.1)."""
+"""Stream scheduling: the choice of the queue from which MJoin takes the next object (section 4.1)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from endmark_papers.algorithms.mjoin_options import MJoinOptions, StreamScheduli
 
 
 class StreamScheduler(Protocol):
-    """Chooses between two queues that are both not empty, and is told of every object taken."""
+    """The interface of a scheduler, which chooses between two queues when neither is empty."""
 
     def choose(self) -> Side:
-        """The side whose turn it is."""
+        """Return the side whose turn it is."""
         ...
 
     def took(self, side: Side) -> None:
-        """An object of this side was taken, by choice or because the other queue was empty."""
+        """Note that an object of a side was taken, by choice or because the other queue was empty."""
         ...
 
 
 class RandomScheduler:
-    """Either queue with equal chance."""
+    """A scheduler that chooses either queue with equal chance."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311  # a draw that repeats, not a secret
@@ -35,11 +35,11 @@ class RandomScheduler:
 
 
 class PriorityScheduler:
-    """The left queue until its quota is used, then the right until its, and so on.
+    """A scheduler that serves the left queue until its quota is used, then the right one, and so on.
 
-    Of two iterators within their quota the left one goes first, so a left queue that ran empty early is
-    returned to as soon as it has something. A used quota sets the other side's iterator to 0 (section 5.3
-    says the quota), hence never are both used.
+    While both quotas last, the left queue goes first. So the scheduler returns to a left queue that ran empty
+    early as soon as it has something. A used quota sets the other side's iterator to 0 (section 5.3 says: to
+    the quota), so both quotas are never used up at once.
     """
 
     def __init__(self, quota: int) -> None:

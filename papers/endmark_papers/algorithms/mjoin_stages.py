@@ -1,4 +1,4 @@
-"""The stages of MJoin in which rows on disk are joined: memory-disk and clean-up (section 5.2)."""
+"""The stages of MJoin that join rows on disk: memory-disk and clean-up (section 5.2)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ Pair = tuple[Stored, Stored]
 def memory_disk(
     younger: SideState, elder: SideState, spent: Callable[[Hashable], bool], counters: Counters
 ) -> list[Pair]:
-    """Settle the debts of one side's rows in memory, and free what is useless of the disk parts read.
+    """Settle the debts of one side's rows in memory, and return the pairs.
+
+    This also purges useless rows from the disk parts that it reads.
 
     Args:
         younger: the side whose rows in memory are in debt.
         elder: the side whose disk parts are read.
-        spent: whether the younger side has processed all its rows of a key.
+        spent: returns whether the younger side has processed all its rows of a key.
         counters: counts reads and probes.
     """
     pairs: list[Pair] = []
@@ -42,12 +44,12 @@ def memory_disk(
 
 
 def clean_up(left: SideState, right: SideState, counters: Counters) -> list[Pair]:
-    """Settle the debts of rows that were written to disk before they could meet all partners; return the
-    pairs.
+    """Settle the debts of rows that were written to disk before they met all partners; return the pairs.
 
     Args:
-        left, right: the state of both sides.
-        counters: counts comparisons and reads.
+        left: the state of the left side.
+        right: the state of the right side.
+        counters: counts reads and probes.
     """
     pairs: list[Pair] = []
     for one, other in zip(left.buckets, right.buckets, strict=True):
@@ -61,7 +63,7 @@ def clean_up(left: SideState, right: SideState, counters: Counters) -> list[Pair
 
 
 def _owed(debtors: list[Stored], bucket: Bucket, counters: Counters) -> list[Pair]:
-    """Debtors with their elders of the same key: those on disk when the debtor came."""
+    """Return each debtor with the rows of its key that were on disk when it came."""
     by_key: dict[Hashable, list[Stored]] = {}
     for stored in bucket.disk:
         by_key.setdefault(stored.row.key, []).append(stored)

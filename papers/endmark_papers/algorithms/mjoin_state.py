@@ -1,9 +1,9 @@
 """MJoin's state of one side: hash buckets with a part in memory, a purge buffer, and a part on disk.
 
-A pair of rows meets when the younger probes memory and finds the elder. The elder is missed only when it was
-on disk by then. Hence *the younger owes*: a row whose bucket has a disk part on the other side is in debt
-for the rows written there before it came, and one look at that disk part settles it for ever. XJoin's
-histories of probes are not needed.
+A pair of rows meets when the younger row probes memory and finds the elder. The probe misses the elder only
+if that is on disk already. Hence *the younger owes*: a row whose bucket has a disk part on the other side is
+in debt for the rows written there before it came. One look at that disk part settles the debt for ever.
+XJoin's histories of probes are not needed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from endmark_papers.algorithms.contract import Counters, Row
 
 @dataclass(slots=True)
 class MJoinCounters(Counters):
-    """The counters of every join, and those that MJoin's experiments compare.
+    """The counters of a stream join, and further ones that MJoin's experiments compare.
 
-    Attributes:
+    Args:
         right_inserts: rows of the right (many-) side put into state.
-        purge_runs: times state was scanned for what punctuations allow to purge.
-        purge_scans: index entries looked at by these runs.
+        purge_runs: times that one side's state was scanned for rows to purge.
+        purge_scans: index entries looked at by these scans.
     """
 
     right_inserts: int = 0
@@ -34,7 +34,14 @@ class MJoinCounters(Counters):
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A row, when it came, when it was written to disk, and whether it is in debt for elders on disk."""
+    """A row in state.
+
+    Args:
+        row: the row.
+        came: the step at which it came.
+        in_debt: whether it may have partners on disk that it has not met.
+        written: the step at which it was written to disk; infinite while it is in memory.
+    """
 
     row: Row
     came: int
@@ -44,7 +51,13 @@ class Stored:
 
 @dataclass(slots=True)
 class Bucket:
-    """Rows whose keys hash alike. No arrival can join those in `buffer`; they only settle their debt."""
+    """A hash bucket, with the rows of one side whose keys hash alike.
+
+    Args:
+        memory: rows in memory by key, which arrivals of the other side probe.
+        buffer: the purge buffer: rows in memory that no arrival can join, but that are in debt.
+        disk: rows on disk.
+    """
 
     memory: dict[Hashable, list[Stored]] = field(default_factory=dict)
     buffer: list[Stored] = field(default_factory=list)
@@ -54,7 +67,7 @@ class Bucket:
         return [*chain(*self.memory.values()), *self.buffer]
 
     def debtors(self) -> list[Stored]:
-        """Rows in memory that are in debt."""
+        """Return the rows in memory that are in debt."""
         return [stored for stored in self.resident() if stored.in_debt]
 
     def debtors_on_disk(self) -> list[Stored]:
@@ -62,19 +75,19 @@ class Bucket:
 
 
 class SideState:
-    """The buckets of one side.
+    """The state of one side, in hash buckets.
 
     Args:
-        buckets: how many.
-        counters: counts inserts, purges, disk writes, and what is held.
+        buckets: the number of buckets.
+        counters: counts inserts, purges, disk writes, and the rows and nodes held.
     """
 
     def __init__(self, buckets: int, counters: MJoinCounters) -> None:
         self.buckets = [Bucket() for _ in range(buckets)]
         self.resident = 0
-        """Rows in memory, purge buffers included."""
+        """The number of rows in memory, with those in purge buffers."""
         self.debts: Counter[Hashable] = Counter()
-        """Rows in debt, by key; no entry is 0."""
+        """The number of rows in debt, by key; no entry is 0."""
         self._counters = counters
 
     def __iter__(self) -> Iterator[Row]:
@@ -102,8 +115,10 @@ class SideState:
         self._counters.hold(1)
 
     def retire(self, key: Hashable, *, cancel: bool = False) -> None:
-        """No arrival joins rows of this key any more: purge them from memory. Those in debt move to the
-        purge buffer, unless their debt is cancelled."""
+        """Purge the rows of a key from memory, since no arrival can join them any more.
+
+        Rows in debt move to the purge buffer, unless `cancel` says that they owe nothing any more.
+        """
         bucket = self.of(key)
         rows = bucket.memory.pop(key, [])
         self._counters.state_nodes -= bool(rows)
@@ -113,14 +128,14 @@ class SideState:
         self._purged(gone)
 
     def purge(self, spent: Callable[[Hashable], bool]) -> None:
-        """Scan the hash tables and retire every key of which the other side has nothing more to process."""
+        """Scan the hash tables, and retire every key of which the other side has no more rows to process."""
         for bucket in self.buckets:
             self._counters.purge_scans += len(bucket.memory)
             for key in [key for key in bucket.memory if spent(key)]:
                 self.retire(key)
 
     def settle(self, debtors: Collection[Stored]) -> None:
-        """Mark that rows met all partners that they owed. Buffered ones have nothing left to wait for."""
+        """Cancel the debts of rows that have met all their partners, and purge those in purge buffers."""
         for stored in debtors:
             self._cancel(stored)
         for index in {hash(stored.row.key) % len(self.buckets) for stored in debtors}:
@@ -131,7 +146,7 @@ class SideState:
             self._purged(free)
 
     def purge_disk(self, bucket: Bucket, useless: Collection[Stored]) -> None:
-        """Write a disk part again without these rows of it."""
+        """Write a bucket's disk part again without its useless rows."""
         if not useless:
             return
         bucket.disk = [stored for stored in bucket.disk if stored not in useless]
@@ -140,11 +155,11 @@ class SideState:
 
     @property
     def fullest(self) -> int:
-        """Rows in memory of the bucket that has most."""
+        """The number of rows in memory of the bucket that has most of them."""
         return max(len(bucket.resident()) for bucket in self.buckets)
 
     def write_fullest(self, now: int) -> None:
-        """Move what the bucket with the most rows in memory has there to its disk part."""
+        """Move the rows in memory of the bucket that has most of them to its disk part, at the step `now`."""
         bucket = max(self.buckets, key=lambda bucket: len(bucket.resident()))
         for stored in bucket.resident():
             stored.written = now
@@ -155,7 +170,7 @@ class SideState:
         self._counters.page_writes += 1
 
     def clear(self) -> None:
-        """The streams have ended and every pair has met."""
+        """Drop all rows, once the streams have ended and every pair has met."""
         self._counters.hold(-sum(1 for _ in self))
         self._counters.state_nodes -= sum(len(bucket.memory) for bucket in self.buckets)
         self.buckets = [Bucket() for _ in self.buckets]

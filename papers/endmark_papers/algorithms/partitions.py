@@ -1,23 +1,24 @@
 """Hash partitions with a part in memory and a part on disk, and the record of which pairs have met.
 
-Definition: rows of both sides are hashed by key into partitions. A partition keeps, per side, a memory part
-(a hash table, probed by every arrival of the other side), a disk part (read as a whole), and waiting rows
-(the purge buffer: no arrival can join them any more, but rows on the other side's disk part may).
+Definition: rows of both sides are hashed by key into partitions. For each side, a partition keeps a memory
+part (a hash table, probed by every arrival of the other side), a disk part (read as a whole), and waiting
+rows (the purge buffer: no arrival can join them any more, but rows on the other side's disk part may).
 
 Paper: XJoin (Urhan and Franklin, Data Engineering Bulletin 23(2), 2000); the purge buffer is PJoin's
 (EDBT'04). A row's residence runs from its arrival (ATS) to its departure to disk (DTS). Two rows have met
 
 - when the later arrived while the earlier was resident: the arrival probed it;
-- or when a probe of one's disk part found the other resident: the history says when and how far;
-- or when a whole partition was joined since: then every pair of rows that had arrived by then has met.
+- or when one was on a disk part that was joined with memory while the other was resident: the history has
+  the time of each such probe, and how much of the disk part it covered;
+- or when the whole partition was joined since: then every pair of rows that had arrived by then has met.
 
 Deviations: time is a counter that grows with every step, so that no two steps tie. The third case replaces
 the histories that precede it, which keeps them short. A flush writes the waiting rows too, so the memory
 budget is kept strictly.
 
-Complexity: an arrival looks at the rows of its key in memory; a probe reads one disk part, a whole join
-two. Whether a pair has met costs O(history). Freeing constants costs an access each, other patterns a scan
-of the keys in memory.
+Complexity: an arrival looks at the rows of its key in memory. A probe reads one disk part, a join of the
+whole partition two. The test whether a pair has met costs O(history). Purging by a constant costs one access,
+by another pattern a scan of the keys in memory.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ from endmark_papers.algorithms.contract import Counters, Result, Row, Side
 
 @dataclass(slots=True)
 class Stored:
-    """A row and its residence in memory: from `arrived` until just before `departed`."""
+    """A row and its residence in memory.
+
+    Args:
+        row: the row.
+        arrived: the first step of its residence.
+        departed: the step at which it was written to disk; infinite while it is in memory.
+    """
 
     row: Row
     arrived: int
@@ -46,7 +53,12 @@ class Stored:
 
 
 class Probe(NamedTuple):
-    """A disk part, as far as flushed at `flushed`, was joined with what was resident at `at`."""
+    """A past probe: a join of a disk part with the rows that the other side had in memory.
+
+    Args:
+        flushed: rows written to the disk part up to this step took part.
+        at: rows that were resident at this step took part.
+    """
 
     flushed: float
     at: int
@@ -60,7 +72,14 @@ Chains = dict[Hashable, list[Stored]]
 
 @dataclass(slots=True)
 class Part:
-    """One side of a partition. `disk` is in order of departure; `history` speaks about it."""
+    """One side of a partition.
+
+    Args:
+        memory: rows by key, which arrivals of the other side probe.
+        waiting: the purge buffer, by key.
+        disk: rows on disk, in the order in which they were written.
+        history: the probes of `disk` since the whole partition was joined last.
+    """
 
     memory: Chains = field(default_factory=dict)
     waiting: Chains = field(default_factory=dict)
@@ -72,17 +91,17 @@ class Part:
 
     @property
     def nodes(self) -> int:
-        """Entries of the hash tables and of the history."""
+        """The number of entries in the hash tables and in the history."""
         return len(self.memory) + len(self.waiting) + len(self.history)
 
 
 class Partition:
-    """Rows of both sides whose keys hash alike."""
+    """A partition, with the rows of both sides whose keys hash alike."""
 
     def __init__(self) -> None:
         self.parts = {side: Part() for side in Side}
-        self.joined = 0  # every pair of rows that had arrived by then has met
-        self.changed = 0  # when a row was stored or a key closed last
+        self.joined = 0  # step of the last whole join: every pair of rows that had arrived by then has met
+        self.changed = 0  # step at which a row was stored or a key closed last
 
     def rows(self, side: Side) -> Iterator[Stored]:
         part = self.parts[side]
@@ -93,12 +112,12 @@ class Partition:
 
     @property
     def waiting(self) -> int:
-        """Rows in the purge buffers."""
+        """The number of rows in the purge buffers."""
         return sum(len(rows) for part in self.parts.values() for rows in part.waiting.values())
 
     @property
     def due(self) -> bool:
-        """True if a join of the whole may give results or free rows."""
+        """True if a join of the whole partition may give results or purge rows."""
         return self.has_disk() and self.changed > self.joined
 
     def met(self, one: Stored, other: Stored) -> bool:
@@ -110,14 +129,14 @@ class Partition:
         )
 
     def owed(self, stored: Stored) -> bool:
-        """Return whether the other side's disk part may hold rows that this resident one has not met."""
+        """Return whether the other side's disk part may hold rows that a resident row has not met."""
         disk = self.parts[stored.row.side.other].disk
         return bool(disk) and disk[0].departed <= stored.arrived and stored.arrived > self.joined
 
     def unprobed(self, side: Side) -> int:
-        """Count the pairs of this disk part with the other side's memory that no probe has covered.
+        """Count the pairs of a disk part with the other side's memory that no probe has covered.
 
-        A probe can give at most so many.
+        A probe gives at most that many results.
         """
         part = self.parts[side]
         last = part.history[-1] if part.history else Probe(self.joined, self.joined)
@@ -127,12 +146,12 @@ class Partition:
 
 
 class Partitions:
-    """All partitions of a join, with one memory budget for both sides.
+    """The partitions of a join, with one memory budget for both sides.
 
     Args:
-        count: partitions.
-        memory_rows: rows both sides may hold in memory; None is no limit.
-        counters: counts what happens here.
+        count: the number of partitions.
+        memory_rows: rows that both sides together may hold in memory; `None`: no limit.
+        counters: counts probes, results, inserts, purges, disk accesses and rows held.
 
     Raises:
         ConfigError: a number is below 1.
@@ -168,14 +187,14 @@ class Partitions:
         return self._partitions[hash(key) % len(self._partitions)]
 
     def arrive(self, row: Row) -> tuple[Stored, list[Result]]:
-        """Join an arrival with the other side's memory."""
+        """Join an arrival with the other side's memory; return it as it is to be kept, and the results."""
         stored = Stored(row, self._tick())
         partners = self.of(row.key).parts[row.side.other].memory.get(row.key, [])
         self._counters.probes += len(partners)
         return stored, self._emit((stored, partner) for partner in partners)
 
     def keep(self, stored: Stored, waiting: bool = False) -> None:
-        """Put an arrival into the hash table, or straight into the purge buffer."""
+        """Put an arrival into the hash table or, if it is `waiting`, straight into the purge buffer."""
         partition = self.of(stored.row.key)
         part = partition.parts[stored.row.side]
         chains = part.waiting if waiting else part.memory
@@ -215,10 +234,12 @@ class Partitions:
         return results
 
     def close(self, side: Side, pattern: Pattern) -> list[Row]:
-        """The other side closed keys: free this side's rows in memory, but those owed something by disk wait.
+        """Purge the rows of `side` in memory whose keys the other side has closed.
+
+        Rows that may have partners on disk move to the purge buffer.
 
         Returns:
-            The rows freed.
+            The rows purged.
         """
         freed = list[Row]()
         for partition in self._partitions_of(pattern):
@@ -234,15 +255,17 @@ class Partitions:
         return self._purged(freed)
 
     def sweep(self, partition: Partition, side: Side, closed: Callable[[Hashable], bool]) -> list[Row]:
-        """Free the waiting rows after a whole join, and those on disk whose keys the other side has closed.
+        """Purge one side's rows after a join of a whole partition.
+
+        These are the rows in the purge buffer, and those on disk whose keys the other side has closed.
 
         Args:
             partition: the partition that was joined.
-            side: the side whose rows are freed.
+            side: the side whose rows are purged.
             closed: returns whether the other side has closed a key.
 
         Returns:
-            The rows freed.
+            The rows purged.
         """
         part = partition.parts[side]
         freed = [stored.row for stored in chain(*part.waiting.values())]
@@ -285,7 +308,7 @@ class Partitions:
 
 
 def keys_matching(table: Mapping[Hashable, object], pattern: Pattern) -> list[Hashable]:
-    """Keys of a hash table that a pattern matches: an access for a constant, a scan otherwise."""
+    """Return a hash table's keys that a pattern matches, by one access for a constant, else by a scan."""
     if isinstance(pattern, Equals):
         return [pattern.value] if pattern.value in table else []
     return [key for key in table if pattern.matches(key)]  # type: ignore[arg-type]

@@ -1,25 +1,26 @@
 """PJoin: XJoin that purges by punctuations and announces output punctuations.
 
 Definition: a punctuation of one side closes keys. Rows of the other side with these keys can join no arrival
-any more, so an arrival of that kind is joined with memory and dropped on the fly, and rows in state are
-purged: at once (eager), or when so many punctuations have come, memory is full, or the inputs pause (lazy).
-A row that may still have partners on disk waits in the purge buffer for a disk join. A value is announced
+any more. So an arrival of that kind is joined with memory and dropped on the fly, and rows in state are
+purged: at once (eager), or when a number of punctuations have come, memory is full, or the inputs pause
+(lazy). A row that may still have partners on disk waits in the purge buffer for a disk join. A value is
+announced
 
 - under `both_sides` once both sides closed it and all its results are out;
 - under `count_zero` once one side closed it and no row of that side is held.
 
 Paper: Ding, Mehta, Rundensteiner and Heineman, EDBT'04; the purge rule and `both_sides` are those of the
-comparison in PWJoin (CIKM'04, section 3.1). The state beneath is that of `partitions`.
+comparison in PWJoin (CIKM'04, section 3.1). `partitions` keeps the state.
 
 Deviations: a disk join takes a whole partition (XJoin's second and third stage in one), since a second stage
-alone would never let go of a value whose rows meet only on disk. A row waits only if the other side's disk
-part was written before it came and not joined since. The punctuation index counts rows by key, not by
-punctuation, so overlapping patterns need no order. Punctuations are kept for ever as ranges, to know
-violations. A range is announced without the values the rule does not allow yet, which follow one by one,
-and no value is announced twice; after an `Anything` all values but null are.
+alone would never purge a value whose rows meet only on disk. A row waits only if the other side's disk part
+was written before it came and was not joined since. The punctuation index counts rows by key, not by
+punctuation, so overlapping patterns need no order. Punctuations are kept for ever as ranges, to find
+violations. A range is announced without the values that the rule does not allow yet; these follow one by one.
+No value is announced twice. An `Anything` announces all values but null.
 
-Complexity: a row costs the rows of its key in memory. A purge costs an access for a constant, else a scan of
-the keys in memory; a disk join reads two disk parts. An announcement costs a look at every candidate.
+Complexity: a row costs the rows of its key in memory. A purge costs one access for a constant, else a scan of
+the keys in memory. A disk join reads two disk parts. An announcement costs a look at every candidate.
 """
 
 from __future__ import annotations
@@ -60,25 +61,26 @@ class _Held:
 
 
 class _Candidate(NamedTuple):
-    """A pattern to be announced; `side` closed it."""
+    """A pattern to be announced, with a side that closed it."""
 
     side: Side
     pattern: Pattern
 
 
 class PJoin:
-    """The join whose state is bounded by what its inputs say is over.
+    """A join whose state is bounded by its inputs' punctuations, and which announces punctuations of its own.
 
     Args:
-        memory_rows: rows both sides may hold in memory, the purge buffer included; None never spills.
-        partitions: hash partitions per side.
+        memory_rows: rows that both sides together may hold in memory, with those in purge buffers; `None`: no
+            limit, and nothing is spilled.
+        partitions: the number of hash partitions.
         purge_every: punctuations after which state is purged; 1 is eager.
-        propagate: announce as soon as the rule allows (`push`), or when asked (`pull`) and at the end.
-        rule: what may be announced.
+        propagate: `push` announces as soon as the rule allows, `pull` when asked and at the end.
+        rule: the rule by which a value may be announced, `both_sides` or `count_zero`.
         domain: the type of the keys.
 
     Raises:
-        ConfigError: a number is below 1, or there is no such way to propagate.
+        ConfigError: a number is below 1, or `propagate` or `rule` is none of these.
     """
 
     def __init__(
@@ -114,14 +116,14 @@ class PJoin:
         return self._counted(outputs)
 
     def idle(self) -> list[Output]:
-        """Purge, and join what is on disk of one partition: the one with the fullest purge buffer."""
+        """Purge, then join the whole of one partition that has rows on disk: that with most rows waiting."""
         self._purge()
         due = [partition for partition in self._store if partition.due]
         results = self._disk_join(max(due, key=lambda partition: partition.waiting)) if due else []
         return self._counted([*results, *self._pushed()])
 
     def finish(self) -> list[Output]:
-        """Purge, join all that is on disk, and announce what the rule allows."""
+        """Purge, join all partitions that have rows on disk, and announce what the rule allows."""
         self._purge()
         due = [partition for partition in self._store if partition.due]
         results = [result for partition in due for result in self._disk_join(partition)]
@@ -155,7 +157,7 @@ class PJoin:
             return []
         both = self._rule == "both_sides"
         for new in fresh:
-            # A null equals nothing, so nothing is lost when its end is not announced.
+            # A null equals nothing, so nobody misses an announcement that it is closed.
             pattern = Between() if isinstance(new, Anything) else new
             patterns = self._closed_by(closing.side.other, pattern) if both else [pattern]
             self._candidates += [_Candidate(closing.side, part) for part in patterns]
@@ -220,12 +222,12 @@ class PJoin:
         return [Announced(pattern) for pattern in fresh]
 
     def _blocked(self, side: Side, pattern: Pattern) -> list[Hashable]:
-        """Keys of a candidate that the rule does not allow yet."""
+        """Return the keys of a candidate that the rule does not allow to announce yet."""
         keys = keys_matching(self._index[side], pattern)
         return keys if self._rule == "count_zero" else [key for key in keys if not self._all_met(key)]
 
     def _without(self, pattern: Pattern, keys: list[Hashable]) -> list[Pattern]:
-        """Return the rest of a pattern without these keys, which it matches."""
+        """Return the rest of a pattern without some of the keys that it matches."""
         if isinstance(pattern, Equals):
             return [] if keys else [pattern]
         taken = Ranges(self._domain)
@@ -234,7 +236,7 @@ class PJoin:
         return taken.add(pattern)
 
     def _all_met(self, key: Hashable) -> bool:
-        """Return whether all pairs of a key that both sides closed are out."""
+        """Return whether all pairs of a key that both sides have closed are emitted."""
         partition = self._store.of(key)
         held = [self._index[side][key] for side in Side if key in self._index[side]]
         one_sided = len(held) < len(Side)

@@ -1,22 +1,23 @@
-"""PWJoin: join of two punctuated streams within sliding windows.
+"""PWJoin: a join of two punctuated streams within sliding windows.
 
-Definition: a row first invalidates rows of the other side that left their window, then probes that side, then
-is stored unless that side has closed its key. A punctuation purges the other side's rows of its values. A
-value closed by one side is announced when the other side closes it too (regular propagation) or when the
-last row of the closing side leaves its window (early propagation, theorem 4.1).
+Definition: a row first invalidates the rows of the other side that have left their window. It then probes
+that side, and is stored unless that side has closed its key. A punctuation purges the other side's rows of
+its values. A value that one side has closed is announced when the other side closes it too (regular
+propagation), or when the closing side's last row of it leaves its window (early propagation, theorem 4.1).
 
-Paper: PWJoin (CIKM'04), section 4 and figures 3 to 5. Both inputs come in one order of time.
+Paper: PWJoin (CIKM'04), section 4 and figures 3 to 5. Both inputs come in one common order of time.
 
-Deviations: a closed value without own rows is announced at once, since it has no more results; under
-`strict_paper` it waits for the other side, as in figure 5. Every T-Node points at its I-Node, not only the
-last of a closed value, so no ring is ever stale, and an expired row leaves its value list at once; figure 4
-leaves it to the next probe, which may never come. An I-Node with neither rows nor punctuation is removed.
-What a side has closed is remembered after its I-Nodes are gone, else a repeated punctuation or a row that
-breaks it would go unnoticed; these ranges are not counted as nodes. Punctuations invalidate too. An interval
-closes the values in the index one by one, and those not in the index as a whole.
+Deviations: a closed value of which the closing side has no rows is announced at once, since it has no more
+results; under `strict_paper` it waits for the other side, as in figure 5. Every T-Node points at its I-Node,
+not only the last one of a closed value, so no ring is ever stale. An expired row leaves its value list at
+once; figure 4 leaves that to the next probe, which may never come. An I-Node with neither rows nor
+punctuation is removed. The values that a side has closed are remembered after their I-Nodes are gone.
+Otherwise a repeated punctuation, or a row that breaks one, would go unnoticed. These ranges are not counted
+as nodes. Punctuations invalidate rows, too. An interval closes the values in the index one by one, and those
+not in the index as a whole.
 
-Complexity: a row costs its partners and what it invalidates, amortised one removal per row ever stored. A
-closed value costs its rows; an interval scans the index, for which the paper would take a tree.
+Complexity: a row costs its partners and the rows that it invalidates, which is amortised one removal per row
+ever stored. A closed value costs its rows. An interval scans the index, where the paper would take a tree.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ from endmark_papers.algorithms.pwjoin_index import Flag, WindowState
 
 
 class PunctuatedWindowJoin:
-    """Joins rows of equal key of which the later comes within the window of the earlier.
+    """A join of rows of equal key of which the later comes within the window of the earlier.
 
     Args:
-        left_window, right_window: for how long a row of that side is joined with later ones, in the unit of
-            their time, both bounds included; None is for ever.
-        strict_paper: announce no value before both sides closed it or a row of it left its window.
-        domain: type of the keys.
+        left_window: the time for which a left row joins later right rows, in the unit of the rows' time, both
+            bounds included; `None`: for ever.
+        right_window: the same for right rows.
+        strict_paper: announce no value before both sides have closed it, or a row of it has left its window.
+        domain: the type of the keys.
 
     Raises:
         ConfigError: a window is negative.
@@ -72,7 +74,7 @@ class PunctuatedWindowJoin:
         self._strict = strict_paper
         self._domain = domain
         self._settled = Ranges(domain)
-        """Values announced, or to be announced by way of their I-Node."""
+        """Values that are announced, or will be when their I-Node allows it."""
 
     def process(self, element: Element) -> list[Output]:
         own, opposite = self._states[element.side], self._states[element.side.other]
@@ -117,13 +119,13 @@ class PunctuatedWindowJoin:
                 outputs += self._close_value(key, own, opposite)
         if isinstance(closing.pattern, Equals | OneOf):
             return outputs
-        # Of all other values no row is held; strict_paper still wants the other side's word.
+        # No row of any other value is held. Under strict_paper the other side has to close them, too.
         if self._strict:
             new = [meet(one, other, self._domain) for one in new for other in opposite.closed.patterns()]
         return [*outputs, *self._announce(new)]
 
     def _named(self, pattern: Pattern, own: WindowState, opposite: WindowState) -> list[Value]:
-        """The values to close one by one."""
+        """Return the values to close one by one."""
         match pattern:
             case Equals(value):
                 return [value]
@@ -151,7 +153,7 @@ class PunctuatedWindowJoin:
         return self._emit(Equals(key) for key in state.invalidate(now))
 
     def _announce(self, patterns: Iterable[Pattern]) -> list[Output]:
-        """Announce what is not yet settled of some patterns."""
+        """Announce those parts of the patterns that are not yet settled."""
         return self._emit(fresh for pattern in patterns for fresh in self._settled.add(pattern))
 
     def _emit(self, patterns: Iterable[Pattern]) -> list[Output]:

@@ -1,6 +1,6 @@
-"""State of one side of PWJoin: every row in a list by time and in one by key (CIKM'04, section 4.1).
+"""The state of one side of PWJoin, with every row in a list by time and in one by key (CIKM'04, section 4.1).
 
-The lists only grow at the tail and shrink at the head, so deques are all they need to be.
+Both lists only grow at the tail and shrink at the head, so deques are enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ class Flag(Enum):
 
 @dataclass(slots=True, eq=False)
 class INode:
-    """A value and its rows, oldest first."""
+    """A value in the index.
+
+    Args:
+        key: the value.
+        flag: how far its closing by its own side has come.
+        rows: its rows, oldest first.
+    """
 
     key: Value
     flag: Flag = Flag.NONE
@@ -35,7 +41,12 @@ class INode:
 
 @dataclass(slots=True, eq=False)
 class TNode:
-    """A row in both lists; none when it is purged, until its turn in the time list. `inode` is the ring."""
+    """A node of a row, which stands in both lists.
+
+    Args:
+        row: the row; `None` once it is purged, until the node reaches the head of the time list.
+        inode: the row's value in the index; the paper reaches it through a ring.
+    """
 
     row: Row | None
     inode: INode
@@ -45,14 +56,14 @@ class WindowState:
     """The rows of one side, found by key and by age.
 
     Attributes:
-        window: time units for which a row stays joinable; None is for ever.
-        index: I-Nodes by key: values with rows, and values closed that the other side has yet to close.
-        closed: all that the side has closed, the paper's PR; intervals are nowhere else.
+        index: I-Nodes by key. These are the values with rows, and closed values that the other side has not
+            closed yet.
+        closed: everything that the side has closed, the paper's PR. Intervals are kept only here.
 
     Args:
-        window: as above.
-        domain: the domain of the key.
-        counters: counts comparisons and reads.
+        window: the time for which a row joins later rows, in the unit of the rows' time; `None`: for ever.
+        domain: the type of the keys.
+        counters: counts inserts, purged and invalidated rows, and the rows and nodes held.
     """
 
     def __init__(self, window: float | None, domain: Domain, counters: Counters) -> None:
@@ -60,7 +71,7 @@ class WindowState:
         self.index: dict[Value, INode] = {}
         self.closed = Ranges(domain)
         self._time_list: deque[TNode] = deque()
-        """Rows by age. Purged ones leave when they come to the head. Empty if rows never age."""
+        """Rows by age. Purged ones leave when they reach the head. Without a window the list stays empty."""
         self._counters = counters
 
     def __iter__(self) -> Iterator[Row]:
@@ -68,7 +79,7 @@ class WindowState:
             yield from _rows(inode)
 
     def find(self, key: Value) -> tuple[Flag, list[Row]]:
-        """Return the stage of closing of a value, and its rows, oldest first."""
+        """Return how far the closing of a value has come, and its rows, oldest first."""
         inode = self.index.get(key)
         if inode is None:
             return Flag.PUNCTUATED if self.closed.contains(key) else Flag.NONE, []
@@ -85,20 +96,25 @@ class WindowState:
         self._counters.hold(1)
 
     def add(self, key: Value, flag: Flag) -> INode:
-        """Index a value that has no I-Node."""
+        """Make an I-Node for a value that has none."""
         self.index[key] = inode = INode(key, flag)
         self._counters.state_nodes += 1
         return inode
 
     def close(self, pattern: Pattern) -> list[Pattern]:
-        """Note a punctuation; which values are new in it, as disjoint patterns. `Anything` closes null too,
-        but null joins nothing and so is not reported."""
+        """Add a pattern to the closed values; return what is new, as disjoint patterns.
+
+        `Anything` closes null, too. A null joins nothing, so it is not in the new part.
+        """
         new = self.closed.add(Between() if isinstance(pattern, Anything) else pattern)
         self.closed.add(pattern)
         return new
 
     def invalidate(self, now: float) -> list[Value]:
-        """Remove rows that left the window; the closed values whose last row that was, propagated now."""
+        """Remove rows that have left the window by `now`; return the closed values whose last row that was.
+
+        These values are flagged as propagated.
+        """
         ended = []
         while self._time_list and self._is_over(self._time_list[0].row, now):
             node = self._time_list.popleft()
@@ -110,7 +126,7 @@ class WindowState:
         return ended
 
     def purge(self, key: Value) -> INode | None:
-        """Remove a value with its rows; its I-Node as it was."""
+        """Remove a value with its rows; return its I-Node, which keeps its flag, or `None` if it had none."""
         inode = self.index.pop(key, None)
         if inode is not None:
             purged = len(inode.rows)
@@ -126,7 +142,7 @@ class WindowState:
         return row is None or (self.window is not None and row.time + self.window < now)
 
     def _expire(self, inode: INode) -> list[Value]:
-        """Take the oldest row out of its value list."""
+        """Remove the oldest row of a value; return the value if it is closed and has no more rows."""
         inode.rows.popleft()
         if inode.rows:
             return []

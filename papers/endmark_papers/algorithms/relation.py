@@ -1,4 +1,4 @@
-"""The master table that every lookup join of the papers reads: in pages, with a count of what that costs."""
+"""The master table R in pages, and the interface and counters of the papers' lookup joins, which read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from endmark_papers.algorithms.contract import Held
 
 
 class StreamRow(NamedTuple):
-    """A row that looks for partners in R."""
+    """A row of the stream, which looks for partners in R."""
 
     key: int
     serial: int
@@ -26,14 +26,14 @@ class MasterRow(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A joined pair."""
+    """A stream row with a partner in R."""
 
     stream: StreamRow
     master: MasterRow
 
 
 class Miss(NamedTuple):
-    """A row without partner in R."""
+    """A stream row without a partner in R."""
 
     stream: StreamRow
 
@@ -43,10 +43,10 @@ Lookup = Match | Miss
 
 @dataclass(slots=True)
 class LookupCounters(Held):
-    """The counts of an operator's work since it began, and of what it holds.
+    """The counters of a lookup join: its work since it began, and the rows and nodes that it holds.
 
-    Attributes:
-        loops: times round the algorithm's loop.
+    Args:
+        loops: rounds of the algorithm's loop.
         page_reads: pages of R read, however many at a time.
         rows_read: rows of R read.
         probes: rows of R looked up among the pending rows.
@@ -54,7 +54,7 @@ class LookupCounters(Held):
         results: pairs emitted.
         misses: stream rows found to have no partner.
         state_rows: stream rows in state now; the stream buffer is no part of it.
-        state_nodes: queue nodes now.
+        state_nodes: queue nodes held now.
         peak_rows: the most stream rows in state at a time.
     """
 
@@ -71,7 +71,13 @@ class LookupCounters(Held):
 
 
 class Page(NamedTuple):
-    """Rows that are read at once, and the keys it answers for: all from `low` to below `high`."""
+    """A page of R: rows that are read at once, and the range of keys that they answer for.
+
+    Args:
+        low: the least key of the range.
+        high: the end of the range, which is not in it.
+        rows: all rows of R with these keys, sorted by key.
+    """
 
     low: float
     high: float
@@ -79,11 +85,12 @@ class Page(NamedTuple):
 
 
 class PagedRelation:
-    """R, sorted on the join key and cut into pages; rows of equal key are never parted.
+    """The relation R, sorted on the join key and cut into pages; rows of equal key are on the same page.
 
     Args:
-        rows: in any order.
-        page_rows: rows per page (the papers' D_t); a page is longer where equal keys want it.
+        rows: the rows of R, in any order.
+        page_rows: rows per page (the papers' D_t); where that would part rows of equal key, a page has fewer,
+            or more if one key fills it.
 
     Raises:
         ConfigError: `page_rows` is below one.
@@ -110,7 +117,7 @@ class PagedRelation:
         return len(self._rows)
 
     def __deepcopy__(self, memo: object) -> PagedRelation:
-        """R is outside the operators and never changes: a checkpoint reads the same one."""
+        """Return R itself: R is no part of an operator's state and never changes, so checkpoints share R."""
         return self
 
     @property
@@ -118,7 +125,7 @@ class PagedRelation:
         return max(1, len(self._starts))
 
     def page_of(self, key: int) -> int:
-        """The page that answers for a key, whether the key is in R or not."""
+        """Return the number of the page that answers for a key, whether the key is in R or not."""
         return max(0, bisect_right(self._lows, key) - 1)
 
     def read(self, page: int) -> Page:
@@ -129,9 +136,9 @@ class PagedRelation:
         return Page(low, high, self._rows[start:end])
 
     def read_from(self, key: int) -> Page:
-        """Read the unaligned page of the paper's own code: as many rows as a page has, from a key on.
+        """Read a page that begins at a key and is not aligned, as in the paper's own code.
 
-        Rows with the key of the last one come too.
+        It has as many rows as any page, and further ones that have the same key as the last.
         """
         start = bisect_left(self._keys, key)
         end = min(start + self.page_rows, len(self._rows))
@@ -141,28 +148,31 @@ class PagedRelation:
         return Page(key, high, self._rows[start:end])
 
     def find(self, key: int) -> Sequence[MasterRow]:
-        """One index access."""
+        """Return the rows of a key, found by one index access."""
         return self._rows[bisect_left(self._keys, key) : bisect_right(self._keys, key)]
 
 
 class ReferenceLookup(Protocol):
-    """A join of a stream with R. All state is in plain objects, so `copy.deepcopy` is a checkpoint."""
+    """The interface of a join of a stream with R.
+
+    All state is in plain objects, so `copy.deepcopy` makes a checkpoint.
+    """
 
     @property
     def counters(self) -> LookupCounters: ...
 
     def offer(self, rows: Sequence[StreamRow]) -> None:
-        """Rows arrive in the stream buffer."""
+        """Add rows to the stream buffer."""
         ...
 
     def loop(self) -> list[Lookup]:
-        """Once round the algorithm's loop; nothing when it must wait for input."""
+        """Go once round the algorithm's loop; return nothing if it must wait for input."""
         ...
 
     def finish(self) -> list[Lookup]:
-        """The stream has ended: answer what is pending."""
+        """End the stream, and answer all pending rows."""
         ...
 
     def pending(self) -> Iterator[StreamRow]:
-        """Rows not yet answered, in the buffer or in state."""
+        """Yield the rows that are not yet answered, in the buffer or in state."""
         ...

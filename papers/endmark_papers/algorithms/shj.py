@@ -1,13 +1,13 @@
-"""Symmetric hash join.
+"""SHJ: a symmetric hash join, which keeps all rows and knows no punctuations.
 
-Definition: a hash table per side. An arrival is joined with the rows of its key in the other side's table
-and then put into its own, so every pair is emitted once, by its later row.
+Definition: there is a hash table per side. An arrival is joined with the rows of its key in the other side's
+table and then put into its own, so every pair is emitted once, by its later row.
 
 Paper: Wilschut and Apers, PDIS'91; the starting point of XJoin, PJoin and PWJoin (CIKM'04, section 2).
 
-Deviations: none. Punctuations are unknown to it and pass unseen.
+Deviations: none. Punctuations are ignored.
 
-Complexity: an arrival costs the rows of its key. State is everything that ever came.
+Complexity: an arrival costs the rows of its key. State is every row that ever came.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from endmark_papers.algorithms.contract import Closing, Counters, Element, Outpu
 
 
 class SymmetricHashJoin:
-    """The join that forgets nothing."""
+    """A join that keeps every row for ever."""
 
     def __init__(self) -> None:
         self.counters = Counters()

@@ -1,13 +1,13 @@
-"""Sliding-window hash join, which knows no punctuations.
+"""WJoin: a hash join within sliding windows, which knows no punctuations.
 
-Definition: per side a hash table and a list in time order. An arrival first invalidates the rows of the
+Definition: each side has a hash table and a list in time order. An arrival first invalidates the rows of the
 other side that left their window before it, then probes the other table, then enters its own. Rows join
 when their keys are equal and the later is within the window of the earlier, the bound included.
 
 Paper: WJoin, PWJoin's baseline (CIKM'04, section 6); Kang, Naughton and Viglas, ICDE'03.
 
-Deviations: none. Input must come in time order, as there. A side's rows are invalidated by arrivals of the
-other side alone, so they stay while it is silent.
+Deviations: none. Input must come in time order, as in the paper. Only arrivals of the other side invalidate
+a side's rows, so they stay while the other side is silent.
 
 Complexity: an arrival costs the rows of its key and the rows it invalidates. In steady input the state is
 rate times window, summed over the sides.
@@ -37,7 +37,7 @@ class _State:
         self.timeline.append(row)
 
     def invalidate(self, now: float) -> int:
-        """Drop the rows whose window ended before `now`; say how many."""
+        """Drop the rows whose window ended before `now`, and return their number."""
         before = len(self.timeline)
         while self.window is not None and self.timeline and self.timeline[0].time + self.window < now:
             key = self.timeline.popleft().key
@@ -52,12 +52,12 @@ class _State:
 
 
 class WindowJoin:
-    """The join whose state is bounded by time.
+    """A join whose state is bounded by time.
 
     Args:
-        left_window: how long a left row joins with later right rows, in the unit of event time; None is for
-            ever.
-        right_window: the same of right rows.
+        left_window: the time for which a left row joins later right rows, in the unit of the rows' time;
+            `None`: for ever.
+        right_window: the same for right rows.
 
     Raises:
         ConfigError: a window is negative.

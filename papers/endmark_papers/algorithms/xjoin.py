@@ -5,16 +5,16 @@ and keeps it; when memory is full, the largest partition of either side is writt
 both inputs pause, joins the disk part of one partition with the other side's memory. The third, after the
 end of both, joins whatever has not met.
 
-Paper: Urhan and Franklin, Data Engineering Bulletin 23(2), 2000. How it is known which pairs have met is
-said in `partitions`.
+Paper: Urhan and Franklin, Data Engineering Bulletin 23(2), 2000. `partitions` explains how it finds the pairs
+that have met.
 
-Deviations: time is a step counter, and a pause is told by `idle`, not by a time-out. An arrival probes
-before room is made for it, so it still meets the rows which that writes to disk. The activation threshold of
-the second stage is in pairs no probe has covered yet, an upper bound of the results expected, since the
-selectivity is unknown. Punctuations are unknown to it and pass unseen.
+Deviations: time is a step counter, and a pause is a call of `idle`, not a time-out. An arrival probes before
+room is made for it, so it still meets the rows that are then written to disk. The activation threshold of the
+second stage counts pairs that no probe has covered yet. This is an upper bound of the results, since their
+expected number needs the selectivity, which is unknown. Punctuations are ignored.
 
 Complexity: an arrival costs the rows of its key in memory, a second stage one disk part, the third stage
-all disk parts. State is everything that ever came.
+all disk parts. State is every row that ever came.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from endmark_papers.algorithms.partitions import Partitions
 
 
 class XJoin:
-    """The join that forgets nothing, in bounded memory.
+    """A join that keeps every row for ever, in bounded memory and on disk.
 
     Args:
-        memory_rows: rows both sides may hold in memory; None never spills.
-        partitions: hash partitions per side.
-        activation: the least number of pairs no probe has covered for which a disk part is read in a pause.
+        memory_rows: rows that both sides together may hold in memory; `None`: no limit, nothing is spilled.
+        partitions: the number of hash partitions.
+        activation: the least number of pairs that no probe has covered for which a disk part is read in a
+            pause.
 
     Raises:
         ConfigError: a number is below 1.
@@ -46,7 +47,7 @@ class XJoin:
         self._activation = activation
 
     def process(self, element: Element) -> list[Output]:
-        """The first stage."""
+        """Run the first stage: join an arrival with the other side's memory, and keep it."""
         if isinstance(element, Closing):
             return []
         stored, results = self._store.arrive(element)
@@ -57,7 +58,7 @@ class XJoin:
         return [*results]
 
     def idle(self) -> list[Output]:
-        """The second stage, for the disk part with the most to give."""
+        """Run the second stage for the disk part that may give most results."""
         parts = [(partition, side) for partition in self._store for side in Side]
         partition, side = max(parts, key=lambda part: part[0].unprobed(part[1]))
         if partition.unprobed(side) < self._activation:
@@ -67,7 +68,7 @@ class XJoin:
         return [*results]
 
     def finish(self) -> list[Output]:
-        """The third stage."""
+        """Run the third stage: join all pairs that have not met."""
         spilled = [partition for partition in self._store if partition.has_disk()]
         results = [result for partition in spilled for result in self._store.join_whole(partition)]
         self.counters.state_nodes = self._store.nodes

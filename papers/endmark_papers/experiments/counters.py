@@ -1,4 +1,4 @@
-"""Every algorithm on one common input, and all that it counts."""
+"""The experiment that runs every algorithm on one common input and shows all its counters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEFT, RIGHT, VALUES = "punct-asc-30-40", "punct-asc-30-40", 50
 WINDOW_SECONDS = 1.0
 MEMORY_ROWS = 400
 PAUSE_EVERY = 500  # elements; the only time at which XJoin's second stage runs
-LAZY = 10  # punctuations
+LAZY = 10  # punctuations from one purge to the next
 
 MASTER_ROWS, PAGE_ROWS = 4_000, 20
 STREAM_ROWS, STREAM_KEYS = 10_000, 4_200  # keys above the master's have no partner
@@ -42,7 +42,7 @@ Counts = dict[str, int]
 
 
 class CounterFigures(Figures):
-    """Counters at the end of the input, by algorithm."""
+    """The counters of each algorithm at the end of the input, by its name."""
 
     stream_joins: dict[str, Counts]
     lookup_joins: dict[str, Counts]

@@ -1,5 +1,8 @@
-"""Write what code can say into docs/operators/README.md: the algorithms from their modules, the figures from
-results.json. Run as `python -m endmark_papers.experiments.page docs/operators`."""
+"""The writer of the generated parts of docs/operators/README.md.
+
+The algorithms come from their modules' docstrings, and the figures from results.json. Run it as
+`python -m endmark_papers.experiments.page docs/operators`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import NamedTuple
 import endmark_papers.algorithms
 from endmark_papers.experiments.run import Results
 
-# In the order of the papers; a module of one algorithm has the labelled paragraphs below.
+# Algorithms in the order of the papers, by their modules, whose docstrings have the paragraphs read below.
 ALGORITHMS = {
     "SHJ": "shj",
     "XJoin": "xjoin",
@@ -28,17 +31,17 @@ _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n
 
 
 class Description(NamedTuple):
-    """The description of an algorithm by its module."""
+    """An algorithm's paper and its deviations from that, as the docstring of its module says."""
 
     paper: str
     deviations: str
 
 
 def describe(module: str) -> Description:
-    """The labelled paragraphs of a module of `endmark_papers.algorithms`."""
+    """Read the paragraphs `Paper:` and `Deviations:` of a module of `endmark_papers.algorithms`."""
     source = Path(endmark_papers.algorithms.__file__).with_name(f"{module}.py").read_text()
     text = ast.get_docstring(ast.parse(source)) or ""
-    # Up to the next label, since a list is a paragraph of its own.
+    # The text goes up to the next label and not to the next blank line, since it may hold a list.
     found = dict(
         re.findall(r"^(Paper|Deviations): (.*?)(?=\n\n[A-Z][a-z]+: |\Z)", text, re.DOTALL | re.MULTILINE)
     )
@@ -46,7 +49,7 @@ def describe(module: str) -> Description:
 
 
 def render(text: str, results: Results) -> str:
-    """The page with everything between its marks written anew."""
+    """Return the page with everything between its marks written anew."""
     parts = {name: table.markdown() for name, table in results.tables().items()}
     parts |= {"algorithms": _algorithms(), "deviations": _deviations()}
     return _GENERATED.sub(lambda match: f"{match[1]}{parts[match['name']]}\n{match[3]}", text)

@@ -1,4 +1,7 @@
-"""Rows that one page read of HYBRIDJOIN answers, counted and modelled (UoA-SE-2010-2, section 5)."""
+"""The experiment on the rows that a page read of HYBRIDJOIN answers, by count and by model.
+
+Paper: UoA-SE-2010-2, section 5.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,13 @@ KINDS: tuple[Pages, ...] = ("aligned", "sliding")
 
 
 class Setup(NamedTuple):
-    """Sizes in rows."""
+    """The sizes of an experiment, in rows.
+
+    Args:
+        master: rows of R.
+        page: rows of a page.
+        memory: pending rows.
+    """
 
     master: int = 20_000
     page: int = 50
@@ -33,7 +42,7 @@ class Setup(NamedTuple):
 
     @property
     def mesh_yield(self) -> float:
-        """Rows that MESHJOIN answers per page read, of the same memory."""
+        """Rows that MESHJOIN answers per page read with the same memory."""
         return self.memory * self.page / self.master
 
 
@@ -41,7 +50,16 @@ SETUP = Setup()
 
 
 class PageFigures(Figures):
-    """Rows answered per page read."""
+    """The rows answered per page read, for one kind of pages and one skew of the keys.
+
+    Args:
+        pages: the kind of pages.
+        exponent: exponent of the keys' Zipf distribution.
+        counted: rows counted, over all seeds.
+        model: rows by our model.
+        paper: rows by the paper's factor of 1.36.
+        meshjoin: rows that MESHJOIN answers with the same memory.
+    """
 
     pages: Pages
     exponent: float
@@ -110,7 +128,7 @@ def _model(pages: Pages, shares: NDArray[np.float64], setup: Setup) -> float:
 
 
 def _count(pages: Pages, exponent: float, seed: int, reads: int, setup: Setup) -> float:
-    """Rows answered per read in the later half of the run, while the stream is never empty."""
+    """Return the rows answered per read in the later half of a run, in which the stream is never empty."""
     master = PagedRelation([MasterRow(key, key) for key in range(1, setup.master + 1)], setup.page)
     join = HybridJoin(master, setup.memory, "aligned" if pages == "aligned" else "paper")
     random = random_stream(seed, "page reads")

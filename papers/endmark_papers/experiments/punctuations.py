@@ -1,4 +1,7 @@
-"""Output punctuations over time, with and without windows (PWJoin, CIKM'04, figures 11 and 12)."""
+"""The experiment on output punctuations over time, with and without windows.
+
+Paper: PWJoin (CIKM'04), figures 11 and 12.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ Joins = dict[str, Callable[[], ReferenceJoin]]
 
 
 class AnnouncedFigures(Figures):
-    """Values announced until so much of the run's event time had passed."""
+    """The number of values announced, by the fraction of the run's event time that had passed."""
 
     after: dict[float, Spread]
 
 
 class PunctuationFigures(Figures):
-    """Figures by algorithm, if both streams close every value (figure 11) and if one does (figure 12)."""
+    """The figures of each algorithm, if both streams close all values (figure 11), or one (figure 12)."""
 
     both_close: dict[str, AnnouncedFigures]
     one_closes: dict[str, AnnouncedFigures]

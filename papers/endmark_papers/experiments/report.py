@@ -12,13 +12,13 @@ from rich import box
 
 
 class Figures(BaseModel):
-    """Base of all findings: plain values only, equal when the experiment found the same."""
+    """The base of all findings, which hold plain values only, so that findings can be compared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Spread(Figures):
-    """A quantity over several seeds."""
+    """The mean and the extremes of a quantity over several seeds."""
 
     mean: float
     least: float
@@ -36,7 +36,7 @@ class Spread(Figures):
 
 
 class Table(NamedTuple):
-    """Rows of text under headings; the first column names things, the others are numbers."""
+    """A table of texts under headings, in which the first column has names and the others have numbers."""
 
     title: str
     headings: Sequence[str]

@@ -1,4 +1,4 @@
-"""All experiments by name."""
+"""The experiments by name, and the findings of those that are run."""
 
 from __future__ import annotations
 

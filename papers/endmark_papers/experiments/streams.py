@@ -1,4 +1,4 @@
-"""Two streams of the papers as one input of a join."""
+"""The input of a stream join, made of two streams of the papers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from endmark_papers.algorithms.contract import Closing, Element, Row, Side
 
 
 def join_input(left: Workload, right: Workload, seed: int) -> list[Element]:
-    """Return both streams in the order of time, in seconds; each has a seed of its own.
+    """Return the elements of two streams in the order of their event time, which is in seconds.
 
     Args:
-        left, right: the workloads of the streams.
-        seed: the seed that both seeds are derived from.
+        left: the left stream.
+        right: the right stream.
+        seed: the seed from which each stream's own seed is derived.
     """
     sides = (_elements(Side.LEFT, left, 2 * seed), _elements(Side.RIGHT, right, 2 * seed + 1))
     return list(merge(*sides, key=lambda element: element.time))

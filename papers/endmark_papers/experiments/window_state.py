@@ -1,4 +1,7 @@
-"""Rows that a windowed join holds, with and without punctuations (PWJoin, CIKM'04, figure 8)."""
+"""The experiment on the rows that a windowed join holds, with and without punctuations.
+
+Paper: PWJoin (CIKM'04), figure 8.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ SEEDS = range(1, 6)
 
 
 class WindowStateFigures(Figures):
-    """Mean rows held over the middle half of the run, and the share that punctuations save."""
+    """The mean rows held over the middle half of the run, and the percentage that punctuations save."""
 
     window_seconds: float
     wjoin_rows: Spread
