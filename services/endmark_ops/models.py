@@ -282,7 +282,7 @@ class StreamInfo(BaseModel):
 
 
 class PipelineInfo(BaseModel):
-    """The pipeline of the latest job; the left stream is the first, and `tables` has the directories."""
+    """The pipeline of the latest job; the left stream is the first, `tables` has directories by name."""
 
     streams: list[StreamInfo]
     lookups: list[LookupDescription]

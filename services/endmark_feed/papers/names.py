@@ -59,7 +59,7 @@ def parse_workload(name: str, values: int = 200, horizon: int = 10) -> Workload:
 
 
 def _block(name: str, order: list[str], articles: int) -> int:
-    """Return the number of articles within which they are shuffled; 1 keeps their order."""
+    """Return the number of neighbouring articles that are shuffled together; 1 keeps their order."""
     match order:
         case ["ordered"]:
             return 1
