@@ -30,7 +30,7 @@ KNOBS = {
     "lookup.time_per_batch": Knob(
         "duration",
         "such as 500ms or 2s, up to 36500d; null: until all rows are answered",
-        "The time for which a full batch reads the relation. Rows not answered by then wait for the next batch.",
+        "The time for which a full batch reads the relation. Unanswered rows wait for the next batch.",
     ),
     "lookup.memory": Knob(
         "size",
@@ -40,7 +40,7 @@ KNOBS = {
     "lookup.cache.memory": Knob(
         "size",
         "such as 64MB, up to 1000000GB; a number is bytes",
-        "The memory of cached rows in each Python process. Less memory drops the rows that are asked for least.",
+        "The memory of cached rows in each Python process. Less memory drops the rows that are rarely asked for.",
     ),
     "lookup.cache.lifetime": Knob(
         "duration",
@@ -60,7 +60,7 @@ KNOBS = {
     "join.memory": Knob(
         "size",
         "such as 256MB, up to 1000000GB; null: any number; presets that do not spill take null alone",
-        "The memory of both streams' rows, in all buckets. Rows beyond it are spilled and meet later rows in a pause.",
+        "The memory of both streams' rows, in all buckets. Rows beyond it meet later rows in a pause.",
     ),
     "batch.records": Knob(
         "number",
@@ -70,7 +70,7 @@ KNOBS = {
     "batch.every": Knob(
         "duration",
         "such as 500ms or 10s, up to 1d",
-        "The least time from the start of a batch to the next. The job starts its query again between two batches.",
+        "The least time between the starts of two batches. The job starts its query again between two batches.",
     ),
     "streams.*.event_time.idle": Knob(
         "duration",
