@@ -40,7 +40,7 @@ KNOBS = {
     "lookup.cache.memory": Knob(
         "size",
         "such as 64MB, up to 1000000GB; a number is bytes",
-        "The memory of cached rows in each Python process. Less memory drops the rows that are rarely asked for.",
+        "The memory of cached rows in each Python process. Less of it drops rows that are rarely asked for.",
     ),
     "lookup.cache.lifetime": Knob(
         "duration",
@@ -70,7 +70,7 @@ KNOBS = {
     "batch.every": Knob(
         "duration",
         "such as 500ms or 10s, up to 1d",
-        "The least time between the starts of two batches. The job starts its query again between two batches.",
+        "The least time between the starts of two batches. The job starts its query again between them.",
     ),
     "streams.*.event_time.idle": Knob(
         "duration",
