@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 CASES ?= 2000
+# The tests of the whole stack that `make test` runs: what a change breaks most likely, in two minutes.
+FIRST := $(addprefix tests/stack/test_,crashes.py dataframe.py demo.py pipeline_spark.py repeated_batch.py session.py)
+FIRST += $(addprefix tests/browser/test_,dashboard.py views.py)
 BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 SEED := $(or $(SEED),$(shell date +%s))
 
@@ -26,9 +29,13 @@ demo: $(READY) ## Run the whole warehouse here and verify it: make demo ARGS="--
 	$(BIN)/endmark demo $(ARGS)
 
 .PHONY: test
-test: $(READY) test-system lint types ## All set-up, then every test but those of the targets below
+test: $(READY) test-system lint types ## All set-up, then units, oracle, and the first of the whole stack
 	$(BIN)/pytest $(BESIDE) --hypothesis-profile=ci $(ARGS) tests/oracle tests/unit tests/tidy jobs papers benchmarks
-	$(BIN)/pytest $(BESIDE) $(ARGS) tests/stack tests/browser
+	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST)
+
+.PHONY: test-all
+test-all: $(READY) test-system ## The rest of the whole stack: outages, kills, neighbours, examples, each form of frames
+	$(BIN)/pytest $(BESIDE) $(ARGS) $(FIRST:%=--ignore=%) tests/stack tests/browser
 
 .PHONY: oracle
 oracle: $(READY) test-system ## Every operator on CASES random histories (2000), then seeded faults it must notice

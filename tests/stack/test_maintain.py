@@ -103,7 +103,7 @@ def test_beside_the_job_and_after_it(warehouse: Warehouse) -> None:
     did = maintained(warehouse)
     assert did["results"]["removed_files"] >= files
     for table in ("results", "groups"):
-        assert did[table]["removed_log_entries"] > 5
+        assert did[table]["removed_log_entries"] > 0
 
     warehouse.run_to_the_end()
     report = warehouse.verify()
