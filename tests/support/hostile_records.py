@@ -47,4 +47,8 @@ CONTROL = [
     b'{"set": {"lookup.strategy": %s%s}, "by": "Ann"}' % (b"[" * 900, b"]" * 900),
     b'{"set": {"join.purge_every": 1e400}, "by": "Ann"}',
     b'{"set": {"join.purge_every": %s}, "by": "Ann"}' % (b"-" + b"9" * 4_000),
+    b'{"set": {"batch.every": %s}, "by": "Ann"}' % (b"9" * 400),
+    b'{"set": {"lookup.time_per_batch": -%s}, "by": "autotune"}' % (b"9" * 4_000),
+    b'{"set": {"lookup.page_rows": null}, "by": "autotune"}',
+    b'{"set": {"lookup.page_rows": "many"}, "by": "autotune"}',
 ]

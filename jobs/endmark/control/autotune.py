@@ -162,7 +162,8 @@ class Autotune:
     def _heard(self, turn: Told) -> None:
         mine = turn.by == WHO and turn.name in self._by_name
         if turn.refused:
-            if mine:
+            # Anybody may sign as autotune, and a refused value may be of any type.
+            if mine and isinstance(turn.value, int):
                 self._rest(turn.name, grows=turn.value > self.values[turn.name])
             return
         before, trial = self.values.get(turn.name), self._trial

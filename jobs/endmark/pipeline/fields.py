@@ -62,7 +62,7 @@ def _duration(value: Any) -> timedelta:
         return value
     if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
         milliseconds = Decimal(found[1]) * _UNITS[found[2]]
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    elif _is_number(value):
         milliseconds = Decimal(repr(value)) * 1_000
     else:
         raise ValueError(f"{_shown(value)} is not a duration such as 500ms, 10s, 5m, 12h or 1d")
@@ -71,6 +71,11 @@ def _duration(value: Any) -> timedelta:
     if milliseconds != int(milliseconds):
         raise ValueError(f"{_shown(value)} is no whole number of milliseconds, as durations are")
     return timedelta(milliseconds=int(milliseconds))
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number. An int of 309 digits is one, though no float can hold it."""
+    return math.isfinite(value) if isinstance(value, float) else type(value) is int
 
 
 def _in_days(duration: timedelta) -> str:

@@ -204,3 +204,14 @@ def test_a_refused_move_is_not_made_again_soon() -> None:
     samples, refused = world.batches[-1][0], Told(move.name, move.value, WHO, refused=True)
     later = [world.tuner.seen(samples, [refused] if number == 0 else []) for number in range(9)]
     assert {each.value for each in later if each is not None} == {250}
+
+
+@pytest.mark.parametrize("value", [None, "many", 2.5, [500], {"page_rows": 1}])
+def test_what_others_sign_as_autotune_and_is_refused_moves_nothing(value: Any) -> None:
+    """Nobody checks `by`, so a refused value may be of any type."""
+    world = World(pages(), 500, by_size(500))
+    world.run(autotune.WATCHED)
+    [move] = world.moves
+    samples, refused = world.batches[-1][0], Told(move.name, value, WHO, refused=True)
+    assert world.tuner.seen(samples, [refused]) is None
+    assert world.tuner.seen(samples, [Told(move.name, move.value, WHO)]) is None
