@@ -88,8 +88,8 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     first, second = ledger.get_by_role("row").all()[1:]
     closed = 5 * (batch.batch_id + 1)
     expect(first).to_have_text(re.compile(rf"partition 0\s*{closed}\s*\d.*ago\s*0"))
-    since = batch.batch_id - 59  # the last batch in which partition 1 has closed keys
-    expect(second).to_have_text(re.compile(rf"partition 1\s*420\s*(\d+.s|\d+.min).*ago\s*{since}"))
+    broken = 2 * (batch.batch_id // 4 + 1)
+    expect(second).to_have_text(re.compile(rf"partition 1\s*420\s*\d+.(s|min).*ago\s*{broken}"))
     freed = batch.totals["join_purged_rows_total{stream=bids}"]
     expect(page.locator("#ledger-tables")).to_contain_text(f"freed {freed:,.0f} rows of bids")
     page.goto(f"{page.url.partition('#')[0]}#lookup")
