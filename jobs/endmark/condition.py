@@ -45,6 +45,10 @@ _ALLOWED = {
 # Its types of expressions of which a part may be evaluated for some rows alone.
 _BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
 
+# Levels of an expression. The serialized form has two for each, and Python reads 1,000 levels at most, of which
+# a task's calls have taken some.
+_DEEPEST = 200
+
 _OWN = threading.local()
 
 
@@ -96,6 +100,11 @@ class Condition:
             kind = _connection().from_arrow(nothing).filter(expression).select(expression).types[0]
         except duckdb.Error as error:
             raise ConfigError(f"{field}: {_first_line(error)}; write one SQL condition") from error
+        except RecursionError:
+            raise ConfigError(
+                f"{field}: the condition nests more than {_DEEPEST} levels deep; set parentheses so that it "
+                "nests less, or split it"
+            ) from None
         if str(kind) != "BOOLEAN":
             raise ConfigError(f"{field}: {text!r} is of type {kind}, but must be a condition")
         return cls(text, columns, field)
@@ -178,20 +187,27 @@ def _branches(text: str) -> bool:
 
 
 def _parsed(expression: str) -> list[dict[str, Any]]:
-    """Every part of an expression."""
+    """Return every part of an expression.
+
+    Raises:
+        RecursionError: the expression nests more than `_DEEPEST` levels deep.
+    """
     parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
-    return list(_nodes(json.loads(parsed[0] if parsed else "{}")))
+    return list(_nodes(json.loads(parsed[0] if parsed else "{}"), 0))
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every expression of a serialized statement."""
+def _nodes(tree: Any, depth: int) -> Iterator[dict[str, Any]]:
+    """Return every expression of a serialized statement; `depth` is how many expressions are around it."""
     if isinstance(tree, dict):
         if "class" in tree:
+            if depth == _DEEPEST:
+                raise RecursionError
             yield tree
+            depth += 1
         tree = list(tree.values())
     if isinstance(tree, list):
         for branch in tree:
-            yield from _nodes(branch)
+            yield from _nodes(branch, depth)
 
 
 @cache

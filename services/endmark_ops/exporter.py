@@ -41,11 +41,11 @@ class OpsCollector(Collector):
                 "Seconds since the driver of the latest run gave a sign of life.",
                 snapshot.beat_age,
             )
-        if snapshot.batch_age is not None:
+        if (waited := _without_batch(snapshot)) is not None:
             yield self._gauge(
                 "endmark_last_batch_age_seconds",
-                "Seconds since the last batch was committed.",
-                snapshot.batch_age,
+                "Seconds since the last batch was committed, or since the run started if there is none.",
+                waited,
             )
         yield from self._kafka(snapshot)
         if snapshot.batch is not None:
@@ -81,6 +81,16 @@ class OpsCollector(Collector):
         family = GaugeMetricFamily(name, text, labels=["pipeline"])
         family.add_metric([self._source.pipeline], value)
         return family
+
+
+def _without_batch(snapshot: Snapshot) -> float | None:
+    """Return the seconds since the last batch or, before the first one, since the latest run started.
+
+    A job that never commits its first batch would otherwise never be stale. `None`: no job has started.
+    """
+    if snapshot.batch_age is not None or snapshot.run is None:
+        return snapshot.batch_age
+    return max(0.0, snapshot.now - snapshot.run.started_at)
 
 
 class LoginCollector(Collector):

@@ -31,12 +31,13 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
 def is_lost(snapshot: Snapshot) -> bool:
     """Return whether the latest run has not told of its end, but its driver gives no sign of life.
 
-    The driver has `LOST_SECONDS` for one.
+    The driver has `LOST_SECONDS` for one. A sign of life from a later time does not count either: the ops
+    database's clock was put back, and the next one comes within seconds.
     """
-    run, age = snapshot.run, snapshot.beat_age
+    run = snapshot.run
     if run is None or run.state not in ("starting", "running"):
         return False
-    return age is None or age > LOST_SECONDS
+    return snapshot.beat_at is None or abs(snapshot.now - snapshot.beat_at) > LOST_SECONDS
 
 
 def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:

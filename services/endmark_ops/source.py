@@ -181,8 +181,8 @@ class OpsSource:
     def _read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:
             return query(self._database())
-        # ValueError: the JSON of a row is damaged.
-        except (SQLAlchemyError, ValueError) as error:
+        # ValueError: the JSON of a row is damaged. OSError: pg8000 leaves a timeout as it is.
+        except (SQLAlchemyError, OSError, ValueError) as error:
             self.close()
             raise UnreadableError(self._explain(error)) from error
 

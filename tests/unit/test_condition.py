@@ -78,6 +78,7 @@ def test_time_is_utc() -> None:
         ("columns(*) is not null", "a star is not allowed"),
         ("#1 > 2", "a positional reference is not allowed"),
         ("bids_price > ?", "join.where: "),
+        *((" + ".join(["bids_price"] * terms) + " > 0", "200 levels deep; set") for terms in (250, 600, 950)),
     ],
 )
 def test_nothing_else_is_a_condition(condition: str, complaint: str) -> None:
@@ -85,6 +86,13 @@ def test_nothing_else_is_a_condition(condition: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as caught:
         Condition.of(condition, SCHEMA)
     assert str(caught.value).startswith("join.where: ")
+
+
+def test_a_condition_may_nest() -> None:
+    """Terms that are added up nest; those joined by `and` do not."""
+    sums = " + ".join(["a"] * 190)
+    condition = Condition.of(" and ".join([f"{sums} > 0", *["a > 1"] * 1000]), pa.schema([("a", pa.int64())]))
+    assert condition.ask(pa.record_batch({"a": [1, 2]})).holds.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

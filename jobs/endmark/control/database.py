@@ -30,6 +30,7 @@ from endmark.metrics import Samples, accumulate
 # After so long without a beat a driver counts as gone. Beats come every 5 s. While 30 programs wanted two
 # cores and a job read a full feed, 59 beats were 5.0 s apart in the middle, and 8.0 s at most.
 LOST_SECONDS = 30.0
+_ANSWER_SECONDS = 20
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
 
 
@@ -56,15 +57,16 @@ class OpsDatabase:
 
     def __init__(self, url: str) -> None:
         checked = database_url(url, "the ops URL")
-        self.engine = sa.create_engine(checked, pool_pre_ping=True)
+        self.engine = sa.create_engine(checked, pool_pre_ping=True, connect_args=_patience(checked))
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _use_write_ahead_log)
         try:
             tables.make(self.engine)
-        except sa.exc.DBAPIError as error:
+        except (DBAPIError, OSError) as error:  # pg8000 leaves a timeout as it is
             self.close()
+            cause = error.orig if isinstance(error, DBAPIError) else error
             raise MissingPartError(
-                f"cannot use the ops database {place(checked)}: {error.orig}; start it, or correct --ops-url"
+                f"cannot use the ops database {place(checked)}: {cause}; start it, or correct --ops-url"
             ) from error
 
     def close(self) -> None:
@@ -360,6 +362,21 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
             f"the ops database has no batch of {pipeline}; name the one that its job was given by --ops-url"
         )
     return {topic: {int(at): end for at, end in ends.items()} for topic, ends in batch.offsets.items()}
+
+
+def _patience(url: sa.URL) -> dict[str, Any]:
+    """Return the arguments by which a driver gives up on a server that does not answer.
+
+    Without them a server that hangs would hang the heartbeat and the batches of a job for ever.
+    """
+    match url.get_driver_name():
+        case "pymysql":
+            names = ("connect_timeout", "read_timeout", "write_timeout")
+        case "pg8000":
+            names = ("timeout",)
+        case _:  # SQLite waits for its file's lock only, which has a limit of its own
+            names = ()
+    return dict.fromkeys(names, _ANSWER_SECONDS)
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from endmark.control import forecasts
+from endmark.control import database, forecasts
 from endmark.control.database import LOST_SECONDS, OpsDatabase, offsets_read
 from endmark.control.tables import META, runs
 from endmark.errors import ConfigError, MissingPartError
@@ -273,3 +273,13 @@ def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: P
     """The job, the sidecar and whoever looks on start together."""
     for attempt in range(5):
         _open_by_many(f"sqlite:///{tmp_path / f'ops-{attempt}.db'}")
+
+
+@pytest.mark.parametrize("driver", ["mysql+pymysql", "postgresql+pg8000"])
+def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
+    monkeypatch.setattr(database, "_ANSWER_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        with pytest.raises(MissingPartError, match="cannot use the ops database"):
+            OpsDatabase(f"{driver}://ann@127.0.0.1:{silent.getsockname()[1]}/ops")
+        assert time.monotonic() - began < 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -211,11 +212,15 @@ def test_metrics_publish_the_totals(
 
 
 def test_metrics_without_a_running_job(client: OpsClient, job: Job) -> None:
-    """Before the first batch there is no age, and a run that is not running is down."""
+    """A run that is not running is down. Before the first batch, the age is that of the run."""
+    assert "last_batch_age" not in client.get("/metrics").text
     job.database.start_run("run-1", PIPELINE, "app", "/checkpoint")
+    with job.database.engine.begin() as connection:
+        connection.execute(runs.update().values(started_at=runs.c.started_at - 400))
     text = client.get("/metrics").text
     assert 'endmark_run_up{pipeline="auction"} 0.0' in text
-    assert "last_batch_age" not in text
+    [age] = re.findall(r'^endmark_last_batch_age_seconds{pipeline="auction"} (.*)$', text, re.MULTILINE)
+    assert 400 <= float(age) < 460
 
 
 def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None:

@@ -47,9 +47,9 @@ def sidecar(job: Job, bootstrap: str | None) -> OpsClient:
     return OpsClient(app)
 
 
-def let_beats_be_old(job: Job) -> None:
+def let_beats_be_old(job: Job, seconds: float = LOST_SECONDS + 1) -> None:
     with job.database.engine.begin() as connection:
-        connection.execute(runs.update().values(beat_at=runs.c.beat_at - LOST_SECONDS - 1))
+        connection.execute(runs.update().values(beat_at=runs.c.beat_at - seconds))
 
 
 def metrics(client: OpsClient) -> dict[str, dict[str, float]]:
@@ -84,6 +84,8 @@ def test_a_driver_without_a_heartbeat_is_lost(job: Job) -> None:
         job.database.beat(job.run_id)
         assert client.get("/api/status").json()["state"] == "running"
         assert metrics(client)["endmark_run_up"] == {"": 1.0}
+        let_beats_be_old(job, -LOST_SECONDS - 5)  # the clock was put back since the last beat
+        assert client.get("/api/status").json()["state"] == "lost"
         let_beats_be_old(job)
         job.database.set_run_state(job.run_id, "stopped")
         assert client.get("/api/status").json()["state"] == "stopped"
