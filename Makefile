@@ -40,7 +40,7 @@ test-all: $(READY) test-system ## The rest of the whole stack: outages, kills, n
 .PHONY: oracle
 oracle: $(READY) test-system ## Every operator on CASES random histories (2000), then seeded faults it must notice
 	@echo "repeat with: make oracle CASES=$(CASES) SEED=$(SEED)"
-	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle --hypothesis-seed=$(SEED)
+	ENDMARK_ORACLE_CASES=$(CASES) $(BIN)/pytest tests/oracle --timeout=0 --hypothesis-seed=$(SEED)
 	PYTHONPATH=tests $(BIN)/python -m support.mutation
 
 .PHONY: test-spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from contextlib import closing
@@ -31,6 +32,20 @@ from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
 from endmark.pipelines import AUCTION
 from endmark.private import keep_private
+
+# Errors of a directory or file that cannot be made, read or written.
+_UNWRITABLE = {
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 app = typer.Typer(
     help="Near-real-time ETL whose state is bounded by what the data says is finished.",
@@ -234,10 +249,13 @@ def main(commands: typer.Typer = app) -> None:
     except EndmarkError as error:
         _refuse(str(error), usage=isinstance(error, ConfigError | MissingPartError))
     except OSError as error:
-        if error.filename is None:
-            raise
-        # A directory that cannot be made or written may be any command's option.
-        _refuse(f"{error.filename}: {error.strerror}; name a place that this user can write", usage=True)
+        if error.errno in _UNWRITABLE and error.filename is not None:
+            # It may be any command's option.
+            _refuse(f"{error.filename}: {error.strerror}; name a place that this user can write", usage=True)
+        if error.errno in _FULL:
+            where = "" if error.filename is None else f"{error.filename}: "
+            _refuse(f"{where}{error.strerror}; make room, and start again", usage=False)
+        raise
 
 
 def _refuse(text: str, *, usage: bool) -> NoReturn:

@@ -5,6 +5,7 @@ Made with delta-rs: it takes 30 ms for a table where Spark takes 5 s for the fou
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -133,7 +134,15 @@ def _found(table: Table) -> DeltaTable | None:
 def _made(table: Table, owner: str) -> DeltaTable:
     table.path.mkdir(parents=True, exist_ok=True)
     configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
-    return DeltaTable.create(str(table.path), table.schema, description=owner, configuration=configuration)
+    try:
+        return DeltaTable.create(
+            str(table.path), table.schema, description=owner, configuration=configuration
+        )
+    except OSError as error:  # of delta-rs: in colours, over several lines
+        cause = " ".join(re.sub(r"\x1b\[\d*m|↳", "", str(error)).split())
+        raise ConfigError(
+            f"table {table.path} cannot be made: {cause}; name a warehouse that this user can write"
+        ) from error
 
 
 def _require_own(

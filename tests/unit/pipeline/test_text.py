@@ -274,6 +274,12 @@ def test_conditions_are_checked_without_running(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "join.where: no column 'bids_prize'; there are " in refused.stderr
 
+    closing = '--set=streams.bids.closes={"on": "item_id", "when": "prize > 1"}'
+    refused = endmark("validate", closing, **ENVIRONMENT)
+
+    assert refused.returncode == 2
+    assert "streams.bids.closes.when: no column 'prize'; there are " in refused.stderr
+
 
 def test_the_picture_shows_what_flows() -> None:
     """Streams pass their lookups in turn to the join; every table that is written is there."""

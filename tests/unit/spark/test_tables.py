@@ -94,3 +94,15 @@ def test_a_table_with_other_columns_is_refused(tmp_path: Path, checkpoint: Path)
     with pytest.raises(ConfigError, match="t has the columns topic, but this version writes topic, par"):
         prepare({"t": wider, "u": Target("u", tmp_path / "u", VIOLATION_SCHEMA)}, "one", checkpoint)
     assert not (tmp_path / "u").exists()
+
+
+def test_a_table_that_cannot_be_made_is_refused_in_a_line(tmp_path: Path, checkpoint: Path) -> None:
+    (tmp_path / "full" / "a").mkdir(parents=True)
+    (tmp_path / "full" / "a" / "_delta_log").touch()  # where a directory has to be
+    with pytest.raises(ConfigError) as refused:
+        prepare(tables_in(tmp_path / "full", "a"), "one", checkpoint)
+
+    said = str(refused.value)
+    assert said.startswith(f"table {tmp_path / 'full' / 'a'} cannot be made: Generic LocalFileSystem error")
+    assert said.endswith("Not a directory (os error 20); name a warehouse that this user can write")
+    assert said.isprintable()
