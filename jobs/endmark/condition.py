@@ -45,8 +45,8 @@ _ALLOWED = {
 # Its types of expressions of which a part may be evaluated for some rows alone.
 _BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
 
-# Levels of an expression. The serialized form has two for each. Python reads 1,000 levels at most, and a task's
-# calls have taken some of them.
+# Levels of an expression, of which the serialized form has two for each. Python reads 1,000 levels at most,
+# and a task's calls have taken some of them.
 _DEEPEST = 200
 
 _OWN = threading.local()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,21 @@ def test_a_long_promise_is_cut_and_the_row_that_broke_it_is_not(tmp_path: Path) 
     assert len(violation["promise"]) == MOST
     assert violation["promise"].endswith("…")
     assert json.loads(violation["record"])["shop"] == shop
+
+
+def test_a_long_promise_of_a_frame_is_cut_likewise(tmp_path: Path) -> None:
+    columns = pa.schema([("shop", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+    join = FrameTasks({side: Frame(columns, ("shop",), "at") for side in ("left", "right")}, tmp_path)
+    shop = 5_000 * "north"
+    row = {"shop": shop, "at": datetime(2026, 1, 1, tzinfo=UTC)}
+
+    join.batch([said({"shop": {"equals": shop}})])
+    found = [json.loads(each[COLUMN]) for each in join.batch([row], []) if each[COLUMN]]
+
+    (violation,) = [each["$violation"] for each in found if "$violation" in each]
+    assert len(violation["promise"]) == MOST
+    assert violation["promise"].startswith('{"shop": {"equals": "northnorth')
+    assert violation["record"]["shop"] == shop
 
 
 class Name(str):

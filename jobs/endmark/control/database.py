@@ -11,7 +11,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,7 @@ class OpsDatabase:
         checked = database_url(url, "the ops URL")
         self.engine = sa.create_engine(checked, pool_pre_ping=True, connect_args=_patience(checked))
         if self.engine.dialect.name == "sqlite":
+            _make_private(checked.database)
             event.listen(self.engine, "connect", _use_write_ahead_log)
         try:
             tables.make(self.engine)
@@ -362,6 +363,13 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
             f"the ops database has no batch of {pipeline}; name the one that its job was given by --ops-url"
         )
     return {topic: {int(at): end for at, end in ends.items()} for topic, ends in batch.offsets.items()}
+
+
+def _make_private(file: str | None) -> None:
+    """Make an SQLite file for our own user alone, unless it exists. SQLite's other files get its rights."""
+    if file and file != ":memory:":
+        with suppress(OSError):  # the connection will say why
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _patience(url: sa.URL) -> dict[str, Any]:

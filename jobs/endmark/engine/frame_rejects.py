@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.engine.violation_rows import named_promise
-from endmark.stored_text import storable
+from endmark.stored_text import MOST, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,11 +79,17 @@ def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
                 "frame": frame.name,
                 "reason": violation.reason,
                 "record": {name.removeprefix(f"{frame.name}_"): value for name, value in row.items()},
-                **({} if promise is None else {"promise": named_promise(frame, promise)}),
+                **({} if promise is None else {"promise": _short(named_promise(frame, promise))}),
             }
         }
         for row, promise in zip(rows, promises, strict=True)
     )
+
+
+def _short(promise: dict[str, Any]) -> dict[str, Any] | str:
+    """Return a promise, or its text cut off if it is long: each row that breaks it would repeat it whole."""
+    text = json.dumps(promise, ensure_ascii=False)
+    return promise if len(text) <= MOST else storable(text)
 
 
 def _batch(reports: Iterable[dict[str, Any]]) -> pa.RecordBatch:

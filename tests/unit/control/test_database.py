@@ -275,6 +275,20 @@ def test_a_database_may_be_opened_for_the_first_time_by_many_at_once(tmp_path: P
         _open_by_many(f"sqlite:///{tmp_path / f'ops-{attempt}.db'}")
 
 
+def test_the_file_is_for_its_user_alone(tmp_path: Path) -> None:
+    """Whichever command opens it first, and whatever the mask. A file that exists keeps its rights."""
+    (tmp_path / "shared.db").touch(0o644)
+    before = os.umask(0o022)
+    try:
+        for name in ("own.db", "shared.db"):
+            with closing(OpsDatabase(f"sqlite:///{tmp_path / name}")) as opened:
+                opened.start_run("run-1", "auction", "app", "/checkpoint")
+                rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob(f"{name}*")}
+                assert set(rights.values()) == {0o600 if name == "own.db" else 0o644}, rights
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.parametrize("driver", ["mysql+pymysql", "postgresql+pg8000"])
 def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
     monkeypatch.setattr(database, "_ANSWER_SECONDS", 1)

@@ -12,7 +12,7 @@ from endmark.driver.stop import StopRequest
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_whose_exception_was_dropped_ends_the_start(number: signal.Signals) -> None:
-    """Python drops an exception that is raised in a callback; the next step of the start finds the request."""
+    """Python drops an exception that comes from a callback. The next step of the start finds the request."""
     stop = StopRequest()
     with stop.listening():
         stop.check()
