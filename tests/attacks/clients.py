@@ -22,6 +22,7 @@ _HEADERS = [b"Host: evil.example", b"Host: testserver", b"Authorization: Bearer 
 _HEADERS += [b"Content-Length: -1", b"Content-Length: 99999999999", b"Transfer-Encoding: chunked"]
 _HEADERS += [b"Expect: 100-continue", b"Upgrade: h2c", b"Host: 127.0.0.1\r\nHost: 127.0.0.1"]
 _CHUNK = b"a" * 65_536
+_PASSWORDS = b"root:"
 
 
 class Attacker:
@@ -40,7 +41,11 @@ class Attacker:
         self._token = token
 
     def ask(self, chance: Random) -> None:
-        """Send one request that may be no HTTP; whatever comes back is read."""
+        """Send one request that may be no HTTP, and read whatever comes back.
+
+        Raises:
+            AssertionError: the answer is an error of the sidecar, or has a file of the system.
+        """
         method = chance.choice(["GET", "PUT", "POST", "DELETE", "G\x00T", "OPTIONS", "TRACE", "x" * 5_000])
         path = chance.choice(_PATHS)
         lines = [f"{method} {path} HTTP/1.{chance.choice('0199')}".encode("utf-8", "replace")]
@@ -49,11 +54,22 @@ class Attacker:
         raw = b"\r\n".join(lines) + b"\r\n\r\n" + body
         if chance.random() < 0.2:
             raw = chance.randbytes(chance.randint(1, 500))
+        answer = b""
         with self._connected() as connection, suppress(OSError):
             connection.sendall(raw)
             connection.shutdown(socket.SHUT_WR)
-            while connection.recv(65_536):
-                pass
+            while piece := connection.recv(65_536):
+                answer += piece
+        assert b"500 Internal" not in answer, (raw, answer[:2_000])
+        assert _PASSWORDS not in answer, (raw, answer[:2_000])
+
+    def status_as(self, host: str) -> int:
+        """Ask for the state of the pipeline at a host name; returns the answer's status."""
+        connection = http.client.HTTPConnection(*self._address, timeout=30)
+        connection.request("GET", "/api/status", headers={"Host": host})
+        status = connection.getresponse().status
+        connection.close()
+        return status
 
     def turn(self, name: str, value: Any) -> int:
         """Ask for a turn of a knob as somebody who may; returns the answer's status."""
@@ -72,6 +88,12 @@ class Attacker:
                 connection = stack.enter_context(socket.create_connection(self._address, timeout=5))
                 connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         return stack
+
+    def flood_body(self, size: int) -> int:
+        """Send a request with a body of `size` bytes as somebody who may write; returns as `flood`."""
+        lines = ["PUT /api/knobs/batch.every HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {size}"]
+        lines += [f"Authorization: Bearer {self._token}", "", ""]
+        return self.flood("\r\n".join(lines).encode(), size)
 
     def flood(self, head: bytes, size: int) -> int:
         """Send a head and then `size` bytes; returns how many were taken before the sidecar hung up."""

@@ -32,6 +32,7 @@ _TEXTS = [
     b"[" * 200_000,
     b'{"a":' * 20_000,
 ]
+_YEARS = (1, 1969, 1970, 2262, 2263, 9999)
 _ITEMS = 50  # the greatest item of sound rows
 _XML = [
     b"<record>" + b"<a/>" * 12_000 + b"</record>",
@@ -44,6 +45,8 @@ _XML = [
     b"\xff\xfe<\x00r\x00/\x00>\x00",
     b"<?xml version='1.0' encoding='UTF-7'?><record/>",
     b"<record><item_id>" + b"9" * 50_000 + b"</item_id></record>",
+    b"<record>" + b"<a/>" * 60_000 + b"</record>",
+    b"<record>" + b"<item_id>1</item_id>" * 45_000 + b"</record>",
 ]
 _XML_TOKENS = [b"<!DOCTYPE a>", b"&lt;", b"&a;", b"<![CDATA[1]]>", b"<!-- 1 -->", b"<?a 1?>", b" a='1'"]
 _XML_TOKENS += [b"*", b"{1, 2}", b"[1, 2)", b"&#55;", b"\xc2\xa0", b"\x85", b"&#0;", b"&#xD800;"]
@@ -68,7 +71,19 @@ _NAMES = [
     ),
     *("lookup.cache.memory", "x" * 70_000, "a\u0000b", "lookup.\U0001f600", "'; DROP TABLE turns; --"),
 ]
+# Turns that have stopped a job: each knob of a time, size or count with each value beyond its bounds.
+_BEYOND: list[Any] = ["0.01ms", "999999999999d", "999999999999999GB", 10**32, 10**400, -1, None, "many"]
+_BOUNDED = ["batch.every", "batch.records", "lookup.time_per_batch", "lookup.memory", "lookup.page_rows"]
+_BOUNDED += ["lookup.cache.lifetime", "join.purge_every"]
 _CONTROL = [
+    *(
+        json.dumps({"set": {name: value}, "by": by}).encode()
+        for name in _BOUNDED
+        for value in _BEYOND
+        for by in ("Ann", "autotune")
+        # This one means that a batch has no limit, so it is no attack.
+        if (name, value) != ("lookup.time_per_batch", None)
+    ),
     rb'{"set":{"\ud800":1}}',
     rb'{"set":{"lookup.strategy":"\ud800"},"by":"\udfff","why":"\ud800"}',
     b'{"set":{"lookup.page_rows":' + b"[" * 32 + b"]" * 32 + b"}}",
@@ -98,6 +113,7 @@ def records(chance: Random, stream: Stream, count: int) -> Iterator[bytes | None
     ]
     seeds = [value for value in (_as_said(each, stream) for each in sound) if value is not None]
     listed: list[bytes | None] = [*_TEXTS, *DEAD.values()]
+    listed += [_as_said(sound_row(chance, stream, year), stream) for year in _YEARS]
     if stream.format == "xml":
         listed += _XML
     tokens = _XML_TOKENS if stream.format == "xml" else TOKENS
@@ -108,6 +124,19 @@ def records(chance: Random, stream: Stream, count: int) -> Iterator[bytes | None
             yield mutated(chance, chance.choice(seeds), tokens)
         else:
             yield _as_said(json.dumps(_row(chance, stream)).encode(), stream)
+
+
+def sound_row(chance: Random, stream: Stream, year: int = 2026) -> bytes:
+    """A row of a stream as JSON, whose times are in this year."""
+    row = _row(chance, stream)
+    time = stream.event_time.column
+    return json.dumps(row | {time: f"{year:04}{row[time][4:]}"}).encode()
+
+
+def ends(stream: Stream) -> Iterator[bytes | None]:
+    """The promise that no row of any seller comes, in each of two partitions."""
+    ending = _as_said(json.dumps({formats.MARK: {"seller_id": {"anything": True}}}).encode(), stream)
+    yield from (ending, ending)
 
 
 def closings(stream: Stream) -> Iterator[bytes | None]:
@@ -155,17 +184,35 @@ def knob_turns(chance: Random, count: int) -> Iterator[tuple[str, Any]]:
     return ((chance.choice(_NAMES), chance.choice(_VALUES)) for _ in range(count))
 
 
+def refused_files(sound: str) -> Iterator[tuple[bytes, str]]:
+    """Texts that are no pipeline file, each with a part of what must be said about it."""
+    yield b"a: &a [*a]", "aliases"
+    yield (
+        b"a0: &a0 [x, x]\n"
+        + b"".join(b"a%d: &a%d [*a%d, *a%d, *a%d]\n" % (n, n, n - 1, n - 1, n - 1) for n in range(1, 30)),
+        "aliases",
+    )
+    yield b"[" * 3_000, "50 levels"
+    yield b"{a: " * 3_000, "50 levels"
+    yield sound.encode() + b"\nname: again\n", ", too; leave one out"
+    yield _with(sound, "    topic: bids\n", "    topic: bids\n    topic: items\n"), ", too; leave one out"
+    for duration in ("true", "010", "\u0661s", "1e400", "999999999999d", "0.01ms", "9" * 400, "-1s", "''"):
+        yield _with(sound, "{every: 500ms}", f"{{every: {duration}}}"), "batch.every"
+    yield _with(sound, "${ENDMARK_RELATION_URL}", "${NOBODY_SETS_THIS}"), "line "
+    yield _with(sound, "> 0\n", "> 0 +\n"), "join.where"
+    yield _with(sound, "> 0\n", f"> {' + '.join(['bids_seller_id'] * 900)}\n"), "join.where"
+    yield _with(sound, "seller_id + 9223372036854775800", "prize"), "closes.when"
+
+
+def _with(text: str, old: str, new: str) -> bytes:
+    assert text.count(old) == 1, old
+    return text.replace(old, new).encode()
+
+
 def pipeline_files(chance: Random, sound: str, count: int) -> Iterator[bytes]:
     """So many texts that somebody could give as a pipeline file."""
-    yield b"a: &a [*a]"
-    yield b"a0: &a0 [x, x]\n" + b"".join(
-        b"a%d: &a%d [*a%d, *a%d, *a%d]\n" % (n, n, n - 1, n - 1, n - 1) for n in range(1, 30)
-    )
-    yield b"[" * 3_000
-    yield b"{a: " * 3_000
-    yield sound.encode() + b"\nname: again\n"
     document = yaml.safe_load(sound)
-    for _ in range(count - 5):
+    for _ in range(count):
         if chance.random() < 0.5:
             yield mutated(chance, sound.encode(), [b"&a ", b"*a", b"!!python/name:os", b"${X}", b"\t", b"- "])
         else:

@@ -31,6 +31,7 @@ from endmark.control.database import OpsDatabase
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.process import ManagedProcess
+from endmark.engine.streams import check_conditions
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
@@ -59,6 +60,8 @@ streams:
        tip: "decimal(6,2)", bid_at: timestamp}}
     event_time: {{column: bid_at, lateness: 36500d}}
     punctuated_on: [item_id, seller_id]
+    # It fails for all sellers but the first seven, and is true of none.
+    closes: {{on: item_id, when: seller_id + 9223372036854775800 < 0}}
     quarantine: off
 relations:
   sellers:
@@ -66,7 +69,8 @@ relations:
     table: sellers
     key: seller_id
     columns: {{seller_id: long, name: string}}
-lookup: {{stream: bids, relation: sellers, key: seller_id, page_rows: 50, time_per_batch: 1s, cache: {{}}}}
+lookup: {{stream: bids, relation: sellers, key: seller_id, page_rows: 50, time_per_batch: 1s, cache: {{}},
+  autotune: true}}
 join:
   left: items
   right: bids
@@ -80,7 +84,14 @@ batch: {{every: 500ms}}
 """
 # Unix milliseconds, of which Spark makes microseconds.
 _STAMPS = 0, 1, 2**40, 2**53, 9_223_372_036_854_776, 2**62, 2**63 - 1
-FORMATS = ("json", "xml"), ("debezium", "json")
+# The formats of items and of bids, and what items are punctuated on. A deletion of Debezium names all columns
+# of that, and `closings` name the item.
+Formats = tuple[str, str, str]
+FORMATS: tuple[Formats, ...] = (
+    ("json", "xml", "[item_id, seller_id]"),
+    ("debezium", "json", "[item_id]"),
+    ("json", "json", "[seller_id]"),
+)
 # What a process tree may have more of at the end.
 MORE_BYTES, MORE_FILES = 200_000_000, 60
 # Each start of a query leaves a selector in Spark 4.2.1, with a socket and an event descriptor
@@ -91,6 +102,8 @@ STARTS, STARTS_SECONDS = 5, 150.0
 JAVA_BYTES = 1_900_000_000
 # Longer than any batch takes, and than a turn may wait for the job to start its query again (150 s).
 STANDS_SECONDS = 300.0
+FILE_SECONDS = 20.0
+LOG_BYTES = 1_000_000
 SETTLED_SECONDS = 420.0
 
 
@@ -162,33 +175,47 @@ def settled(pid: int, before: Usage, whose: str) -> Usage:
     return after
 
 
-def pipeline_text(items: str, bids: str) -> str:
-    """The pipeline whose streams have these formats."""
-    # A deletion of Debezium names all columns that its stream is punctuated on, and `closings` name the item.
-    closed = "[item_id]" if items == "debezium" else "[item_id, seller_id]"
-    return PIPELINE.format(items=items, bids=bids, items_closed=closed)
+def pipeline_text(items: str, bids: str, items_closed: str) -> str:
+    """The pipeline whose streams have these formats; `items_closed`: what items are punctuated on."""
+    return PIPELINE.format(items=items, bids=bids, items_closed=items_closed)
 
 
 def files_refused(chance: random.Random, sound: str, count: int) -> dict[str, int]:
-    """Each text is a pipeline or is refused in words; returns how many were which."""
+    """Each text is a pipeline or is refused in words; returns how many were which.
+
+    Raises:
+        AssertionError: A text that is none was taken for one, is refused with other words, or takes long.
+    """
     found = {"read": 0, "refused": 0}
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pipeline.yaml"
-        for text in payloads.pipeline_files(chance, sound, count):
-            path.write_bytes(text)
-            try:
-                load(path, {"ENDMARK_RELATION_URL": "sqlite://"})
-            except ConfigError:
-                found["refused"] += 1
-            else:
-                found["read"] += 1
+        for text, says in payloads.refused_files(sound):
+            refusal = _refusal(path, text)
+            assert refusal is not None, text[:2_000]
+            assert says in refusal, (refusal, says)
+            found["refused"] += 1
+        for text in payloads.pipeline_files(chance, sound, count - found["refused"]):
+            found["read" if _refusal(path, text) is None else "refused"] += 1
     return found
+
+
+def _refusal(path: Path, text: bytes) -> str | None:
+    """Read a pipeline file and its conditions; returns why it is refused."""
+    path.write_bytes(text)
+    began = time.monotonic()
+    try:
+        check_conditions(load(path, {"ENDMARK_RELATION_URL": "sqlite://"}))
+    except ConfigError as error:
+        return str(error)
+    finally:
+        assert time.monotonic() - began < FILE_SECONDS, text[:2_000]
+    return None
 
 
 class Target:
     """A broker, a warehouse with a job, and its sidecar."""
 
-    def __init__(self, directory: Path, broker: Broker, database: MariaDb, formats: tuple[str, str]) -> None:
+    def __init__(self, directory: Path, broker: Broker, database: MariaDb, formats: Formats) -> None:
         path = directory / "attacked.yaml"
         path.write_text(pipeline_text(*formats))
         feed = FeedOptions(seed=1, sellers=500)
@@ -267,8 +294,8 @@ class Target:
         return 0 if batch is None else batch.batch_id + 1
 
 
-def attacked(attack: Attack, formats: tuple[str, str], directory: Path) -> dict[str, Any]:
-    """What became of one job; half of the attack's records, turns and requests are for it.
+def attacked(attack: Attack, formats: Formats, directory: Path) -> dict[str, Any]:
+    """What became of one job, for which its share of the attack's records, turns and requests is.
 
     Raises:
         AssertionError: it has ended, a table is wrong, or it has kept memory or file descriptors.
@@ -279,20 +306,24 @@ def attacked(attack: Attack, formats: tuple[str, str], directory: Path) -> dict[
         job = target.warehouse.start_job("--driver-memory=1g")
         wait_for(lambda: target.batches() > 0 or _is_running(target), job, 300)
         reach = {"tokens": f"attacker:write:{TOKEN}", "bootstrap": broker.bootstrap}
-        sidecar = Sidecar(target.warehouse.ops_url, NAME, reach=reach)
+        log = directory / "sidecar.log"
+        sidecar = Sidecar(target.warehouse.ops_url, NAME, reach=reach, log=log)
         sidecar.start()
         try:
             client = Attacker(sidecar.url, TOKEN)
             _send_sound(chance, target)
             target.wait_read(job)
             before = Usage.of(job.pid), Usage.of(sidecar.pid)
-            stamped = target.send_stamped("items", b'{"item_id": 1}')
+            sound = payloads.sound_row(chance, target.pipeline.streams["items"])
+            stamped = target.send_stamped("items", sound)
             statuses = _send_all(chance, attack, target, client)
             floods = _overwhelm(client)
+            target.send("items", payloads.ends(target.pipeline.streams["items"]), 2)
             target.wait_read(job)
             after = settled(job.pid, before[0], "job"), settled(sidecar.pid, before[1], "sidecar")
             assert job.running, errors(job)
             assert client.is_healthy()
+            assert log.stat().st_size < LOG_BYTES, log.read_text()[-2_000:]
         finally:
             sidecar.stop()
         job.stop()
@@ -307,6 +338,7 @@ def attacked(attack: Attack, formats: tuple[str, str], directory: Path) -> dict[
             "odd_timestamps": stamped,
             "statuses": {str(status): count for status, count in sorted(statuses.items())},
             "flood_bytes": floods,
+            "sidecar_log_bytes": log.stat().st_size,
             "rows": rows,
             "job": {"before": asdict(before[0]), "after": asdict(after[0])},
             "sidecar": {"before": asdict(before[1]), "after": asdict(after[1])},
@@ -335,9 +367,12 @@ def _send_all(chance: random.Random, attack: Attack, target: Target, client: Att
     statuses: Counter[int] = Counter()
     for name, value in payloads.knob_turns(chance, attack.turns // share):
         statuses[client.turn(name, value)] += 1
+    assert statuses.keys() <= {202, 400, 404, 405, 409, 413, 422}, statuses
     for _ in range(attack.requests // share):
         client.ask(chance)
     assert client.is_healthy()
+    assert client.status_as("127.0.0.1") == 200
+    assert {client.status_as(host) for host in ("testserver", "evil.example", "")} == {400}
     # What people want in the end.
     client.turn("batch.every", "500ms")
     client.turn("batch.records", 100_000)
@@ -351,11 +386,14 @@ def _overwhelm(client: Attacker) -> dict[str, int]:
     host = b"Host: 127.0.0.1\r\n"
     head = client.flood(b"GET / HTTP/1.1\r\n" + host + b"X-Long: ", 200_000_000)
     sized = b"PUT /api/knobs/batch.every HTTP/1.1\r\n" + host + b"Content-Length: 100000000\r\n\r\n"
-    body = client.flood(sized, 100_000_000)
+    taken = {
+        "head": head,
+        "body": client.flood_body(100_000_000),
+        "body without a token": client.flood(sized, 100_000_000),
+    }
     assert client.is_healthy()
-    limit = 20_000_000  # what loopback's buffers may hold, and more
-    assert max(head, body) < limit, (head, body)
-    return {"head": head, "body": body}
+    assert max(taken.values()) < 20_000_000, taken  # what loopback's buffers may hold, and more
+    return taken
 
 
 def main() -> None:
@@ -368,7 +406,7 @@ def main() -> None:
     numbers = {name: round(number * options.share) for name, number in numbers.items()}
     attack = Attack(**(numbers | {"seed": options.seed}))
     started = time.monotonic()
-    sound = pipeline_text("json", "json")
+    sound = pipeline_text(*FORMATS[0])
     assert yaml.safe_load(sound)["name"] == NAME
     found: dict[str, Any] = {"files": files_refused(random.Random(attack.seed), sound, attack.files)}
     print(json.dumps(found), flush=True)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,18 +30,20 @@ serve(url, pipeline, int(port), stale_seconds=60, reach=reach, on_ready=ready)
 @dataclass
 class Sidecar:
     """The sidecar as a child process; `url` ends with a slash. `reach` may have tokens, bootstrap and
-    warehouse."""
+    warehouse. It logs to `log`, or to where this process does."""
 
     ops_url: str
     pipeline: str
     port: int = 0
     url: str = ""
     reach: dict[str, str] = field(default_factory=dict)
+    log: Path | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-c", SERVE, self.ops_url, self.pipeline, str(self.port)]
         command.append(json.dumps(self.reach))
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with self.log.open("wb") if self.log is not None else nullcontext() as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()
         assert self.url, "the sidecar did not start"

@@ -377,14 +377,9 @@ def _patience(url: sa.URL) -> dict[str, Any]:
 
     Without them a server that hangs would hang the heartbeat and the batches of a job for ever.
     """
-    match url.get_driver_name():
-        case "pymysql":
-            names = ("connect_timeout", "read_timeout", "write_timeout")
-        case "pg8000":
-            names = ("timeout",)
-        case _:  # SQLite waits for its file's lock only, which has a limit of its own
-            names = ()
-    return dict.fromkeys(names, _ANSWER_SECONDS)
+    names = {"pymysql": ("connect_timeout", "read_timeout", "write_timeout"), "pg8000": ("timeout",)}
+    # SQLite waits for its file's lock only, which has a limit of its own.
+    return dict.fromkeys(names.get(url.get_driver_name(), ()), _ANSWER_SECONDS)
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:
