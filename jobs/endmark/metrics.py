@@ -32,7 +32,8 @@ CATALOGUE: dict[str, str] = {
     "lookup_expected_seconds": "Seconds that answering what waited would take by each strategy, as `auto` "
     "expected before a batch's first read; those of `auto` are what it chooses when none may wait on.",
     "lookup_cost_seconds": "What a part of a lookup costs as its reads were measured, on average over its "
-    "tasks: a `range` of pages and a `page` in it, a `list` of keys and a `key` in it, and a stream `row`.",
+    "tasks: the `seek` of a range of pages and a `page` in it, the `trip` for a list of keys and a `key` in "
+    "it, and a stream `row`.",
     "lookup_pages": "Pages of the relation.",
     "lookup_tasks": "Tasks that look up, each with its share of `lookup.memory`.",
     "lookup_ordered_rows_total": "Stream rows that the relation was to be asked for, once in each batch in "

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from endmark.control.forecasts import ForMemory
 from endmark.control.knobs import filed
 from endmark.metrics import Samples, add, sample
-from endmark.operators.lookup.read_sizes import LIST_KEYS
-from endmark.planning.cost_model import Costs, Setup, hybrid, mesh, predict
+from endmark.operators.lookup.costs import JoinCosts, ReadCosts
+from endmark.operators.lookup.workload import Setup
+from endmark.planning.cost_model import WAITING, at_once, with_waiting
 from endmark_ops.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from endmark.control.description import Description, LookupDescription
 
 _PARTS = tuple(2.0**power for power in range(-4, 5))
-_COSTS = ("range", "page", "list", "key", "row")
+_COSTS = [each.name for each in fields(ReadCosts)]
 
 
 def what_ifs(
@@ -66,19 +67,12 @@ def _what_if(
         return None
     costs["wait"] = total("lookup_ordered_seconds_total") / total("lookup_ordered_rows_total")
     # A row that is answered at once was ordered once, too.
-    unit = Costs(
-        seek=costs["range"],
-        byte=costs["page"] / page_rows,  # the cost of a row of R, which counts as one byte here
-        match=0.0,
-        row=costs["row"] + costs["wait"],
-        trip=costs["list"],
-        key=costs["key"],
-        wait=costs["wait"],
-    )
+    unit = JoinCosts(**costs | {"row": costs["row"] + costs["wait"]})
     memory = held[f"{lookup.step}.memory"]
     setup = Setup(
         relation_rows=relation_rows,
-        row_bytes=1,
+        page_rows=page_rows,
+        row_bytes=1,  # of which the job says nothing; a page takes little of memory
         waiting_bytes=max(1, round(total("lookup_ordered_bytes_total") / total("lookup_ordered_rows_total"))),
         memory=max(1, round(memory / tasks)),
         exponent=exponent,
@@ -95,7 +89,8 @@ def _what_if(
         batch_rows=asked,
         exponent=exponent,
         costs=costs,
-        by_memory=list(_by_memory(unit, setup, memory, page_rows)),
+        waiting=list(WAITING),
+        by_memory=list(_by_memory(unit, setup, memory)),
     )
 
 
@@ -105,17 +100,18 @@ def _told(samples: Samples, relation: str) -> dict[str, float] | None:
     return {of: samples[key] for of, key in keys.items()} if samples.keys() >= set(keys.values()) else None
 
 
-def _by_memory(costs: Costs, setup: Setup, memory: int, page_rows: int) -> Iterator[ForMemory]:
+def _by_memory(costs: JoinCosts, setup: Setup, memory: int) -> Iterator[ForMemory]:
     """Yield the rates with parts and multiples of `memory`.
 
-    `setup` is that of one task, with its share of the memory and of a batch. Memory changes only the rates of
-    HYBRIDJOIN and MESHJOIN, so the other strategies are predicted once.
+    Memory changes only the rates of strategies by which rows wait, so the others are predicted once.
+
+    Args:
+        costs: unit costs.
+        setup: the setup of one task, with its share of the memory and of a batch.
+        memory: bytes for the waiting rows of all tasks.
     """
-    page = min(page_rows, setup.relation_rows)
-    same = {each.strategy: each.rate for each in predict(costs, setup, LIST_KEYS, page)}
+    same = at_once(costs, setup)
     for part in _PARTS:
         its = replace(setup, memory=max(1, round(setup.memory * part)))
-        rates = same | {
-            each.strategy: each.rate for each in (hybrid(costs, its, page), mesh(costs, its, page))
-        }
+        rates = {each.strategy: each.rate for each in [*with_waiting(costs, its), *same]}
         yield ForMemory(memory=max(1, round(memory * part)), rates=rates)

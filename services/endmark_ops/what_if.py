@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from endmark.control.forecasts import ForMemory
+from endmark.control.forecasts import WAITING, ForMemory
 
 BATCHES = 10  # the last ones, over which figures are averaged
 
@@ -23,6 +23,7 @@ class WhatIf(BaseModel):
     costs: dict[str, float] = Field(
         description="seconds of each part that `lookup_cost_seconds` has, and of a row's `wait` in a batch"
     )
+    waiting: list[str] = Field(description=WAITING)
     by_memory: list[ForMemory]
 
 

@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.costs import measure
 from endmark.operators.lookup.gate import Gate, GateSpec
 from endmark.operators.lookup.gates import Gates
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reader import Budget
-from endmark.operators.lookup.strategies import Name
+from endmark.operators.lookup.strategies import STRATEGIES, Name
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.order import Mark, batch_of
@@ -154,7 +154,7 @@ class _Run:
         self._snapshot, self.due = snapshot, gates.due(self.now)
 
 
-@pytest.mark.parametrize("strategy", get_args(Name))
+@pytest.mark.parametrize("strategy", list(STRATEGIES))
 @cases(60, among=7)
 @given(history=HISTORIES, capacity=st.sampled_from([None, 1, 100, 200]))
 def test_batches_enter_the_join_as_they_came(
@@ -182,7 +182,7 @@ def test_batches_enter_the_join_as_they_came(
 @cases(60)
 @given(
     history=HISTORIES,
-    strategy=st.sampled_from(get_args(Name)),
+    strategy=st.sampled_from(list(STRATEGIES)),
     asked=st.integers(2, 3),
     growth=st.integers(0, 12),
     among=st.booleans(),

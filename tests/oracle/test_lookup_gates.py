@@ -14,11 +14,11 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.costs import measure
 from endmark.operators.lookup.gate import Gate, GateSpec
 from endmark.operators.lookup.gates import MISSED, Gates
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reader import Budget
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_batch import StreamBatch

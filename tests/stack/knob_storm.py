@@ -22,6 +22,7 @@ from endmark.control.autotune import WHO
 from endmark.control.database import OpsDatabase
 from endmark.control.knobs import filed, knobs_of, steps_of, turned
 from endmark.embedded.broker import Broker
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_feed.run import FeedOptions
@@ -29,7 +30,7 @@ from support.ops_sidecar import Sidecar
 from support.warehouse import Warehouse, wait_for
 
 VALUES: dict[str, list[Any]] = {
-    "lookup.strategy": ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"],
+    "lookup.strategy": list(STRATEGIES),
     "lookup.page_rows": [37, 500, 3_000],
     "lookup.time_per_batch": ["0s", "100ms", "1s", None],
     "lookup.memory": ["100kB", "1MB", 64_000_000],

@@ -29,7 +29,6 @@ _TYPES: dict[str, list[pa.DataType]] = {
     "decimal_and_date": [pa.decimal128(10, 2), pa.date32()],
     "long_and_string": [pa.int64(), pa.string()],
 }
-STRATEGIES: tuple[Name, ...] = ("hybrid", "best_page", "mesh", "inlj", "batched", "scan", "auto")
 
 
 class Arrive(NamedTuple):

@@ -112,7 +112,7 @@ class Job:
 
 def costs_of(relation: str, rows: float, page: float = 2e-3) -> Samples:
     """What two tasks would tell of a lookup by pages of 500, in 1,000 of them, with rows of 100 bytes."""
-    costs = {"range": 3e-4, "page": page, "list": 4e-4, "key": 1e-4, "row": 1e-6}
+    costs = {"seek": 3e-4, "page": page, "trip": 4e-4, "key": 1e-4, "row": 1e-6}
     told = {sample("lookup_cost_seconds", relation=relation, of=of): value for of, value in costs.items()}
     figures = {
         "lookup_tasks": 2.0,
@@ -137,6 +137,7 @@ def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
         batch_rows=100_000,
         exponent=0.0,
         memory=50_000_000,
+        waiting=["hybrid"],
         by_memory=[
             ForMemory(memory=int(part * 50_000_000), rates={"hybrid": min(1.0, part) * fastest, **rates})
             for part in (0.25, 0.5, 1.0, 2.0, 4.0)

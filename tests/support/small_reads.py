@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from endmark.operators.lookup import auto, costs, reader, reads, strategies
+from endmark.operators.lookup import auto, costs, read_timing, reader, reads, strategies
 
 
 @contextmanager
 def small_reads(size: int) -> Iterator[None]:
     """So many pages and lists at once, and keys in a list."""
     with ExitStack() as sizes:
-        for module in (auto, costs, reads, reader, strategies):
+        for module in (auto, costs, reads, read_timing, reader, strategies):
             for name in {"PAGES_AT_ONCE", "LISTS_AT_ONCE", "LIST_KEYS"} & vars(module).keys():
                 sizes.enter_context(patch.object(module, name, size))
         yield

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
@@ -29,7 +30,6 @@ from support.verify_world import (
     wider_promises,
 )
 
-STRATEGIES = ["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"]
 FORMATS: list[dict[str, Any]] = [
     {"format": "xml"},
     {"format": "debezium"},
@@ -116,7 +116,7 @@ def pipelines(
         lookup=lookup,
         looking={
             **matched(matching, lookup),
-            "strategy": draw(st.sampled_from(STRATEGIES)),
+            "strategy": draw(st.sampled_from(list(STRATEGIES))),
             "miss": draw(misses(parking=parking)),
             "time_per_batch": draw(st.sampled_from([None, "0ms"])),
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),

@@ -22,10 +22,10 @@ from endmark.engine.channels import Packer
 from endmark.engine.segment_cache import cache_directory
 from endmark.engine.stored_task import StateBlobs
 from endmark.frame import PunctuatedFrame
-from endmark.operators.lookup.costs import measure
 from endmark.operators.lookup.gate import GateSpec
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_batch import StreamBatch
 from endmark.spark.plan import bucket_labels

@@ -20,11 +20,11 @@ import typer
 
 from endmark.embedded.mariadb import MariaDb
 from endmark.operators.lookup import reader as lookup_reader
-from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.strategies import Name
-from endmark.planning import cost_model
+from endmark.operators.lookup.workload import Setup
 from endmark.planning.calibration import calibrate
-from endmark.planning.cost_model import Costs, Prediction, Setup
+from endmark.planning.cost_model import predict
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.measurements.lookup_map import BATCH_ROWS, SINGLE_ROWS, Bench, Cell, Stream
 from endmark_benchmarks.workloads import lookup_input
@@ -58,20 +58,6 @@ def one_after_the_other(reads: Iterable[Callable[[], Any]]) -> Iterator[Any]:
     return (read() for read in reads)
 
 
-def predicted(strategy: str, costs: Costs, setup: Setup, page_bytes: int) -> Prediction:
-    """Return the prediction of one strategy.
-
-    Args:
-        strategy: the strategy.
-        costs: the unit costs.
-        setup: the relation and the stream.
-        page_bytes: bytes of a page.
-    """
-    if strategy == "inlj":
-        return cost_model.inlj(costs, setup)
-    return {"hybrid": cost_model.hybrid, "mesh": cost_model.mesh}[strategy](costs, setup, page_bytes)
-
-
 @dataclass(frozen=True)
 class Table:
     """R in pages, and the bench that joins with it."""
@@ -97,6 +83,7 @@ class Table:
         row_bytes = int(four_pages.nbytes) / four_pages.num_rows
         setup = Setup(
             self.rows,
+            self.page_rows,
             round(row_bytes),
             round(run.row_bytes),
             memory * 1_000_000,
@@ -104,8 +91,10 @@ class Table:
             SINGLE_ROWS if strategy == "inlj" else BATCH_ROWS,
             scattered=True,
         )
-        page_bytes = round(self.page_rows * row_bytes)
-        found = [predicted(strategy, costs, setup, page_bytes) for costs in (before, after)]
+        found = [
+            next(each for each in predict(costs, setup) if each.strategy == strategy)
+            for costs in (before, after)
+        ]
         seconds = sum(each.read_seconds for each in found) / 2
         measured = run.rows_per_read / run.rate
         loop = Loop(

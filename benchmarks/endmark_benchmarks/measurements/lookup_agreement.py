@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import get_args
 
 import duckdb
 import numpy as np
@@ -19,8 +18,8 @@ import pyarrow as pa
 import typer
 
 from endmark.embedded.mariadb import MariaDb
-from endmark.operators.lookup.costs import measure
-from endmark.operators.lookup.strategies import Name
+from endmark.operators.lookup.read_timing import measure
+from endmark.operators.lookup.strategies import STRATEGIES, Name
 from endmark_benchmarks.harness.contest import DisagreementError
 from endmark_benchmarks.harness.lookup_answers import Digest
 from endmark_benchmarks.harness.origin import origin
@@ -83,7 +82,7 @@ def main(rows: int = 1_000_000, relation_rows: int = 2_000_000, keep: bool = Tru
         reader = lookup_input.relation(server.url, "r")
         directory = reader.directory(PAGE_ROWS)
         bench = Bench(reader, directory, measure(reader, directory), 0.0)
-        for strategy in get_args(Name):
+        for strategy in STRATEGIES:
             started = time.perf_counter()
             counted = answers(bench, strategy, stream(rows, relation_rows))
             if counted != expected:

@@ -22,8 +22,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from endmark.embedded.mariadb import MariaDb
-from endmark.operators.lookup.costs import ReadCosts, measure
+from endmark.operators.lookup.costs import ReadCosts
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reader import Budget
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore

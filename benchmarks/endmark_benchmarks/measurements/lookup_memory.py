@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from endmark.embedded.mariadb import MariaDb
-from endmark.operators.lookup.costs import measure
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.strategies import Name
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.measurements.lookup_map import BATCH_ROWS, PAGE_ROWS, Bench, Cell, Stream

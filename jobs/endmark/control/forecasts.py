@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
 
 
+WAITING = "names of the rates for which rows wait in memory for later batches"
+
+
 class ForMemory(BaseModel):
     """Stream rows a second on one core by strategy, with one size of memory for rows that wait."""
 
@@ -32,6 +35,7 @@ class LookupForecast(BaseModel):
     batch_rows: int = Field(description="stream rows of a batch")
     exponent: float = Field(description="of the Zipf distribution of the stream's keys; 0 is uniform")
     memory: int = Field(description="of which the others are parts and multiples")
+    waiting: list[str] = Field(description=WAITING)
     by_memory: list[ForMemory]
 
 

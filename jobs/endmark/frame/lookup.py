@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,9 @@ from endmark.engine.channels import gathered
 from endmark.engine.ingest.frame_rows import in_utc
 from endmark.engine.segment_cache import cache_directory
 from endmark.errors import ConfigError
-from endmark.operators.lookup.costs import measure
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
-from endmark.operators.lookup.strategies import Name
+from endmark.operators.lookup.read_timing import measure
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.stream_join.results import Results
 from endmark.relation.sql import SqlRelation
 from endmark.state.keys import KeySpec
@@ -77,14 +77,14 @@ class LookupStage:
         Raises:
             ConfigError: a column or another argument is not what it must be, or the table is not as declared.
         """
-        for name, value, known in (("how", how, list(_FATES)), ("strategy", strategy, list(get_args(Name)))):
+        for name, value, known in (("how", how, list(_FATES)), ("strategy", strategy, list(STRATEGIES))):
             if value not in known:
                 raise ConfigError(f"{name}: {value!r} is not one of {', '.join(known)}")
         reader = SqlRelation(relation)
         reader.check()
         spec = cls.spec_of(rows, reader, on, how, prefix)
         directory = reader.directory(_PAGE_ROWS)
-        source = Source(reader, directory, strategy, measure(reader, directory), unique=True)  # type: ignore[arg-type]
+        source = Source(reader, directory, strategy, measure(reader, directory), unique=True)
         return cls(spec, source, reader.batch, punctuations)
 
     @classmethod

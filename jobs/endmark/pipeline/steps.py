@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from endmark.operators.lookup.strategies import Name as StrategyName
 from endmark.operators.stream_join.presets import Policy, Preset, policy
 from endmark.pipeline.fields import (
     Attempts,
@@ -93,7 +94,7 @@ class Lookup(Model):
     cardinality: Literal["many_to_one", "many_to_many"] = "many_to_one"
     as_of: AsOf | None = None
     page_rows: Count = 500
-    strategy: Literal["auto", "hybrid", "best_page", "mesh", "inlj", "batched", "scan"] = "auto"
+    strategy: StrategyName = "auto"
     time_per_batch: Duration | None = None
     memory: Size = 64_000_000
     miss: Miss = "drop"

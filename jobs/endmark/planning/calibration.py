@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from endmark.operators.lookup.costs import ReadCosts, measure
+from endmark.operators.lookup.costs import JoinCosts
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
 from endmark.operators.lookup.read_sizes import PAGES_AT_ONCE
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reader import Budget
-from endmark.planning.cost_model import Costs
 from endmark.relation.contract import PageDirectory
 from endmark.state import codec
 from endmark.state.keys import KeySpec
@@ -43,7 +43,7 @@ _TIMES = 5
 _READS = 15
 
 
-def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) -> Costs:
+def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) -> JoinCosts:
     """Measure; takes some seconds.
 
     Args:
@@ -57,7 +57,8 @@ def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) ->
     together = _neighbours(reader, directory) or apart
     if not apart:
         raise ValueError("the relation is empty")
-    source = Source(reader, directory, "hybrid", ReadCosts(1.0, 1.0, 1.0, 1.0))
+    reads = measure(reader, directory, times=_READS)
+    source = Source(reader, directory, "hybrid", reads)
     with _Trial.on(source, payload, _rows_of_a_key(apart[0], reader.key)) as trial:
         trial.answered(apart, _BATCH_ROWS)  # a process's first joins took up to three times as long
         large, small = trial.answered(apart, _BATCH_ROWS), trial.answered(apart, _FEW_ROWS)
@@ -67,11 +68,16 @@ def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) ->
         store, wait = trial.waited(apart[0], large.row_bytes, row, match)
     pages = min(PAGES_AT_ONCE, len(directory))
     seek = max(0.0, small.reading - near.reading) / max(1, pages - 1)
-    byte = max(0.0, near.reading - seek) / int(together[0].nbytes)
-    key = measure(reader, directory, times=_READS).key  # in lists of keys from all over R
-    trip = max(0.0, single.reading / single.rows - key)
-    loop = max(0.0, single.joining / single.rows - row)
-    return Costs(seek, byte, match, row, trip, key, loop, store, wait)
+    return JoinCosts(
+        seek=seek,
+        page=(max(0.0, near.reading - seek) + together[0].num_rows * match) / pages,
+        trip=max(0.0, single.reading / single.rows - reads.key),
+        key=reads.key + match,
+        row=row,
+        loop=max(0.0, single.joining / single.rows - row - match),
+        store=store,
+        wait=wait,
+    )
 
 
 def _pages_apart(reader: RelationReader, directory: PageDirectory) -> list[pa.RecordBatch]:

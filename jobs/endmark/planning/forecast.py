@@ -1,6 +1,4 @@
-"""`endmark plan`: the predicted yield of each strategy, by the cost model and the measured costs of the
-relation.
-"""
+"""`endmark plan`: the predicted yield of strategies, by the cost model and the measured costs of reads."""
 
 from __future__ import annotations
 
@@ -10,30 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.control.forecasts import ForMemory, LookupForecast
 from endmark.errors import ConfigError
-from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.operators.lookup.strategies import STRATEGIES
+from endmark.operators.lookup.workload import Setup
 from endmark.planning import cost_model
 from endmark.planning.calibration import calibrate
-from endmark.planning.cost_model import Setup
+from endmark.planning.cost_model import AT_ONCE, WAITING
 from endmark.relation.sql import SqlRelation
 from endmark.types import Kind
 
 if TYPE_CHECKING:
+    from endmark.operators.lookup.costs import JoinCosts
     from endmark.pipeline import Lookup, Pipeline
-    from endmark.planning.cost_model import Costs, Prediction
+    from endmark.planning.cost_model import Prediction
 
 # Bytes of a value by kind; texts are as long as people make names. A waiting row has its coordinates, batch,
 # serial number and tries besides.
 _BYTES = {Kind.BOOLEAN: 1, Kind.DATE: 4, Kind.DECIMAL: 16, Kind.STRING: 20}
 _BESIDE = 34
 _WHAT_IF = (0.25, 0.5, 1.0, 2.0, 4.0)
-_HOW = {
-    "hybrid": "pages of the oldest rows, the others wait in memory",
-    "mesh": "a cyclic scan, rows wait in memory",
-    "pages": "all pages that a batch's rows are on, nothing waits (hybrid without time_per_batch)",
-    "batched": "keys of each batch in lists",
-    "scan": "all of the relation for each batch",
-    "inlj": "one key at a time",
-}
 
 
 @dataclass(frozen=True)
@@ -47,13 +39,13 @@ class Forecast:
         predictions: the fastest first.
         best_page_rows: the page size at which `hybrid` is fastest, for keys without skew.
         what_if: of `hybrid` with its best pages, by bytes of memory.
-        by_memory: of every strategy with the pipeline's pages, by the same bytes.
+        by_memory: of every strategy that has costs, with the pipeline's pages, by the same bytes.
     """
 
     relation: str
     page_rows: int
     setup: Setup
-    costs: Costs
+    costs: JoinCosts
     predictions: list[Prediction]
     best_page_rows: int
     what_if: dict[int, Prediction]
@@ -75,6 +67,7 @@ class Forecast:
             batch_rows=setup.batch_rows,
             exponent=setup.exponent,
             memory=setup.memory,
+            waiting=list(WAITING),
             by_memory=[
                 ForMemory(memory=memory, rates={each.strategy: each.rate for each in found})
                 for memory, found in self.by_memory.items()
@@ -84,7 +77,7 @@ class Forecast:
     def lines(self) -> list[str]:
         """Return the forecast as lines of text."""
         setup, costs = self.setup, self.costs
-        page = costs.seek + self.page_rows * (setup.row_bytes * costs.byte + costs.match)
+        page = costs.seek + costs.page
         return [
             f"relation {self.relation}: about {setup.relation_rows:,} rows of {setup.row_bytes} bytes",
             f"a page of {self.page_rows} rows takes {page * 1e3:.2f} ms, a row {costs.row * 1e6:.1f} us",
@@ -94,7 +87,7 @@ class Forecast:
             f"keys are asked for by Zipf's law with exponent {setup.exponent:g}",
             "",
             f"{'rows/s':>12}  {'rows/read':>10}",
-            *(_line(each, f"{each.strategy}: {_HOW[each.strategy]}") for each in self.predictions),
+            *(_line(each, f"{each.strategy}: {_how(each)}") for each in self.predictions),
             "",
             "hybrid with more or less memory, and pages that suit it:",
             *(_line(each, f"{memory / 1e6:g} MB") for memory, each in self.what_if.items()),
@@ -130,6 +123,7 @@ def forecast(
     some = reader.pages([directory.range_of(0)])
     setup = Setup(
         relation_rows=len(directory) * lookup.page_rows if len(directory) > 1 else some.num_rows,
+        page_rows=lookup.page_rows,
         row_bytes=max(1, int(some.nbytes) // some.num_rows),
         waiting_bytes=_BESIDE + _payload(pipeline, lookup),
         memory=lookup.memory if memory is None else memory,
@@ -137,17 +131,16 @@ def forecast(
         batch_rows=batch_rows,
         scattered=True,
     )
-    page_bytes = min(lookup.page_rows, setup.relation_rows) * setup.row_bytes
     memories = [int(setup.memory * factor) for factor in _WHAT_IF]
     setups = {each: replace(setup, memory=each) for each in memories}
-    by_memory = {each: cost_model.predict(costs, its, LIST_KEYS, page_bytes) for each, its in setups.items()}
+    by_memory = {each: cost_model.predict(costs, its) for each, its in setups.items()}
     return Forecast(
         lookup.relation,
         lookup.page_rows,
         setup,
         costs,
         by_memory[setup.memory],
-        min(setup.relation_rows, cost_model.best_page_bytes(costs, setup) // setup.row_bytes),
+        min(setup.relation_rows, cost_model.best_page_rows(costs, setup)),
         cost_model.what_if(costs, setup, memories),
         by_memory,
     )
@@ -169,3 +162,9 @@ def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
 
 def _line(found: Prediction, what: str) -> str:
     return f"{found.rate:12,.0f}  {found.rows_per_read:10,.1f}  {what}"
+
+
+def _how(found: Prediction) -> str:
+    """Describe what is read, and whether rows wait for it."""
+    reads = STRATEGIES[found.strategy.removesuffix(AT_ONCE)].reads
+    return f"{reads}; the others wait in memory" if found.strategy in WAITING else f"{reads}; none waits"

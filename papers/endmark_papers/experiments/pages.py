@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from endmark.planning.page_model import aligned_yield, sliding_yield
+from endmark.operators.lookup.page_model import aligned_yield, sliding_yield
 from endmark_feed.options import random_stream
 from endmark_feed.zipf import zipf_keys, zipf_shares
 from endmark_papers.algorithms.hybridjoin import HybridJoin

@@ -16,8 +16,6 @@ function measured(relation, pipeline, history) {
   return sum(`lookup_rows_total{relation=${relation}}`) / seconds;
 }
 
-const WAITING = ["hybrid", "mesh"]; // the strategies that have rows wait
-
 const fastest = (rates) => Object.keys(rates).reduce((best, each) => (rates[each] > rates[best] ? each : best));
 
 /** Lines of rates by memory, one a strategy; the table has the same figures. */
@@ -61,8 +59,8 @@ function beside(rate, other) {
 }
 
 /** The rates of what may be done: without a time for a batch no row waits. */
-function possible(rates, waits) {
-  return waits ? rates : Object.fromEntries(Object.entries(rates).filter(([each]) => !WAITING.includes(each)));
+function possible(rates, { waits, waiting }) {
+  return waits ? rates : Object.fromEntries(Object.entries(rates).filter(([each]) => !waiting.includes(each)));
 }
 
 /** Premises of a prediction; `live` has been made by what the running job measures. */
@@ -115,7 +113,7 @@ export class WhatIf {
     }
     this.forecast = forecast;
     const { rates } = steps.find((step) => step.memory === memory);
-    const best = fastest(possible(rates, forecast.waits));
+    const best = fastest(possible(rates, forecast));
     const found = measured(relation, pipeline, history);
     const when = live ? "are predicted" : `were predicted ${ago(Math.max(0, now - made))}`;
     const told = found === null ? "not told apart" : `${written(found, "rows/s")}, ${percent(found, rates[best])} of it`;
@@ -127,14 +125,14 @@ export class WhatIf {
 
   /** What is chosen, of the prediction there is. */
   show() {
-    const { relation, knob, memory: held, by_memory: steps, waits } = this.forecast;
+    const { relation, knob, memory: held, by_memory: steps } = this.forecast;
     const chosen = Number(this.range.value);
     const { memory, rates } = steps[chosen];
     const strategies = Object.keys(rates).sort();
-    const before = possible(steps.find((step) => step.memory === held).rates, waits);
-    const best = fastest(possible(rates, waits));
+    const before = possible(steps.find((step) => step.memory === held).rates, this.forecast);
+    const best = fastest(possible(rates, this.forecast));
     const size = written(memory, "bytes");
-    const gain = beside(possible(rates, waits)[best], before[fastest(before)]);
+    const gain = beside(possible(rates, this.forecast)[best], before[fastest(before)]);
     this.range.setAttribute("aria-valuetext", size);
     const hybrid = `hybrid ${written(rates.hybrid, "rows/s")}`;
     setText(this.chosen, `With ${size}: ${written(rates[best], "rows/s")} (${best}), ${gain}; ${hybrid}.`);

@@ -63,7 +63,7 @@ def test_a_plan_of_the_lookup(tmp_path: Path) -> None:
     rates = [each["rate"] for each in found["predictions"]]
     assert rates == sorted(rates, reverse=True)
     assert {each["strategy"] for each in found["predictions"]} == {
-        "hybrid", "mesh", "pages", "batched", "scan", "inlj",
+        "hybrid", "mesh", "hybrid at once", "batched", "scan", "inlj",
     }  # fmt: skip
     assert found["setup"]["memory"] == 2_000_000
     assert found["setup"]["relation_rows"] == 20_000
@@ -85,7 +85,7 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
     ops_url = f"sqlite:///{tmp_path / 'ops.db'}"
     people = endmark("plan", f"--ops-url={ops_url}", ENDMARK_RELATION_URL=_sellers(tmp_path, 20_000))
     assert people.returncode == 0, people.stderr
-    assert "hybrid: pages of the oldest rows" in people.stdout
+    assert "hybrid: the pages of the oldest waiting rows; the others wait in memory" in people.stdout
     with closing(OpsDatabase(ops_url)) as database:
         (told,) = forecasts.told(database, "auction")
     assert (told.relation, told.relation_rows, told.batch_rows) == ("sellers", 20_000, 100_000)

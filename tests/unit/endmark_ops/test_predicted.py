@@ -13,11 +13,11 @@ import pytest
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.operators.lookup.costs import JoinCosts
+from endmark.operators.lookup.workload import Setup
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.planning import cost_model
-from endmark.planning.cost_model import Costs, Setup
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of
@@ -71,18 +71,21 @@ def test_it_is_the_cost_model_with_what_was_measured_and_turned(database: OpsDat
     turned(job, 1, "lookup.memory", 7, "no")
     [found] = what_ifs(database)
 
-    costs = Costs(seek=3e-4, byte=2e-3 / 500, match=0, row=1e-6 + 1e-7, trip=4e-4, key=1e-4, wait=1e-7)
-    setup = Setup(500_000, 1, 100, MEMORY, 0.0, round(ROWS / 2), scattered=True)
+    costs = JoinCosts(seek=3e-4, page=2e-3, row=1e-6 + 1e-7, trip=4e-4, key=1e-4, wait=1e-7)
+    setup = Setup(500_000, 500, 1, 100, MEMORY, 0.0, round(ROWS / 2), scattered=True)
     assert (found["relation"], found["knob"], found["memory"]) == ("sellers", "lookup.memory", 2 * MEMORY)
     assert (found["relation_rows"], found["page_rows"], found["batch_rows"]) == (500_000, 500, ROWS)
     assert found["waits"]
-    assert found["costs"]["wait"] == pytest.approx(1e-7)
+    assert found["costs"] == pytest.approx(
+        {"seek": 3e-4, "page": 2e-3, "trip": 4e-4, "key": 1e-4, "row": 1e-6, "wait": 1e-7}
+    )
+    assert found["waiting"] == ["hybrid", "mesh"]
     assert [each["memory"] for each in found["by_memory"]] == [
         round(2 * MEMORY * part) for part in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16)
     ]
     for each in found["by_memory"]:
         its = replace(setup, memory=each["memory"] // 2)
-        expected = {one.strategy: one.rate for one in cost_model.predict(costs, its, LIST_KEYS, 500)}
+        expected = {one.strategy: one.rate for one in cost_model.predict(costs, its)}
         assert each["rates"] == pytest.approx(expected)
 
 

@@ -50,9 +50,8 @@ def test_reads_cost_what_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = SlowRelation(numbers, ("k",))
     monkeypatch.setattr(time, "perf_counter", lambda: time.process_time() + slow.taken)
     costs = calibrate(slow, slow.directory(PAGE_ROWS), payload=20)
-    row_bytes = numbers.nbytes / numbers.num_rows
     assert SEEK / 2 < costs.seek < 3 * SEEK
-    assert ROW / 2 < costs.byte * row_bytes < 3 * ROW
+    assert PAGE_ROWS * ROW / 2 < costs.page < 3 * PAGE_ROWS * ROW
     assert KEY / 2 < costs.key < 3 * KEY
     assert TRIP / 2 < costs.trip < 3 * TRIP
     assert 0 <= costs.row < 1e-4

@@ -11,10 +11,10 @@ from endmark.engine.bucket.over_keys import OverKeys
 from endmark.engine.channels import VALUE
 from endmark.engine.streams import microseconds
 from endmark.operators.lookup.cache import CacheSpec
-from endmark.operators.lookup.costs import measure
 from endmark.operators.lookup.gate import GateSpec
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reader import Budget
 from endmark.operators.lookup.versions import Versions
 from endmark.state.keys import KeySpec

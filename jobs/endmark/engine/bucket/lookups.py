@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
-# The parts of `ReadCosts`, as metrics name them.
-COSTS = {"seek": "range", "page": "page", "trip": "list", "key": "key", "row": "row"}
 _SECOND = 1_000_000
 
 
@@ -147,7 +145,7 @@ class _Lookup:
         for by, reads in _reads(output).items():
             samples[sample("lookup_reads_total", relation=relation, by=by)] = reads
         for of, seconds in output.costs.items():
-            name = sample("lookup_cost_seconds", relation=relation, of=COSTS[of])
+            name = sample("lookup_cost_seconds", relation=relation, of=of)
             samples[name] = seconds / self.plan.buckets
         for strategy, seconds in output.predicted.items():
             samples[sample("lookup_expected_seconds", relation=relation, strategy=strategy)] = seconds

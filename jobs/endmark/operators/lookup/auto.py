@@ -1,4 +1,4 @@
-"""The strategy `auto`: it compares the expected costs of reads, again for every read."""
+"""The planner of the strategy `auto`: it compares the expected costs of reads, again for every read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from endmark.operators.lookup.costs import range_count
 from endmark.operators.lookup.read_sizes import LIST_KEYS
 from endmark.operators.lookup.reads import ReadKeys, ReadPages, overdue
+from endmark.operators.lookup.strategies import STRATEGIES
+from endmark.operators.lookup.workload import Asked
 
 if TYPE_CHECKING:
     from endmark.operators.lookup.costs import ReadCosts
@@ -50,7 +53,7 @@ class Auto:
         self.predicted: dict[str, float] = {}
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
+        """Choose the next read, as `Planner.plan` says."""
         first = len(waiting) == waiting.total
         if first or drain:
             whole, expected = self._cheapest(waiting)
@@ -71,14 +74,18 @@ class Auto:
         choices = [wanted & (by_key > costs.seek + costs.page), wanted & (by_key > costs.page)]
         seconds = [costs.pages(numbers[some]) + costs.lists(int(keys[~some].sum())) for some in choices]
         best = int(np.argmin(seconds))
+        asked = Asked(
+            keys=int(keys.sum()),
+            pages=int(np.count_nonzero(wanted)),
+            ranges=range_count(numbers[wanted]),
+            range_pages=int(np.count_nonzero(wanted)),
+        )
         expected = {
-            "hybrid": int(np.count_nonzero(wanted)) * (costs.seek + costs.page),
-            "batched": costs.lists(int(keys.sum())),
-            "inlj": int(keys.sum()) * (costs.key + costs.trip),
-            "scan": costs.pages(numbers[wanted]),
-            "auto": seconds[best],
+            each.name: each.answering(costs, asked).seconds
+            for each in STRATEGIES.values()
+            if each.answering is not None
         }
-        return choices[best], expected
+        return choices[best], expected | {"auto": seconds[best]}
 
     def _densest(self, waiting: Waiting, limit: int) -> Read:
         """Choose the read that answers most rows a second, unless a row is overdue."""

@@ -1,32 +1,26 @@
-"""The costs of reads of R in seconds: measured at the start and kept current by every read."""
+"""The unit costs of a lookup in seconds, for `auto`, the metrics, `endmark plan` and the what-if.
+
+`read_timing` measures the costs of reads at the start, and every read keeps them current. `calibration` also
+measures what a join costs beside its reads.
+"""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from endmark.operators.lookup.read_sizes import LIST_KEYS
-from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from endmark.relation.contract import PageDirectory, RelationReader
     from endmark.state.search import Ints
 
 # Weight of the newest read: old enough reads are forgotten, one slow read is not believed.
 _WEIGHT = 0.2
 _MOST = 10.0  # nor is it taken for more than so many times what was expected
-_LEAST = 1e-9
+LEAST = 1e-9  # seconds of what seems to cost nothing
 _ROW = 1e-6  # of a stream row, before any was put out; 1.0 to 1.3 us were seen
-_SAMPLED_PAGES = 32
-_SAMPLED_LOOKUPS = 8  # one after the other, as `inlj` has them
-_TIMES = 5
 
 
 @dataclass
@@ -67,7 +61,7 @@ class ReadCosts:
         """Return the seconds of reading pages by ascending number. Neighbours are one range."""
         return range_count(numbers) * self.seek + len(numbers) * self.page
 
-    def lists(self, keys: int) -> float:
+    def lists(self, keys: float) -> float:
         """Return the seconds of reading a number of keys in lists of `LIST_KEYS`."""
         return keys * self.key + -(-keys // LIST_KEYS) * self.trip
 
@@ -87,6 +81,21 @@ class ReadCosts:
         self.row *= _followed(rows * self.row, seconds)
 
 
+@dataclass
+class JoinCosts(ReadCosts):
+    """The costs of reads, and those of a join beside them, for predictions.
+
+    Args:
+        loop: planning a read and taking it apart, beside its rows.
+        store: keeping a stream row beyond its batch.
+        wait: a row that waits, in each batch.
+    """
+
+    loop: float = 0.0
+    store: float = 0.0
+    wait: float = 0.0
+
+
 def range_count(numbers: Ints) -> int:
     """Count the runs of neighbours among ascending page numbers."""
     return len(numbers) and 1 + int(np.count_nonzero(np.diff(numbers) > 1))
@@ -98,58 +107,11 @@ def _corrected(cost: float, times: int, other: float, other_times: int, beyond: 
     The first cost changes alone, unless nothing would be left of it. Then the other one takes the rest.
     """
     changed = cost + beyond / times
-    if changed >= _LEAST:
+    if changed >= LEAST:
         return changed, other
-    left = beyond + (cost - _LEAST) * times
-    return _LEAST, max(_LEAST, other + left / other_times)
+    left = beyond + (cost - LEAST) * times
+    return LEAST, max(LEAST, other + left / other_times)
 
 
 def _followed(expected: float, seconds: float) -> float:
     return 1 + _WEIGHT * (min(_MOST, seconds / expected) - 1)
-
-
-def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIMES) -> ReadCosts:
-    """Measure the costs of a few reads all over R; the median of each kind counts.
-
-    The kinds take turns. If R is large enough, none reads what another has read: reads of what is in the
-    processor's cache took half as long.
-
-    Args:
-        reader, directory: R and its pages.
-        times: the number of reads of each kind.
-    """
-    some = min(_SAMPLED_PAGES, len(directory))
-    apart = np.unique(np.linspace(0, len(directory) - 1, some * times).astype(np.int64))
-    firsts = np.linspace(0, len(directory) - some, times).astype(np.int64)
-    first_rows = reader.pages([directory.range_of(int(number)) for number in apart[::times]])
-    keys = _sampled_keys(directory, first_rows.select(list(reader.key)), LIST_KEYS * times)
-    in_list = max(1, keys.num_rows // times)
-    seconds: dict[str, list[float]] = {"apart": [], "together": [], "one": [], "list": []}
-    for at, first in enumerate(firsts.tolist()):
-        numbers = apart[at::times].tolist() or [first]
-        ranges = [directory.range_of(number) for number in numbers]
-        seconds["apart"].append(_seconds(partial(reader.pages, ranges)) / len(numbers))
-        block = [directory.range_of(first, first + some - 1)]
-        seconds["together"].append(_seconds(partial(reader.pages, block)) / some)
-        if len(of_list := keys.slice(at * in_list, in_list)):
-            seconds["list"].append(_seconds(partial(reader.read_keys, of_list)) / in_list)
-            for one in range(0, len(of_list), -(-in_list // _SAMPLED_LOOKUPS)):
-                seconds["one"].append(_seconds(partial(reader.read_keys, of_list.slice(one, 1))))
-    each, together, trip, listed = (float(np.median(found or seconds["apart"])) for found in seconds.values())
-    page = max(_LEAST, min(each, together))
-    return ReadCosts(max(_LEAST, each - page), page, max(_LEAST, trip), max(_LEAST, listed - trip / in_list))
-
-
-def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> pa.RecordBatch:
-    """Return keys from all over R. Those that begin a page come first, since they lie apart."""
-    bounds = directory.bounds
-    bounds = bounds.take(pa.array(np.random.default_rng(0).permutation(bounds.num_rows)))
-    found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, most)
-    distinct = pa.Table.from_batches([found]).group_by(found.schema.names, use_threads=False).aggregate([])
-    return codec.concat(distinct.to_batches()) if found.num_rows else found
-
-
-def _seconds(read: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    read()
-    return time.perf_counter() - started

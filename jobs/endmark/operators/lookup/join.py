@@ -21,7 +21,7 @@ from endmark.operators.lookup.costs import ReadCosts
 from endmark.operators.lookup.pieces import Piece, Pieces
 from endmark.operators.lookup.queue import ASKED, Pending
 from endmark.operators.lookup.reader import Budget, ReadFigures, Resolver
-from endmark.operators.lookup.strategies import make
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.waiting_rows import Waiting
 from endmark.operators.stream_join.results import Results
 from endmark.state import codec
@@ -167,9 +167,10 @@ class LookupJoin:
         if notes:
             kept = ReadCosts.restored(notes["costs"], source.costs)
             self._costs = kept.cut(notes["pages"], self._pages)
-        self._strategy = make(source.strategy, self._pages, self._costs, notes.get("position", 0))
+        position = notes.get("position", 0)
+        self._planner = STRATEGIES[source.strategy].planner(self._costs, self._pages, position)
         self._resolver = Resolver(
-            source.reader, source.directory, self._strategy, self._costs, unique=source.unique
+            source.reader, source.directory, self._planner, self._costs, unique=source.unique
         )
         looked_up = [source.reader.schema.field(name).with_name(to) for name, to in spec.renamed.items()]
         self._results = Results(spec.schema, pa.schema(looked_up))
@@ -180,7 +181,7 @@ class LookupJoin:
         known = {
             "costs": vars(self._costs),
             "pages": self._pages,
-            "position": self._strategy.position,
+            "position": self._planner.position,
             "caller": self.notes,
         }
         return self.pending.snapshot(known)
@@ -265,5 +266,5 @@ class LookupJoin:
         output.ordered_bytes = int(waiting.total * waiting.row_bytes)
         if self._spec.capacity is not None:
             output.pressure = output.figures.left_by_budget * waiting.row_bytes / self._spec.capacity
-        if isinstance(self._strategy, Auto):
-            output.predicted = self._strategy.predicted
+        if isinstance(self._planner, Auto):
+            output.predicted = self._planner.predicted

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from endmark.operators.lookup.costs import ReadCosts
-    from endmark.operators.lookup.strategies import Strategy
+    from endmark.operators.lookup.strategies import Planner
     from endmark.operators.lookup.waiting_rows import Waiting
     from endmark.relation.contract import KeyRange, PageDirectory, RelationReader
     from endmark.state.keys import Keys
@@ -101,11 +101,11 @@ class Answer:
 
 @dataclass
 class Resolver:
-    """Reads R by a strategy.
+    """Reads R as a planner chooses.
 
     Args:
         reader, directory: R and its pages.
-        strategy: chooses each read.
+        planner: chooses each read.
         costs: the costs of reads, which every read updates.
         unique: R must not have two rows of a key.
         figures: figures of the last `resolve`.
@@ -113,7 +113,7 @@ class Resolver:
 
     reader: RelationReader
     directory: PageDirectory
-    strategy: Strategy
+    planner: Planner
     costs: ReadCosts
     unique: bool = False
     figures: ReadFigures = field(default_factory=ReadFigures)
@@ -155,7 +155,7 @@ class Resolver:
                 if keep is None or len(waiting) <= keep:
                     return
                 left = PAGES_AT_ONCE
-            read = self.strategy.plan(waiting, min(left, PAGES_AT_ONCE), drain=budget.unlimited)
+            read = self.planner.plan(waiting, min(left, PAGES_AT_ONCE), drain=budget.unlimited)
             for part in parts(read):
                 yield self._prepared(part, waiting)
 

@@ -1,25 +1,17 @@
-"""Strategies choose the next read of R, given the rows that wait.
+"""The strategies of a lookup: each chooses the next read of R, given the rows that wait.
 
 A read answers all waiting rows that it speaks of: R has their key, or is proven not to have it.
 
-| strategy | next read | paper |
-|---|---|---|
-| `hybrid` | the pages of the oldest waiting rows | HYBRIDJOIN, UoA-SE-2010-2, section 4 |
-| `best_page` | the pages most rows wait for, overdue ones first | SSIJ, ICDE 2011 |
-| `mesh` | the next segment of a cyclic scan | MESHJOIN, ICDE 2007 |
-| `inlj` | the oldest waiting row's key | UoA-SE-2010-2, section 6.2 |
-| `batched` | the keys of the oldest waiting rows, in lists | |
-| `scan` | every page that a row waits for, in order | |
-| `auto` | what is cheapest of these, by `ReadCosts` | |
+`STRATEGIES` has one object for each strategy. The pipeline's schema, the operator, `auto`, `endmark plan` and
+the sidecar's what-if all go through it. A pipeline file is checked without NumPy, which takes a tenth of a
+second to import, so functions here import it when they plan a read.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-import numpy as np
-
-from endmark.operators.lookup.auto import Auto
 from endmark.operators.lookup.read_sizes import LIST_KEYS, LISTS_AT_ONCE, PAGES_AT_ONCE
 from endmark.operators.lookup.reads import ReadKeys, ReadPages, overdue
 
@@ -29,12 +21,11 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.costs import ReadCosts
     from endmark.operators.lookup.reads import Read
     from endmark.operators.lookup.waiting_rows import Waiting
+    from endmark.operators.lookup.workload import Asked, Setup
 
-Name = Literal["hybrid", "best_page", "mesh", "inlj", "batched", "scan", "auto"]
 
-
-class Strategy(Protocol):
-    """A strategy chooses the next read of R."""
+class Planner(Protocol):
+    """A planner chooses the next read of R for one bucket."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
         """Choose the next read.
@@ -48,27 +39,85 @@ class Strategy(Protocol):
 
     @property
     def position(self) -> int:
-        """The state that must outlive a restart; 0 for strategies without any."""
+        """The state that must outlive a restart; 0 for planners without any."""
         ...
 
 
-class _WithoutPosition:
+class Reads(NamedTuple):
+    """The reads that answer all rows of a batch.
+
+    Args:
+        number: the number of pages, keys, lists of keys or scans.
+        seconds: the seconds of all of them.
+        plans: the number of times that a planner chooses reads, or parts of a time.
+    """
+
+    number: float
+    seconds: float
+    plans: float
+
+
+class PageRead(NamedTuple):
+    """One read of a page while memory is full of waiting rows.
+
+    Args:
+        rows: the number of waiting rows that it answers.
+        seeks: the number of ranges for each page; neighbours that are read at once share one.
+    """
+
+    rows: float
+    seeks: float
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A strategy, with its costs where the papers' equations give them.
+
+    Args:
+        name: its name in a pipeline file.
+        reads: what it reads next, as the docs say it.
+        paper: the paper's name of it; empty if no paper has it.
+        planner: makes a planner from the costs of reads, the number of R's pages, and the position at which a
+            checkpoint left it.
+        answering: the reads that answer all that rows ask of R, when none may wait for a later batch; `None`
+            if they are not predicted.
+        waiting: one read of a page, when rows may wait for later batches; `None` if it is not predicted.
+    """
+
+    name: str
+    reads: str
+    paper: str
+    planner: Callable[[ReadCosts, int, int], Planner]
+    answering: Callable[[ReadCosts, Asked], Reads] | None = None
+    waiting: Callable[[Setup], PageRead] | None = None
+
+
+class _Stateless:
+    """A planner that goes by the waiting rows alone."""
+
     position = 0
 
+    def __init__(self, *_: object) -> None:
+        pass
 
-class Hybrid(_WithoutPosition):
+
+class Hybrid(_Stateless):
     """Reads the pages of the oldest waiting rows, so that no row starves."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
-        return ReadPages(np.sort(waiting.page_numbers[waiting.pages.first(limit)]))
+        """Choose the next read, as `Planner.plan` says."""
+        numbers = waiting.page_numbers[waiting.pages.first(limit)]
+        numbers.sort()
+        return ReadPages(numbers)
 
 
-class BestPage(_WithoutPosition):
+class BestPage(_Stateless):
     """Reads the pages that most rows wait for; pages with an overdue row come first."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
+        """Choose the next read, as `Planner.plan` says."""
+        import numpy as np
+
         left = waiting.pages.waiting
         late = overdue(waiting, waiting.pages.oldest)
         order = np.lexsort((waiting.pages.oldest, np.where(late, 0, -left), ~late))
@@ -83,53 +132,113 @@ class Mesh:
         self.position = position if position < pages else 0
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
+        """Choose the next read, as `Planner.plan` says."""
+        import numpy as np
+
         first = self.position
         stop = min(first + PAGES_AT_ONCE, self._pages)
         self.position = stop % self._pages
         return ReadPages(np.arange(first, stop))
 
 
-class SingleKeys(_WithoutPosition):
+class SingleKeys(_Stateless):
     """Reads the key of the oldest waiting row."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
+        """Choose the next read, as `Planner.plan` says."""
         return ReadKeys(waiting.keys.first(1))
 
 
-class KeyLists(_WithoutPosition):
+class KeyLists(_Stateless):
     """Reads the keys of the oldest waiting rows, `LIST_KEYS` in each list."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
+        """Choose the next read, as `Planner.plan` says."""
         return ReadKeys(waiting.keys.first(LIST_KEYS * min(limit, LISTS_AT_ONCE)))
 
 
-class Scan(_WithoutPosition):
+class Scan(_Stateless):
     """Reads every page that a row waits for, whatever the budget."""
 
     def plan(self, waiting: Waiting, limit: int, *, drain: bool) -> Read:
-        """Choose the next read, as `Strategy.plan` says."""
+        """Choose the next read, as `Planner.plan` says."""
         return ReadPages(waiting.page_numbers[waiting.pages.waiting > 0])
 
 
-def make(name: Name, directory_pages: int, costs: ReadCosts, position: int = 0) -> Strategy:
-    """Make a strategy.
+def _auto(costs: ReadCosts, pages: int, position: int) -> Planner:
+    """Make the planner of `auto`, which compares the strategies of this module."""
+    from endmark.operators.lookup.auto import Auto
 
-    Args:
-        name: its name.
-        directory_pages: the number of R's pages.
-        costs: the costs of reads.
-        position: the position at which a checkpoint left it.
+    return Auto(costs, pages)
+
+
+def _each_page(costs: ReadCosts, asked: Asked) -> Reads:
+    """Return the reads of all pages that rows are on, each page by itself."""
+    return Reads(asked.pages, asked.pages * (costs.seek + costs.page), asked.pages / PAGES_AT_ONCE)
+
+
+def _each_key(costs: ReadCosts, asked: Asked) -> Reads:
+    """Return the reads of all keys, each by itself."""
+    return Reads(asked.keys, asked.keys * (costs.trip + costs.key), asked.keys)
+
+
+def _key_lists(costs: ReadCosts, asked: Asked) -> Reads:
+    """Return the reads of all keys in lists."""
+    lists = -(-asked.keys // LIST_KEYS)
+    return Reads(lists, costs.lists(asked.keys), lists / LISTS_AT_ONCE)
+
+
+def _ranges(costs: ReadCosts, asked: Asked) -> Reads:
+    """Return one scan of the ranges that have all pages which rows are on."""
+    return Reads(1, asked.ranges * costs.seek + asked.range_pages * costs.page, 0)
+
+
+def oldest_page(setup: Setup) -> PageRead:
+    """Return a read of HYBRIDJOIN: aligned pages; rows that a read leaves wait for the next."""
+    return PageRead(setup.page_yield, setup.seeks)
+
+
+def _next_page(setup: Setup) -> PageRead:
+    """Return a read of MESHJOIN, a cyclic scan.
+
+    A row leaves once its page is read, after half a round on average. So a read answers 2 H D / R rows
+    whatever the distribution of keys. In the paper a row stays for a whole round: H D / R.
     """
-    made: dict[Name, Callable[[], Strategy]] = {
-        "hybrid": Hybrid,
-        "best_page": BestPage,
-        "mesh": lambda: Mesh(directory_pages, position),
-        "inlj": SingleKeys,
-        "batched": KeyLists,
-        "scan": Scan,
-        "auto": lambda: Auto(costs, directory_pages),
-    }
-    return made[name]()
+    rows = 2 * setup.waiting_rows * setup.rows_on_page / setup.relation_rows
+    return PageRead(rows, 1 / setup.at_once)
+
+
+STRATEGIES = {
+    each.name: each
+    for each in (
+        Strategy(
+            "auto", "what costs least; if rows may go on waiting, what answers most rows a second", "", _auto
+        ),
+        Strategy(
+            "hybrid", "the pages of the oldest waiting rows", "HYBRIDJOIN", Hybrid, _each_page, oldest_page
+        ),
+        Strategy("best_page", "the pages that most rows wait for; overdue rows first", "SSIJ", BestPage),
+        Strategy(
+            "mesh",
+            f"the next {PAGES_AT_ONCE} pages of a cyclic scan",
+            "MESHJOIN, but a row leaves once its page is read",
+            lambda _, pages, position: Mesh(pages, position),
+            waiting=_next_page,
+        ),
+        Strategy("inlj", "the oldest waiting row's key", "index nested loops", SingleKeys, _each_key),
+        Strategy(
+            "batched",
+            f"the keys of the oldest waiting rows, in lists of {LIST_KEYS:,}",
+            "",
+            KeyLists,
+            _key_lists,
+        ),
+        Strategy("scan", "every page that a row waits for, in order", "", Scan, _ranges),
+    )
+}
+"""All strategies by name."""
+
+if TYPE_CHECKING:
+    Name = str
+else:
+    Name = Literal[tuple(STRATEGIES)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -10,11 +12,20 @@ import pytest
 
 from endmark.operators.lookup import reads, strategies
 from endmark.operators.lookup.auto import Auto
-from endmark.operators.lookup.costs import ReadCosts, measure
+from endmark.operators.lookup.costs import ReadCosts
 from endmark.operators.lookup.pieces import Piece, Pieces
 from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reads import Read, ReadKeys, ReadPages, parts
-from endmark.operators.lookup.strategies import BestPage, Hybrid, KeyLists, Mesh, Scan, SingleKeys
+from endmark.operators.lookup.strategies import (
+    STRATEGIES,
+    BestPage,
+    Hybrid,
+    KeyLists,
+    Mesh,
+    Scan,
+    SingleKeys,
+)
 from endmark.operators.lookup.waiting_rows import SERIAL, Waiting
 from endmark.state.keys import KeySpec
 from support.memory_relation import MemoryRelation
@@ -39,6 +50,17 @@ def _keys(waiting: Waiting, read: Read) -> list[int]:
     assert isinstance(read, ReadKeys)
     found: list[int] = waiting.keys_in(read.groups).column("k").to_pylist()
     return found
+
+
+def test_the_docs_have_every_strategy() -> None:
+    """docs/lookup.md as a table, README.md by name."""
+    root = Path(__file__).parents[4]
+    rows = [f"| `{each.name}` | {each.reads} | {each.paper}" for each in STRATEGIES.values()]
+    table = "".join(f"{row.strip()} |\n" for row in rows)
+    others = ", ".join(name for name in STRATEGIES if name != "auto")
+
+    assert f"| paper |\n|---|---|---|\n{table}\n" in (root / "docs/lookup.md").read_text()
+    assert re.search(rf"strategy: auto +# or {others}\n", (root / "README.md").read_text())
 
 
 def test_hybrid_reads_the_pages_of_the_oldest_rows() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from endmark.planning.page_model import aligned_yield, sliding_yield
+from endmark.operators.lookup.page_model import aligned_yield, sliding_yield
 from endmark_feed.zipf import zipf_shares
 from endmark_papers.experiments import pages
 from endmark_papers.experiments.pages import Setup
