@@ -18,6 +18,7 @@ from endmark.engine.bucket.plan import BucketPlan
 from endmark.pipeline import Control, Pipeline
 from endmark.pipeline.change_rules import Change, ChangeRule
 from endmark.pipeline.fields import Model
+from endmark.verify.control import KNOBS as OF_VERIFY
 from support.bucket_tasks import BucketTasks
 from support.turning import SELLERS
 from support.verify_world import make_pipeline
@@ -120,6 +121,15 @@ def test_each_knob_reaches_the_tasks(tmp_path: Path) -> None:
     for name, value in TURNED.items():
         assert plan(**{name.replace("*", "bids"): value}) != plan(), name
     assert plan(**{"lookup.miss": "nulls"}) == plan()
+
+
+def test_verify_knows_each_knob() -> None:
+    """It keeps a table of its own, since it shares no code with what it judges."""
+    declared: dict[type[Model], set[str]] = {}
+    for path in KNOBS:
+        declared.setdefault(FIELDS[path].part, set()).add(path[-1])
+
+    assert declared == OF_VERIFY
 
 
 def test_the_page_has_the_tables() -> None:
