@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from endmark.control import forecasts
-from endmark.control.changes import CHANGES
+from endmark.control.changes import LINES
 from endmark.control.description import describe
 from endmark.metrics import Samples
 from endmark.pipeline.file import load
@@ -278,6 +278,6 @@ def test_the_page_says_what_any_field_takes(described_job: Job, page: Page) -> N
     expect(page.get_by_role("region", name="lookup.page_rows")).to_contain_text("live")
     expect(table).to_be_hidden()
     page.get_by_text("What another value of any field takes").click()
-    expect(table.get_by_role("row")).to_have_count(len(CHANGES) + 1)
+    expect(table.get_by_role("row")).to_have_count(len(LINES) + 1)
     expect(table.get_by_role("row", name="publish")).to_contain_text("restart")
     expect(page.get_by_text("new checkpoint: stop the job, change the file")).to_be_visible()

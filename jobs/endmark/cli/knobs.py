@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from endmark.cli.options import AsJson, Bootstrap, OpsUrl, PipelineFile
-from endmark.control.changes import change_of
+from endmark.control.changes import rule_of
 from endmark.control.knobs import about_knob, filed, steps_of, turned
 from endmark.pipeline.file import load
 from endmark.wire.control import Turn
@@ -56,7 +56,9 @@ def list_knobs(
 @app.command("fields")
 def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
     """Show what another value of each field of the file takes: nothing, a restart, or a new checkpoint."""
-    takes = {".".join(path): str(change_of(path)) for path in _fields(load(pipeline).model_dump(mode="json"))}
+    takes = {
+        ".".join(path): str(rule_of(path).change) for path in _fields(load(pipeline).model_dump(mode="json"))
+    }
     typer.echo(
         json.dumps(takes) if as_json else "\n".join(f"{name}: {change}" for name, change in takes.items())
     )

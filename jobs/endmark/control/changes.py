@@ -1,108 +1,78 @@
-"""The ways in which fields of the pipeline file may change: by a turn, a restart or a new checkpoint.
-
-`endmark.driver.checkpoint` compares the fields that need a new checkpoint by this table.
-"""
+"""The rules by which the fields of the pipeline file may change, found where the fields are declared."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from endmark.control.dials import DECIDING, KNOBS
+from endmark.pipeline import Pipeline
+from endmark.pipeline.change_rules import Change, ChangeRule, Knob
+from endmark.pipeline.fields import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-
-class Change(StrEnum):
-    """The ways to change a field, the easiest first."""
-
-    LIVE = "live"
-    TURN = "turn"
-    RESTART = "restart"
-    NEW_CHECKPOINT = "new checkpoint"
-
-    @property
-    def advice(self) -> str:
-        """The advice for people how to make such a change."""
-        match self:
-            case Change.LIVE:
-                return "turn it while the job runs, or change the file before it was ever turned"
-            case Change.TURN:
-                return "turn it while the job runs; in the file it stays as the checkpoint was made with it"
-            case Change.RESTART:
-                return "change the file, and start the job again"
-            case Change.NEW_CHECKPOINT:
-                return (
-                    "stop the job, change the file, and start it with a new checkpoint and an empty warehouse"
-                )
-
+    from pydantic.fields import FieldInfo
 
 PINNED = Change.TURN, Change.NEW_CHECKPOINT  # what a checkpoint keeps of a file
-# Of a field and all below it that has no line of its own; `*` is any name. Lookups in a list are all alike.
-CHANGES: dict[str, Change] = {
-    "name": Change.RESTART,
-    "streams": Change.NEW_CHECKPOINT,
-    "streams.*.event_time.lateness": Change.NEW_CHECKPOINT,
-    "streams.*.quarantine": Change.RESTART,
-    "relations": Change.NEW_CHECKPOINT,
-    "relations.*.url": Change.RESTART,
-    "relations.*.table": Change.RESTART,
-    "relations.*.retry": Change.RESTART,
-    "lookup": Change.NEW_CHECKPOINT,
-    "lookup.miss.park.delay": Change.RESTART,
-    "lookup.miss.park.attempts": Change.RESTART,
-    "lookup.cache": Change.RESTART,
-    "lookup.autotune": Change.RESTART,
-    "join": Change.NEW_CHECKPOINT,
-    "join.window": Change.NEW_CHECKPOINT,
-    "join.autotune": Change.RESTART,
-    **dict.fromkeys(KNOBS, Change.LIVE),
-    **dict.fromkeys(DECIDING, Change.TURN),
-    "aggregate": Change.NEW_CHECKPOINT,
-    "tables": Change.NEW_CHECKPOINT,
-    "publish": Change.RESTART,
-    "control": Change.NEW_CHECKPOINT,
-    "unbounded_state": Change.RESTART,
-}
-REMARKS = {
-    "name": "names the control topic, unless control.topic does",
-    "streams.*.event_time.lateness": "rows are judged by it where they are read, before a turn is heard of",
-    "join.window": "keys are final, and rows gone, by what it was; which rows meet would hang on a batch",
-    "streams.*.event_time.idle": "of a stream that has it; whether one has, takes a new checkpoint",
-    "lookup.cache": "whether there is one",
-    "publish": "another topic for each checkpoint",
+
+
+@dataclass(frozen=True)
+class DeclaredField:
+    """A field as the pipeline model declares it.
+
+    Args:
+        part: the part of the file that has the field.
+        info: its type and default.
+        rule: its own rule, or else that of the part; `None` if only its fields have rules.
+        is_line: whether the rule is another one than that of the part, so that a table needs a line.
+    """
+
+    part: type[Model]
+    info: FieldInfo
+    rule: ChangeRule | None
+    is_line: bool
+
+
+def _fields(
+    part: type[Model], path: tuple[str, ...] = (), above: ChangeRule | None = None
+) -> Iterator[tuple[tuple[str, ...], DeclaredField]]:
+    for name, info in part.model_fields.items():
+        rule = next((each for each in info.metadata if isinstance(each, ChangeRule)), above)
+        yield (*path, name), DeclaredField(part, info, rule, is_line=rule != above)
+        for names, inner in _parts(info.annotation):
+            yield from _fields(inner, (*path, name, *names), rule)
+
+
+def _parts(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Model]]]:
+    """The parts that a value of this type may hold, with the names that lead to them."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        yield (), annotation
+    names = ("*",) if get_origin(annotation) is dict else ()
+    for each in get_args(annotation):
+        for below, part in _parts(each):
+            yield (*names, *below), part
+
+
+# By their names from the top of the file on; `*` is any name. Lookups in a list are all alike.
+FIELDS = dict(_fields(Pipeline))
+KNOBS = {path: field.rule for path, field in FIELDS.items() if isinstance(field.rule, Knob)}
+# A line holds for a field and all below it that have no line of their own.
+LINES = {
+    ".".join(path): field.rule for path, field in FIELDS.items() if field.rule is not None and field.is_line
 }
 
 
-def change_of(path: Sequence[str]) -> Change:
+def rule_of(path: Sequence[str]) -> ChangeRule:
     """Return how a field may change, given its names from the top of the file on.
 
     Raises:
         KeyError: a pipeline file has no such part.
     """
-    return CHANGES[_line_of(path)]
-
-
-def remark_of(path: Sequence[str]) -> str | None:
-    """Return a remark on how a field may change, for people; `None` if there is none.
-
-    Raises:
-        KeyError: a pipeline file has no such part.
-    """
-    return REMARKS.get(_line_of(path))
-
-
-def _line_of(path: Sequence[str]) -> str:
-    for end in range(len(path), 0, -1):
-        for pattern in CHANGES:
-            if fits(pattern, path[:end]):
-                return pattern
-    raise KeyError(".".join(path))
-
-
-def fits(pattern: str, path: Sequence[str]) -> bool:
-    """Return whether these names are those of a pattern, in which `*` is any name."""
-    parts = pattern.split(".")
-    same = (part in ("*", name) for part, name in zip(parts, path, strict=False))
-    return len(parts) == len(path) and all(same)
+    found, place = None, tuple[str, ...]()
+    for name in path:
+        place = (*place, name) if (*place, name) in FIELDS else (*place, "*")
+        found = FIELDS[place].rule if place in FIELDS else found
+    if found is None:
+        raise KeyError(".".join(path))
+    return found

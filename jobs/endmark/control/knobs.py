@@ -12,14 +12,15 @@ from functools import reduce
 from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any, get_args
 
-from endmark.control.changes import CHANGES, Change, change_of, remark_of
-from endmark.control.dials import DECIDING, KNOBS
 from endmark.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pydantic.fields import FieldInfo
+
     from endmark.pipeline import Pipeline
+    from endmark.pipeline.change_rules import Knob
     from endmark.pipeline.fields import Model
 
 
@@ -51,21 +52,21 @@ def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
     """Describe a knob: `kind` of its values, `choices`, `default`, `effect`, and what `applies` it."""
-    place = _places(steps)[name]
-    what, field = KNOBS[place.usual], _model(place).model_fields[place.path[-1]]
+    at = _places(steps)[name]
+    knob = at.knob
     return {
-        "kind": what.kind,
-        "values": what.values,
-        "choices": list(get_args(field.annotation)) if what.kind == "choice" else [],
-        "default": as_number(field.default),
-        "effect": what.effect,
-        "applies": str(CHANGES[place.usual]),
+        "kind": knob.kind,
+        "values": knob.values,
+        "choices": list(get_args(at.info.annotation)) if knob.kind == "choice" else [],
+        "default": as_number(at.info.default),
+        "effect": knob.effect,
+        "applies": str(knob.change),
     }
 
 
 def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the value of each knob in the pipeline file, as `turned` returns them."""
-    return {name: reduce(getitem, at.path, steps[at.step]) for name, at in _places(steps).items()}
+    return {name: reduce(getitem, at.within, steps[at.step]) for name, at in _places(steps).items()}
 
 
 def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
@@ -85,18 +86,19 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     # Tasks import this module, and a knob is rarely turned.
     from pydantic import ValidationError
 
+    from endmark.pipeline.change_rules import Change
     from endmark.pipeline.steps import Join
 
     at = places[name]
     try:
-        found = _step_model(at.step).model_validate(_with(steps[at.step], at.path, value))
+        found = at.model.model_validate(_with(steps[at.step], at.within, value))
     except ValidationError as error:
         text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{name}: {text}") from error
     if isinstance(found, Join):
         found.policy()  # which refuses what the preset has no use for
-    to = as_number(attrgetter(".".join(at.path))(found))
-    if to is None and at.usual in DECIDING:
+    to = as_number(attrgetter(".".join(at.within))(found))
+    if to is None and at.knob.change is Change.TURN:
         raise ConfigError(f"{name}: a job that has been told a time cannot be without; name a long one")
     return to
 
@@ -123,78 +125,77 @@ def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str 
 
 def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
     """Describe what to do with a field that is no knob; `None` if there is no such field."""
+    from endmark.control.changes import rule_of
+    from endmark.pipeline.change_rules import Change
+
     path = _path(steps, name)
     if path is None:
         return None
-    change = change_of(path)
-    if change is Change.TURN:
+    rule = rule_of(path)
+    if rule.change is Change.TURN:
         return f"{name}: the file says nothing of it, and to begin with it takes a new checkpoint"
-    if change is Change.LIVE:  # of a cache
+    if rule.change is Change.LIVE:  # of a cache
         return f"{name}: this lookup has no cache; give it one in the file, and start the job again"
-    why = "" if (why := remark_of(path)) is None else f" ({why})"
-    return f"{name} is no knob, since another value takes a {change}{why}: {change.advice}"
+    return f"{name} is no knob, since {rule}: {rule.change.advice}"
 
 
 def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] | None:
     """Return the path of a field, spelled as in a file that has one lookup."""
+    from endmark.pipeline import Pipeline
+
     for step, said in steps.items():
         if name.startswith(f"{step}."):
             path = name.removeprefix(f"{step}.").split(".")
             return (step.partition(".")[0], *path) if path[0] in said else None
     part, *below = name.split(".")
-    return (part, *below) if part in CHANGES and part not in ("lookup", "join", "batch") else None
+    is_other = part in Pipeline.model_fields and part not in ("lookup", "join", "batch")
+    return (part, *below) if is_other else None
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of a knob in the pipeline file: its step and its path there.
+    """The place of a knob in the pipeline file.
 
-    `usual` is its name among `KNOBS`.
+    Args:
+        step: the name of the step that has it.
+        model: the model of the step.
+        within: the names that lead from the step to the knob.
+        info: the knob's type and default.
+        knob: its values and its effect in words.
     """
 
     step: str
-    usual: str
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        return tuple(self.usual.removeprefix(f"{_kind(self.step)}.").split("."))
+    model: type[Model]
+    within: tuple[str, ...]
+    info: FieldInfo
+    knob: Knob
 
 
 def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
     """Return the places of all knobs by name. A lookup without a cache has no knobs of one."""
+    # Tasks import this module, and a knob is rarely turned.
+    from endmark.control.changes import FIELDS, KNOBS
+
     found = {}
     for step, said in steps.items():
-        for usual in KNOBS:
-            kind = _kind(step)
-            field = usual.removeprefix(f"{kind}.")
-            if field != usual and not (field.startswith("cache.") and not said["cache"]):
-                found[f"{step}.{field}"] = _Place(step, usual)
+        kind = _kind(step)
+        for path, knob in KNOBS.items():
+            within = path[len(kind) :]
+            if path[: len(kind)] == kind and reduce(getitem, within[:-1], said):
+                model = FIELDS[*kind, within[0]].part
+                found[".".join((step, *within))] = _Place(step, model, within, FIELDS[path].info, knob)
     return found
 
 
-def _kind(step: str) -> str:
-    """Return the kind of a step, without the name of its relation or stream."""
-    kind, _, _ = step.partition(".")
-    return "streams.*.event_time" if kind == "streams" else kind
+def _kind(step: str) -> tuple[str, ...]:
+    """Return the path of a step in a file that has one lookup; `*` is any name of a stream."""
+    kind, *names = step.split(".")
+    return (kind, "*", names[-1]) if kind == "streams" else (kind,)
 
 
 def _with(said: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
     first, *rest = path
     return {**said, first: _with(said[first], rest, value) if rest else value}
-
-
-def _model(place: _Place) -> type[Model]:
-    from endmark.pipeline.steps import Cache
-
-    return Cache if len(place.path) > 1 else _step_model(place.step)
-
-
-def _step_model(step: str) -> type[Model]:
-    from endmark.pipeline.sources import EventTime
-    from endmark.pipeline.steps import Batch, Join, Lookup
-
-    models: dict[str, type[Model]] = {"lookup": Lookup, "join": Join, "batch": Batch}
-    return models.get(_kind(step), EventTime)
 
 
 def as_number(value: Any) -> Any:

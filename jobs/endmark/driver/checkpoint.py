@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from endmark.control.changes import PINNED, change_of
+from endmark.control.changes import PINNED, rule_of
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from endmark.pipeline import Pipeline
-
-
-_CONTROL_TOPIC = "pipeline.control.topic"
-_PARTS = ("streams", "lookup", "join", "aggregate", "tables")
 
 
 @contextmanager
@@ -85,13 +81,11 @@ def know_tables(checkpoint: Path, tables: Mapping[str, KnownTable]) -> None:
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     """Return all settings whose change needs a new checkpoint, by their name in the file."""
     spec = pipeline.model_dump(mode="json")
+    spec["control"]["topic"] = pipeline.control_topic
     match spec["lookup"]:
         case [only]:  # which a file may say with or without a list around it
             spec["lookup"] = only
-    parts: dict[tuple[str, ...], Any] = {(part,): spec[part] for part in _PARTS}
-    parts |= {("relations", name): relation for name, relation in spec["relations"].items()}
-    settings: dict[str, Any] = {"buckets": buckets, _CONTROL_TOPIC: pipeline.control_topic}
-    return settings | {".".join(("pipeline", *path)): _pinned(path, part) for path, part in parts.items()}
+    return {"buckets": buckets, **_pinned((), spec)}
 
 
 def _pinned(path: tuple[str, ...], value: Any) -> Any:
@@ -109,7 +103,7 @@ def _pinned(path: tuple[str, ...], value: Any) -> Any:
 
 
 def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
-    return bool(value and isinstance(value, dict)) or change_of(path) in PINNED
+    return bool(value and isinstance(value, dict)) or rule_of(path).change in PINNED
 
 
 def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
@@ -141,7 +135,7 @@ def _changes(name: str, was: Any, now: Any) -> list[str]:
             for field in fields
             for change in _changes(f"{name}.{field}", was.get(field), now.get(field))
         ]
-    return [f"{name.removeprefix('pipeline.')} was {_shown(was)}, is {_shown(now)}"]
+    return [f"{name} was {_shown(was)}, is {_shown(now)}"]
 
 
 def _shown(value: Any) -> str:

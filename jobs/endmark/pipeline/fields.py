@@ -29,6 +29,14 @@ _SIZE = re.compile(r"([0-9]{1,18})\s*(kB|MB|GB)")
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 _BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+# In JSON Schema: what may follow the point in whole milliseconds of each unit.
+_FRACTIONS = {
+    "ms": "0{1,9}",
+    "s": "[0-9]{1,3}0{0,6}",
+    "m": "[0-9]{1,5}0{0,4}",
+    "h": "[0-9]{1,7}0{0,2}",
+    "d": "[0-9]{1,9}",
+}
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST = timedelta(days=36_500)
 _LONGEST_BATCH = timedelta(days=1)
@@ -95,11 +103,30 @@ def _within(least: timedelta, most: timedelta) -> Callable[[timedelta], timedelt
 
 
 def _duration_schema(least: timedelta, most: timedelta) -> dict[str, Any]:
-    """JSON Schema of a duration: a text with a unit, or a number of seconds. Texts have no bounds there."""
+    """JSON Schema of a duration: a text with a unit, or a number of seconds.
+
+    A pattern cannot compare numbers, so a text has only as many digits as the longest duration in its unit.
+    """
     bounds = f"from {least // _MILLISECOND}ms to {_in_days(most)}, in whole milliseconds"
     number = {"type": "number", "minimum": least.total_seconds(), "maximum": most.total_seconds()}
-    text = {"type": "string", "pattern": rf"^\s*{_DURATION.pattern}\s*$"}
-    return {"anyOf": [text, number], "description": bounds}
+    digits = {unit: len(str(most // _MILLISECOND // each)) for unit, each in _UNITS.items()}
+    texts = [
+        rf"0{{0,17}}[0-9]{{1,{digits[unit]}}}(\.{fraction})?\s*{unit}"
+        for unit, fraction in _FRACTIONS.items()
+    ]
+    return {"anyOf": [_text_schema(texts), number], "description": bounds}
+
+
+def _size_schema() -> dict[str, Any]:
+    """JSON Schema of a size: a number of bytes, or a text with a unit."""
+    zeros = {unit: len(str(_MOST_BYTES // factor)) - 1 for unit, factor in _BYTES.items()}
+    texts = [rf"0{{0,17}}([0-9]{{1,{most}}}|10{{{most}}})\s*{unit}" for unit, most in zeros.items()]
+    number = {"type": "integer", "minimum": 1, "maximum": _MOST_BYTES}
+    return {"anyOf": [number, _text_schema(texts)], "description": f"from 1 to {_MOST_BYTES} bytes"}
+
+
+def _text_schema(texts: list[str]) -> dict[str, Any]:
+    return {"type": "string", "pattern": rf"^\s*({'|'.join(texts)})\s*$"}
 
 
 def size(value: Any) -> Any:
@@ -169,15 +196,7 @@ Size = Annotated[
     _Whole,
     BeforeValidator(size),
     Field(ge=1, le=_MOST_BYTES),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": _MOST_BYTES},
-                {"type": "string", "pattern": rf"^\s*{_SIZE.pattern}\s*$"},
-            ],
-            "description": f"from 1 to {_MOST_BYTES} bytes",
-        }
-    ),
+    WithJsonSchema(_size_schema()),
 ]
 Count = Annotated[_Whole, Field(ge=1, le=1_000_000)]
 Attempts = Annotated[_Whole, Field(ge=2, le=1_000)]

@@ -7,9 +7,21 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Lookups, Measure, Publish, Tables
+from endmark.pipeline.steps import (
+    PUBLISHING,
+    Aggregate,
+    Batch,
+    Control,
+    Join,
+    Lookup,
+    Lookups,
+    Measure,
+    Publish,
+    Tables,
+)
 from endmark.types import ColumnType, JoinType
 
 _RUNNING = {"final": ColumnType.BOOLEAN, "batch": ColumnType.LONG}
@@ -24,17 +36,20 @@ class Pipeline(Model):
     State that nothing ever frees is refused, unless `unbounded_state` says `allow`.
     """
 
-    name: Name
-    streams: Annotated[dict[Name, Stream], Field(min_length=2, max_length=2)]
-    relations: Annotated[dict[Name, Relation], Field(default_factory=dict)]
-    lookup: Lookups = ()
-    join: Join
-    aggregate: Aggregate | None = None
-    tables: Tables = Tables()
-    publish: Publish | None = None
-    control: Control = Control()
+    name: Annotated[
+        Name,
+        ChangeRule(change=Change.RESTART, remark="names the control topic, unless control.topic does"),
+    ]
+    streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=2, max_length=2)]]
+    relations: Pinned[Annotated[dict[Name, Relation], Field(default_factory=dict)]]
+    lookup: Pinned[Lookups] = ()
+    join: Pinned[Join]
+    aggregate: Pinned[Aggregate | None] = None
+    tables: Pinned[Tables] = Tables()
+    publish: Annotated[Publish | None, PUBLISHING] = None
+    control: Pinned[Control] = Control()
     batch: Batch = Batch()
-    unbounded_state: Literal["refuse", "allow"] = "refuse"
+    unbounded_state: AtRestart[Literal["refuse", "allow"]] = "refuse"
 
     @model_validator(mode="after")
     def _check_references(self) -> Self:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
 from endmark.pipeline.fields import (
     AnyNames,
     Columns,
@@ -36,10 +37,25 @@ class EventTime(Model):
     progress back.
     """
 
-    column: Name
-    lateness: Duration = timedelta(0)
-    ahead: Duration | None = timedelta(hours=1)
-    idle: Duration | None = None
+    column: Pinned[Name]
+    lateness: Annotated[
+        Duration,
+        ChangeRule(
+            change=Change.NEW_CHECKPOINT,
+            remark="rows are judged by it where they are read, before a turn is heard of",
+        ),
+    ] = timedelta(0)
+    ahead: Pinned[Duration | None] = timedelta(hours=1)
+    idle: Annotated[
+        Duration | None,
+        Knob(
+            "duration",
+            "such as 30s, up to 36500d, of a stream that has it in the file",
+            "The time without records after which a partition is not waited for, while others have records.",
+            change=Change.TURN,
+            remark="of a stream that has it; whether one has, takes a new checkpoint",
+        ),
+    ] = None
 
 
 class ClosingRule(Model):
@@ -47,16 +63,16 @@ class ClosingRule(Model):
     is the last one of its values in the columns `on`.
     """
 
-    on: Names
-    when: Expression
+    on: Pinned[Names]
+    when: Pinned[Expression]
 
 
 class Quarantine(Model):
     """The job stops when more than `share` of a stream's last `of` records are dead letters that it could not
     read: then the producer is wrong, and not a record."""
 
-    share: Share = 0.2
-    of: Count = 1_000
+    share: AtRestart[Share] = 0.2
+    of: AtRestart[Count] = 1_000
 
 
 class Stream(Model):
@@ -80,19 +96,19 @@ class Stream(Model):
     When more than a share of the last records are dead letters, `quarantine` stops the job; `off` never does.
     """
 
-    topic: Topic
-    format: Literal["json", "xml", "debezium"] = "json"
-    max_record: Annotated[Size, Field(le=1_000_000)] = MAX_XML_RECORD
-    quarantine: Quarantine | Literal["off"] = Quarantine()
-    updates: Literal["dead_letter", "rows"] = "dead_letter"
-    columns: Columns
-    event_time: EventTime
-    punctuated_on: AnyNames = ()
-    punctuation_scope: Literal["partition", "topic"] = "partition"
-    ordered: Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]
-    unique: AnyNames = ()
-    clustered: AnyNames = ()
-    closes: ClosingRule | None = None
+    topic: Pinned[Topic]
+    format: Pinned[Literal["json", "xml", "debezium"]] = "json"
+    max_record: Pinned[Annotated[Size, Field(le=1_000_000)]] = MAX_XML_RECORD
+    quarantine: AtRestart[Quarantine | Literal["off"]] = Quarantine()
+    updates: Pinned[Literal["dead_letter", "rows"]] = "dead_letter"
+    columns: Pinned[Columns]
+    event_time: Pinned[EventTime]
+    punctuated_on: Pinned[AnyNames] = ()
+    punctuation_scope: Pinned[Literal["partition", "topic"]] = "partition"
+    ordered: Pinned[Annotated[dict[Name, Direction], Field(default_factory=dict, max_length=1)]]
+    unique: Pinned[AnyNames] = ()
+    clustered: Pinned[AnyNames] = ()
+    closes: Pinned[ClosingRule | None] = None
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
@@ -125,11 +141,11 @@ class Relation(Model):
     A database that does not answer is asked again for `retry`; then the job stops.
     """
 
-    url: str
-    table: Name
-    key: Names
-    columns: Columns
-    retry: Duration = timedelta(minutes=1)
+    url: AtRestart[str]
+    table: AtRestart[Name]
+    key: Pinned[Names]
+    columns: Pinned[Columns]
+    retry: AtRestart[Duration] = timedelta(minutes=1)
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from endmark.operators.lookup.strategies import Name as StrategyName
 from endmark.operators.stream_join.presets import Policy, Preset, policy
+from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
 from endmark.pipeline.fields import (
     Attempts,
     Cadence,
@@ -37,9 +38,32 @@ class Cache(Model):
     the other. A punctuation of the stream that names what is looked up lets go of it.
     """
 
-    memory: Size = 64_000_000
-    lifetime: Duration = timedelta(minutes=5)
-    absent_lifetime: Duration = timedelta(seconds=10)
+    memory: Annotated[
+        Size,
+        Knob(
+            "size",
+            "such as 64MB, up to 1000000GB; a number is bytes",
+            "The memory of cached rows in each Python process. Less of it drops rows that are rarely "
+            "asked for.",
+        ),
+    ] = 64_000_000
+    lifetime: Annotated[
+        Duration,
+        Knob(
+            "duration",
+            "such as 30s or 5m, up to 36500d",
+            "The time for which a cached row is used, and so the greatest age of the relation's rows in "
+            "results.",
+        ),
+    ] = timedelta(minutes=5)
+    absent_lifetime: Annotated[
+        Duration,
+        Knob(
+            "duration",
+            "such as 10s, up to 36500d",
+            "The time for which a key that the relation did not have counts as absent.",
+        ),
+    ] = timedelta(seconds=10)
 
 
 Fate = Literal["drop", "nulls", "dead_letter"]
@@ -49,15 +73,15 @@ class Park(Model):
     """The relation is asked `attempts` times in all for a row without a match, `delay` apart; what becomes of
     it `then` is as without parking."""
 
-    delay: Pause
-    attempts: Attempts
-    then: Fate = "drop"
+    delay: AtRestart[Pause]
+    attempts: AtRestart[Attempts]
+    then: Pinned[Fate] = "drop"
 
 
 class Parking(Model):
     """Rows without a match wait, since the relation may get one."""
 
-    park: Park
+    park: Pinned[Park]
 
 
 Miss = Annotated[
@@ -70,8 +94,8 @@ class AsOf(Model):
     """The relation holds versions of a key, each from the time in its column `relation` on. A row meets the
     one that held at the time in its column `stream`, and none if it is older than all."""
 
-    stream: Name
-    relation: Name
+    stream: Pinned[Name]
+    relation: Pinned[Name]
 
 
 class Lookup(Model):
@@ -88,18 +112,47 @@ class Lookup(Model):
     turns `page_rows` and the memory of the cache by what reads have cost.
     """
 
-    stream: Name
-    relation: Name
-    key: Names
-    cardinality: Literal["many_to_one", "many_to_many"] = "many_to_one"
-    as_of: AsOf | None = None
-    page_rows: Count = 500
-    strategy: StrategyName = "auto"
-    time_per_batch: Duration | None = None
-    memory: Size = 64_000_000
-    miss: Miss = "drop"
-    cache: Cache | None = None
-    autotune: bool = False
+    stream: Pinned[Name]
+    relation: Pinned[Name]
+    key: Pinned[Names]
+    cardinality: Pinned[Literal["many_to_one", "many_to_many"]] = "many_to_one"
+    as_of: Pinned[AsOf | None] = None
+    strategy: Annotated[
+        StrategyName,
+        Knob(
+            "choice",
+            "auto takes the cheapest by measured costs",
+            "The way to read the relation: by pages, by lists of keys, or all of it.",
+        ),
+    ] = "auto"
+    page_rows: Annotated[
+        Count,
+        Knob(
+            "number",
+            "1 to 1000000",
+            "Rows of a page. Each Python process makes its page directory anew, by one short read for "
+            "each page.",
+        ),
+    ] = 500
+    time_per_batch: Annotated[
+        Duration | None,
+        Knob(
+            "duration",
+            "such as 500ms or 2s, up to 36500d; null: until all rows are answered",
+            "The time for which a full batch reads the relation. Unanswered rows wait for the next batch.",
+        ),
+    ] = None
+    memory: Annotated[
+        Size,
+        Knob(
+            "size",
+            "such as 64MB, up to 1000000GB; a number is bytes",
+            "The memory of waiting rows, in all buckets. A batch that would leave more reads on.",
+        ),
+    ] = 64_000_000
+    miss: Pinned[Miss] = "drop"
+    cache: Annotated[Cache | None, ChangeRule(change=Change.RESTART, remark="whether there is one")] = None
+    autotune: AtRestart[bool] = False
 
     @property
     def unique(self) -> bool:
@@ -129,11 +182,17 @@ Lookups = Annotated[
 ]
 
 
+_WINDOW = ChangeRule(
+    change=Change.NEW_CHECKPOINT,
+    remark="keys are final, and rows gone, by what it was; which rows meet would hang on a batch",
+)
+
+
 class Window(Model):
     """The event time for which a row of either side stays joinable. `None` is for ever."""
 
-    left: Duration | None = None
-    right: Duration | None = None
+    left: Annotated[Duration | None, _WINDOW] = None
+    right: Annotated[Duration | None, _WINDOW] = None
 
 
 class Join(Model):
@@ -146,16 +205,31 @@ class Join(Model):
     the job turns `purge_every` by what purging and joining have cost.
     """
 
-    left: Name
-    right: Name
-    on: Names
-    type: JoinType = JoinType.INNER
-    where: Expression | None = None
-    window: Window = Window()
-    preset: Preset = Preset.AUTO
-    purge_every: Count = 1
-    memory: Size | None = None
-    autotune: bool = False
+    left: Pinned[Name]
+    right: Pinned[Name]
+    on: Pinned[Names]
+    type: Pinned[JoinType] = JoinType.INNER
+    where: Pinned[Expression | None] = None
+    window: Annotated[Window, _WINDOW] = Window()
+    preset: Pinned[Preset] = Preset.AUTO
+    purge_every: Annotated[
+        Count,
+        Knob(
+            "number",
+            "1 to 1000000; presets that purge with each punctuation take 1 alone",
+            "The punctuations of a stream that wait until state is purged. More of them: less work, "
+            "more state.",
+        ),
+    ] = 1
+    memory: Annotated[
+        Size | None,
+        Knob(
+            "size",
+            "such as 256MB, up to 1000000GB; null: any number; presets that do not spill take null alone",
+            "The memory of both streams' rows, in all buckets. Rows beyond it meet later rows in a pause.",
+        ),
+    ] = None
+    autotune: AtRestart[bool] = False
 
     def policy(self, buckets: int = 1) -> Policy:
         """Return the policy of the preset for one of `buckets` buckets.
@@ -185,8 +259,8 @@ class Measure(Model):
     offset, of the row of the stream that a value is of, then by value.
     """
 
-    function: MeasureFunction
-    column: str | None = None
+    function: Pinned[MeasureFunction]
+    column: Pinned[str | None] = None
 
     @model_validator(mode="after")
     def _check_column(self) -> Self:
@@ -243,9 +317,9 @@ class Aggregate(Model):
     with the number of the `batch`, and at last, as `final`, those it is emitted with.
     """
 
-    by: Names
-    measures: Annotated[dict[Name, _AnyForm], Field(min_length=1)]
-    running: bool = False
+    by: Pinned[Names]
+    measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
+    running: Pinned[bool] = False
 
 
 class Control(Model):
@@ -253,15 +327,32 @@ class Control(Model):
     the streams bring. The job makes it, `<name of the pipeline>-control` unless it is named here.
     """
 
-    topic: Topic | None = None
+    topic: Pinned[Topic | None] = None
 
 
 class Batch(Model):
     """A batch reads `records` at most, of all topics together; `every` is the least time from the start of
     one to the next."""
 
-    records: Records = 500_000
-    every: Cadence = timedelta(seconds=1)
+    records: Annotated[
+        Records,
+        Knob(
+            "number",
+            "1 to 1000000000",
+            "The most records that a batch reads. The job starts its query again between two batches.",
+        ),
+    ] = 500_000
+    every: Annotated[
+        Cadence,
+        Knob(
+            "duration",
+            "such as 500ms or 10s, up to 1d",
+            "The least time between the starts of two batches. The job starts its query again between them.",
+        ),
+    ] = timedelta(seconds=1)
+
+
+PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each checkpoint")
 
 
 class Publish(Model):
@@ -272,18 +363,18 @@ class Publish(Model):
     to publish at any start of its job; only the batches from then on are sent.
     """
 
-    topic: Topic
+    topic: Annotated[Topic, PUBLISHING]
 
 
 class Tables(Model):
     """Names of the Delta tables under the warehouse directory."""
 
-    results: Name = "results"
-    groups: Name = "groups"
-    running: Name = "running"
-    dead_letters: Name = "dead_letters"
-    violations: Name = "violations"
-    punctuations: Name = "punctuations"
+    results: Pinned[Name] = "results"
+    groups: Pinned[Name] = "groups"
+    running: Pinned[Name] = "running"
+    dead_letters: Pinned[Name] = "dead_letters"
+    violations: Pinned[Name] = "violations"
+    punctuations: Pinned[Name] = "punctuations"
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query
 
 from endmark.control import knobs as known
-from endmark.control.changes import CHANGES, REMARKS
+from endmark.control.changes import LINES
 from endmark.control.knobs import Steps
 from endmark.control.pulse import send
 from endmark.errors import ConfigError
@@ -23,8 +23,8 @@ from endmark_ops.routes.dependencies import (
 )
 
 _FIELDS = [
-    FileField(name=name, change=str(change), advice=change.advice, remark=REMARKS.get(name, ""))
-    for name, change in CHANGES.items()
+    FileField(name=name, change=str(rule.change), advice=rule.change.advice, remark=rule.remark)
+    for name, rule in LINES.items()
 ]
 router = APIRouter(prefix="/api/knobs", tags=["knobs"])
 

@@ -1,4 +1,4 @@
-"""What another value of each field takes: the table is complete, true and written down."""
+"""The rules of change of all fields: each field has one, which is true and written down."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from unittest.mock import patch
 
 import pytest
 
-from endmark.control.changes import CHANGES, PINNED, REMARKS, Change, change_of
-from endmark.control.dials import KNOBS
+from endmark.control.changes import FIELDS, KNOBS, LINES, PINNED, rule_of
 from endmark.driver.checkpoint import settings
 from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.pipeline import Control, Pipeline
+from endmark.pipeline.change_rules import Change, ChangeRule
+from endmark.pipeline.fields import Model
+from endmark.verify.control import KNOBS as OF_VERIFY
 from support.bucket_tasks import BucketTasks
 from support.turning import SELLERS
 from support.verify_world import make_pipeline
@@ -56,11 +58,19 @@ def test_a_checkpoint_refuses_what_takes_a_new_one(path: tuple[str, ...]) -> Non
         inside = inside[name]
     inside[last] = "another"
 
-    assert (pinned(said) != pinned(SPEC)) == (change_of(path) in PINNED)
+    assert (pinned(said) != pinned(SPEC)) == (rule_of(path).change in PINNED)
 
 
-def test_each_line_is_of_a_field() -> None:
-    """All that the file may say has a line, by itself or with what it is part of."""
+def test_each_field_is_declared_with_its_rule() -> None:
+    """One that holds another part, and nothing else, may leave it to that part's fields."""
+    for path, field in FIELDS.items():
+        rules = [each for each in field.info.metadata if isinstance(each, ChangeRule)]
+        kind = field.info.annotation
+        is_part = isinstance(kind, type) and issubclass(kind, Model)
+        assert len(rules) == 1 or (is_part and not rules), path
+
+
+def test_each_field_of_the_schema_is_found() -> None:
     schema = json.loads((ROOT / "schemas" / "pipeline.v1.json").read_text())
 
     def paths(node: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -75,10 +85,14 @@ def test_each_line_is_of_a_field() -> None:
             yield from paths(inner, path)
 
     there = set(paths(schema, ())) - {()}
-    assert {".".join(path) for path in there} >= CHANGES.keys() >= REMARKS.keys()
+    assert there >= FIELDS.keys()
     for path in there - {("batch",)}:  # all of which is live
-        change_of(path)
-    turned = {name for name, change in CHANGES.items() if change in (Change.LIVE, Change.TURN)}
+        rule_of(path)
+    turned = {
+        path
+        for path, field in FIELDS.items()
+        if field.rule and field.rule.change in (Change.LIVE, Change.TURN)
+    }
     assert turned == KNOBS.keys()
 
 
@@ -103,19 +117,28 @@ def test_each_knob_reaches_the_tasks(tmp_path: Path) -> None:
     def plan(**values: Any) -> BucketPlan:
         return Knobs(json.dumps(values).encode(), tasks.plan.steps).turned(tasks.plan)
 
-    assert TURNED.keys() | {"batch.records", "batch.every"} == KNOBS.keys()
+    assert TURNED.keys() | {"batch.records", "batch.every"} == {".".join(path) for path in KNOBS}
     for name, value in TURNED.items():
         assert plan(**{name.replace("*", "bids"): value}) != plan(), name
     assert plan(**{"lookup.miss": "nulls"}) == plan()
 
 
+def test_verify_knows_each_knob() -> None:
+    """It keeps a table of its own, since it shares no code with what it judges."""
+    declared: dict[type[Model], set[str]] = {}
+    for path in KNOBS:
+        declared.setdefault(FIELDS[path].part, set()).add(path[-1])
+
+    assert declared == OF_VERIFY
+
+
 def test_the_page_has_the_tables() -> None:
     page = (ROOT / "docs" / "knobs.md").read_text()
-    knobs = [f"| `{name}` | {knob.values} | {knob.effect} |" for name, knob in KNOBS.items()]
+    knobs = [f"| `{'.'.join(path)}` | {knob.values} | {knob.effect} |" for path, knob in KNOBS.items()]
     others = [
-        f"| `{name}` | {change} | {REMARKS.get(name, '')} |".replace("|  |", "| |")
-        for name, change in CHANGES.items()
-        if change is not Change.LIVE
+        f"| `{name}` | {rule.change} | {rule.remark} |".replace("|  |", "| |")
+        for name, rule in LINES.items()
+        if rule.change is not Change.LIVE
     ]
 
     assert [line for line in page.splitlines() if line.startswith("| `")] == knobs + others

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from endmark.control.changes import CHANGES
+from endmark.control.changes import LINES
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
 from endmark.control.knobs import filed, steps_of
@@ -74,7 +74,9 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
         ("duration", 1.0),
     ]
     assert all(knob["effect"].endswith(".") for knob in knobs.values())
-    assert {field["name"]: field["change"] for field in found["fields"]} == CHANGES
+    assert {field["name"]: field["change"] for field in found["fields"]} == {
+        name: rule.change for name, rule in LINES.items()
+    }
     history = [(turn["offset"], turn["before"], turn["refused"], turn["why"]) for turn in found["history"]]
     assert history == [(1, "scan", "there is none", None), (0, "auto", None, "it is cheaper")]
     assert len(client(ops, None).get("/api/knobs?limit=1").json()["history"]) == 1

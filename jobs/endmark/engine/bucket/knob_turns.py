@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from endmark.control.knobs import lookup_steps, stale
 from endmark.engine.bucket.lookup_plan import share
@@ -15,14 +15,14 @@ from endmark.engine.bucket.process_caches import directory_of
 from endmark.operators.lookup.reader import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from endmark.control.knobs import Steps
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
-    from endmark.operators.lookup.cache import CacheSpec
-    from endmark.operators.lookup.join import Source
+
+Plan = TypeVar("Plan")
 
 
 class Knobs:
@@ -59,53 +59,76 @@ class Knobs:
 
     def turned(self, plan: BucketPlan) -> BucketPlan:
         """Return the plan with the turned values; its other fields stay as they are."""
-        every = self._values.get("join.purge_every")
-        if every is not None and plan.policy.purge_every is not None:  # else the preset never purges
-            plan = replace(plan, policy=replace(plan.policy, purge_every=every))
-        if "join.memory" in self._values:
-            memory = self._values["join.memory"]
-            memory = None if memory is None else memory // plan.buckets
-            plan = replace(plan, policy=replace(plan.policy, memory=memory))
-        plan = replace(plan, left=self._waiting(plan.left), right=self._waiting(plan.right))
+        plan = self._applied(plan, "join", _JOIN)
+        left, right = (
+            self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME)
+            for stream in (plan.left, plan.right)
+        )
         steps = lookup_steps([each.relation for each in plan.lookups])
-        return replace(plan, lookups=tuple(map(self._looking_up, plan.lookups, steps)))
+        lookups = tuple(
+            self._applied(lookup, step, _LOOKUP) for lookup, step in zip(plan.lookups, steps, strict=True)
+        )
+        return replace(plan, left=left, right=right, lookups=lookups)
 
-    def _waiting(self, stream: StreamPlan) -> StreamPlan:
-        idle = self._values.get(f"streams.{stream.name}.event_time.idle")
-        if idle is None:
-            return stream
-        return replace(stream, side=replace(stream.side, idle=_microseconds(idle)))
-
-    def _looking_up(self, plan: LookupPlan, step: str) -> LookupPlan:
-        if (strategy := f"{step}.strategy") in self._values:
-            plan = replace(plan, source=replace(plan.source, strategy=self._values[strategy]))
-        if (page_rows := f"{step}.page_rows") in self._values:
-            plan = replace(plan, source=_cut(plan, self._values[page_rows]))
-        if (time_per_batch := f"{step}.time_per_batch") in self._values:
-            seconds = self._values[time_per_batch]
-            lookup = replace(plan.gate.lookup, budget=Budget(seconds=seconds))
-            plan = replace(plan, gate=replace(plan.gate, lookup=lookup, carries=seconds is not None))
-        if (memory := f"{step}.memory") in self._values:
-            lookup = replace(plan.gate.lookup, capacity=share(self._values[memory], plan.buckets))
-            plan = replace(plan, gate=replace(plan.gate, lookup=lookup))
-        return plan if plan.cache is None else replace(plan, cache=self._caching(plan.cache, f"{step}.cache"))
-
-    def _caching(self, cache: CacheSpec, step: str) -> CacheSpec:
-        if (memory := f"{step}.memory") in self._values:
-            cache = replace(cache, capacity=self._values[memory])
-        if (lifetime := f"{step}.lifetime") in self._values:
-            cache = replace(cache, lifetime=_microseconds(self._values[lifetime]))
-        if (absent := f"{step}.absent_lifetime") in self._values:
-            cache = replace(cache, absent_lifetime=_microseconds(self._values[absent]))
-        return cache
+    def _applied(self, plan: Plan, step: str, knobs: Mapping[str, Callable[[Plan, Any], Plan]]) -> Plan:
+        for field, apply in knobs.items():
+            if (name := f"{step}.{field}") in self._values:
+                plan = apply(plan, self._values[name])
+        return plan
 
 
-def _cut(plan: LookupPlan, page_rows: int) -> Source:
-    """Return the relation in pages of another size. The cost of a page scales with its size."""
+def _with_purging(plan: BucketPlan, every: int) -> BucketPlan:
+    if plan.policy.purge_every is None:  # the preset never purges
+        return plan
+    return replace(plan, policy=replace(plan.policy, purge_every=every))
+
+
+def _with_memory(plan: BucketPlan, memory: int | None) -> BucketPlan:
+    memory = None if memory is None else memory // plan.buckets
+    return replace(plan, policy=replace(plan.policy, memory=memory))
+
+
+def _with_idle(stream: StreamPlan, seconds: float) -> StreamPlan:
+    return replace(stream, side=replace(stream.side, idle=_microseconds(seconds)))
+
+
+def _with_pages(plan: LookupPlan, page_rows: int) -> LookupPlan:
+    """Return the plan with the relation in pages of another size. The cost of a page scales with its size."""
     source, directory = plan.source, directory_of(plan, page_rows)
     costs = source.costs.cut(len(source.directory), len(directory))
-    return replace(source, directory=directory, costs=costs)
+    return replace(plan, source=replace(source, directory=directory, costs=costs))
+
+
+def _with_time(plan: LookupPlan, seconds: float | None) -> LookupPlan:
+    lookup = replace(plan.gate.lookup, budget=Budget(seconds=seconds))
+    return replace(plan, gate=replace(plan.gate, lookup=lookup, carries=seconds is not None))
+
+
+def _with_capacity(plan: LookupPlan, memory: int) -> LookupPlan:
+    lookup = replace(plan.gate.lookup, capacity=share(memory, plan.buckets))
+    return replace(plan, gate=replace(plan.gate, lookup=lookup))
+
+
+def _with_cache(plan: LookupPlan, **settings: int) -> LookupPlan:
+    return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, **settings))
 
 
 def _microseconds(seconds: float) -> int:
     return round(seconds * 1_000_000)
+
+
+# What a turn changes, by the knob's name within its step. The knobs of `batch` are for the driver.
+_JOIN: dict[str, Callable[[BucketPlan, Any], BucketPlan]] = {
+    "purge_every": _with_purging,
+    "memory": _with_memory,
+}
+_EVENT_TIME: dict[str, Callable[[StreamPlan, Any], StreamPlan]] = {"idle": _with_idle}
+_LOOKUP: dict[str, Callable[[LookupPlan, Any], LookupPlan]] = {
+    "strategy": lambda plan, name: replace(plan, source=replace(plan.source, strategy=name)),
+    "page_rows": _with_pages,
+    "time_per_batch": _with_time,
+    "memory": _with_capacity,
+    "cache.memory": lambda plan, memory: _with_cache(plan, capacity=memory),
+    "cache.lifetime": lambda plan, seconds: _with_cache(plan, lifetime=_microseconds(seconds)),
+    "cache.absent_lifetime": lambda plan, seconds: _with_cache(plan, absent_lifetime=_microseconds(seconds)),
+}

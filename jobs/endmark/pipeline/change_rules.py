@@ -1,0 +1,86 @@
+"""The ways in which a field of the pipeline file may change. Each field is declared with one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+Value = TypeVar("Value")
+
+
+class Change(StrEnum):
+    """The ways to change a field, the easiest first."""
+
+    LIVE = "live"
+    TURN = "turn"
+    RESTART = "restart"
+    NEW_CHECKPOINT = "new checkpoint"
+
+    @property
+    def advice(self) -> str:
+        """The advice for people how to make such a change."""
+        match self:
+            case Change.LIVE:
+                return "turn it while the job runs, or change the file before it was ever turned"
+            case Change.TURN:
+                return "turn it while the job runs; in the file it stays as the checkpoint was made with it"
+            case Change.RESTART:
+                return "change the file, and start the job again"
+            case Change.NEW_CHECKPOINT:
+                return (
+                    "stop the job, change the file, and start it with a new checkpoint and an empty warehouse"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeRule:
+    """The rule by which a field may change; the JSON Schema of the field says it, too.
+
+    Args:
+        change: the easiest way.
+        remark: a reason or an exception, for people.
+    """
+
+    change: Change
+    remark: str = ""
+
+    def __str__(self) -> str:
+        remark = f" ({self.remark})" if self.remark else ""
+        return f"another value takes a {self.change}{remark}"
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core)
+        if "$ref" in schema:  # what it refers to has a description
+            return schema
+        said = [schema["description"]] if "description" in schema else []
+        return {**schema, "description": "; ".join([*said, str(self)])}
+
+
+@dataclass(frozen=True)
+class Knob(ChangeRule):
+    """The rule of a field that may be turned while the job runs.
+
+    Args:
+        kind: the kind of its values.
+        values: its values in words.
+        effect: its effect in words.
+        change: `TURN` if it changes results, so that `verify` must find each of its values in the stream.
+    """
+
+    kind: Literal["choice", "duration", "size", "number"]
+    values: str
+    effect: str
+    change: Change = field(default=Change.LIVE, kw_only=True)
+
+    def __str__(self) -> str:
+        return f"knob ({self.change}): {self.effect}"
+
+
+# A field that a checkpoint keeps, and one that may have another value whenever the job starts.
+Pinned = Annotated[Value, ChangeRule(change=Change.NEW_CHECKPOINT)]
+AtRestart = Annotated[Value, ChangeRule(change=Change.RESTART)]
