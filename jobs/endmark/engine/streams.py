@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,15 +12,18 @@ from endmark.operators.group_by.group_by import KeyColumn
 from endmark.operators.group_by.measures import MeasureSpec, coordinates
 from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
+from endmark.pipeline.formats import FORMATS
 from endmark.state.keys import KeySpec
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from endmark.condition import Condition
     from endmark.pipeline import Measure, Pipeline
     from endmark.types import ColumnType
+    from endmark.wire.json_records import Parser
 
 
 _SPARK_TYPES = {
@@ -52,9 +56,7 @@ class StreamPlan:
     punctuated_on: tuple[str, ...]
     on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
-    format: str = "json"
-    updates: bool = False  # whether they are rows
-    max_record: int = 0  # bytes of one in XML
+    parser: Callable[[], Parser] | None = None  # makes the parser of its records; a frame has none
     keeps_value: bool = False  # whether rows take along what they came as
     closing: Closing | None = None
 
@@ -107,9 +109,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             columns=dict(stream.columns),
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
-            format=stream.format,
-            updates=stream.updates == "rows",
-            max_record=stream.max_record,
+            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.join.on),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),

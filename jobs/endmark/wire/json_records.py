@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,14 @@ class Parsed:
     promises: list[tuple[int, Punctuation]]
     rejections: list[Rejection]
     skipped: int = 0
+
+
+class Parser(Protocol):
+    """A parser sorts out the records of one stream."""
+
+    def parse(self, values: pa.Array) -> Parsed:
+        """Sort out binary `values`; no input raises."""
+        ...
 
 
 class JsonParser:
