@@ -125,7 +125,6 @@ ColumnType.TIMESTAMP = ColumnType(Kind.TIMESTAMP)
 
 
 Direction = Literal["ascending", "descending"]
-MeasureFunction = Literal["count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "sorted"]
 
 
 class JoinType(StrEnum):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.operators.group_by.group_by import KeyColumn
-from endmark.operators.group_by.measures import MeasureSpec, coordinates
+from endmark.operators.group_by.measures import coordinates
 from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.measures import FUNCTIONS
 from endmark.state.keys import KeySpec
 from endmark.types import JoinType
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from endmark.condition import Condition
+    from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Measure, Pipeline
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parser
@@ -122,7 +124,9 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         return None
     columns = pipeline.group_columns()
     measures = [
-        MeasureSpec(name, measure.function, kind=columns[name].arrow, **_source(pipeline, measure))
+        FUNCTIONS[measure.function].implementation()(
+            name, kind=columns[name].arrow, **_source(pipeline, measure)
+        )
         for name, measure in pipeline.aggregate.measures.items()
     ]
     # A semi join's results have no right columns; no other row lacks the key on the left and has it there.
@@ -143,7 +147,7 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     return {
         "column": _result_column(pipeline, measure.column),
         "of": pipeline.type_of(measure.column).arrow,
-        "place": coordinates(*place) if measure.function in ("first", "last") else (),
+        "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
     }
 
 

@@ -6,12 +6,17 @@ from endmark.control.dials import KNOBS
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Batch, EventTime, Join, Lookup
 from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.measures import FUNCTIONS
 from endmark.pipeline.steps import Cache
-from endmark.verify import announced, control, formats
+from endmark.verify import announced, control, formats, measures
 
 
 def test_every_format_is_read() -> None:
     assert formats.FORMATS.keys() == FORMATS.keys()
+
+
+def test_every_function_of_measures_is_recomputed() -> None:
+    assert measures.FUNCTIONS.keys() == FUNCTIONS.keys()
 
 
 def test_every_preset_is_known() -> None:
