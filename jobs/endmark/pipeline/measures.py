@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.types import DECIMAL_DIGITS, ColumnType, Kind
+from endmark.domain import DECIMAL_DIGITS, Domain
+from endmark.types import ColumnType
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -51,7 +52,7 @@ def _number(_: ColumnType) -> ColumnType:
 
 
 def _sum(of: ColumnType) -> ColumnType:
-    return ColumnType.decimal(DECIMAL_DIGITS, of.scale) if of.kind is Kind.DECIMAL else of
+    return ColumnType.decimal(DECIMAL_DIGITS, of.scale) if of.domain is Domain.DECIMAL else of
 
 
 def _average(_: ColumnType) -> ColumnType:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from endmark.domain import DECIMAL_DIGITS, Domain
 from endmark.operators.stream_join.presets import Policy, Preset, policy
 from endmark.pipeline.fields import (
     Attempts,
@@ -23,7 +24,7 @@ from endmark.pipeline.fields import (
     Topic,
 )
 from endmark.pipeline.measures import FUNCTIONS
-from endmark.types import DECIMAL_DIGITS, ColumnType, JoinType, Kind
+from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
     FunctionName = str
@@ -205,7 +206,7 @@ class Measure(Model):
             ValueError: there is no such measure of that type.
         """
         function = FUNCTIONS[self.function]
-        if function.adds and of.kind not in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL):
+        if function.adds and of.domain not in (Domain.LONG, Domain.DOUBLE, Domain.DECIMAL):
             raise ValueError(f"{self.column} is {of}, which does not add up; {self.function} takes numbers")
         if function.adds and of.precision > _ADDABLE_DIGITS:
             raise ValueError(

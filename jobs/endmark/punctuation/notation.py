@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from endmark.punctuation.domain import Domain, PunctuationError, Value
+from endmark.domain import Domain, PunctuationError, Value
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.scalars import from_scalar, to_scalar
 

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from endmark.punctuation.domain import Domain, PunctuationError, Value
+from endmark.domain import Domain, PunctuationError, Value
 
 Scalar = bool | int | float | str
 

@@ -13,8 +13,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from endmark.domain import Domain
 from endmark.pipeline import Pipeline
-from endmark.types import ColumnType, JoinType, Kind
+from endmark.types import ColumnType, JoinType
 from endmark.verify.broken import bound_of
 from endmark.verify.closed import wider_columns, within
 from endmark.verify.idle import is_uncertain
@@ -133,7 +134,7 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
 
 def _scalar(value: str, kind: ColumnType) -> str:
     """Spell a value as `spelled` does, but decimals without zeros at their end."""
-    if kind.kind is Kind.DECIMAL:
+    if kind.domain is Domain.DECIMAL:
         return rf"regexp_replace({value}::VARCHAR, '\.0*$$|(\.[0-9]*[1-9])0*$$', '\1')"
     return spelled(value, kind)
 

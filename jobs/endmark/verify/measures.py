@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Measure, Pipeline
-from endmark.types import Kind
 from endmark.verify.session import fill, name
 
 _EXACT = "exact_sum(list($value) FILTER ($value IS NOT NULL))"
@@ -27,18 +27,18 @@ class Function:
     """
 
     sql: str
-    own: Mapping[Kind, str] = field(default_factory=dict)
+    own: Mapping[Domain, str] = field(default_factory=dict)
     back: str | None = None
 
 
 FUNCTIONS = {
     "count": Function("count(*)", back="<"),
-    "sum": Function("sum($value)", {Kind.LONG: "try_cast(sum($value) AS BIGINT)", Kind.DOUBLE: _EXACT}),
+    "sum": Function("sum($value)", {Domain.LONG: "try_cast(sum($value) AS BIGINT)", Domain.DOUBLE: _EXACT}),
     "min": Function("min($value)", back=">"),
     "max": Function("max($value)", back="<"),
     # Text is read as the nearest double; other casts may be one off.
     "avg": Function(
-        "sum($value)::VARCHAR::DOUBLE / count($value)", {Kind.DOUBLE: f"{_EXACT} / count($value)"}
+        "sum($value)::VARCHAR::DOUBLE / count($value)", {Domain.DOUBLE: f"{_EXACT} / count($value)"}
     ),
     "first": Function("first($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)"),
     "last": Function("last($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)"),
@@ -59,7 +59,7 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
         # R's key is not repeated in the results: the stream's own key column equals it.
         origin, column = stream, pipeline.lookup_in(origin).key[key.index(column)]
     return fill(
-        function.own.get(pipeline.type_of(measure.column).kind, function.sql),
+        function.own.get(pipeline.type_of(measure.column).domain, function.sql),
         value=name(f"{origin}_{column}"),
         place=", ".join(name(f"{stream}_{each}") for each in place),
     )

@@ -11,14 +11,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from endmark.domain import Domain
 from endmark.pipeline import Stream
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.verify import xml
 from endmark.verify.debezium import integer
 from endmark.verify.patterns import MARK
 
 _MARKED = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"' + re.escape(MARK.encode()) + b'"')
-_KINDS: dict[Kind, tuple[type, ...]] = {Kind.LONG: (int,), Kind.DOUBLE: (int, float), Kind.BOOLEAN: (bool,)}
+_KINDS: dict[Domain, tuple[type, ...]] = {
+    Domain.LONG: (int,),
+    Domain.DOUBLE: (int, float),
+    Domain.BOOLEAN: (bool,),
+}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -61,7 +66,7 @@ def _of_members(members: Mapping[str, Any], columns: Mapping[str, ColumnType]) -
     for column, kind in columns.items():
         if members.get(column) is None:
             return "missing_field"
-        if type(members[column]) not in _KINDS.get(kind.kind, (str,)):
+        if type(members[column]) not in _KINDS.get(kind.domain, (str,)):
             return "wrong_type"
     return "bad_value"
 
@@ -85,12 +90,12 @@ def _bare(text: str, kind: ColumnType | None) -> Any:
     """Return a text of XML as a JSON value: a number or boolean if its column is one and it is spelled so."""
     text = text.strip(" \t\r\n")
     number = _NUMBER.fullmatch(text)
-    match kind.kind if kind is not None else None:
-        case Kind.LONG if number and not (number[2] or number[3]):
+    match kind.domain if kind is not None else None:
+        case Domain.LONG if number and not (number[2] or number[3]):
             return 0
-        case Kind.DOUBLE if number:
+        case Domain.DOUBLE if number:
             return 0.0
-        case Kind.BOOLEAN if text in ("true", "false"):
+        case Domain.BOOLEAN if text in ("true", "false"):
             return True
     return text
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.punctuation.domain import PunctuationError
+from endmark.domain import PunctuationError
 from endmark.wire.json_promises import read_promise
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.rejection import Rejection, explain_punctuation, explain_row, respell
