@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
+from endmark.punctuation.scalars import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +38,6 @@ _TEXT = _PATTERNS[Domain.STRING]
 ANY_SCALAR = rf"(?:{_TEXT}|{_PATTERNS[Domain.DOUBLE]}|true|false|null)"
 ANY_FLAT = rf"\{{{WS}{_several(rf'{_TEXT}{WS}:{WS}{ANY_SCALAR}')}{WS}\}}"  # an object of such values
 ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # of JSON, in any order
-_EXAMPLES = {
-    Domain.LONG: "42",
-    Domain.DOUBLE: "1.5",
-    Domain.STRING: '"a"',
-    Domain.BOOLEAN: "true",
-    Domain.DATE: '"2026-01-31"',
-    Domain.TIMESTAMP: '"2026-01-31T00:00:00.000000Z"',
-}
 
 
 def pattern(kind: ColumnType) -> str:
@@ -78,6 +71,6 @@ def naming(columns: Mapping[str, ColumnType]) -> str:
 def example(kind: ColumnType) -> str:
     """Return a value of a type as it stands in a record."""
     if kind.domain is not Domain.DECIMAL:
-        return _EXAMPLES[kind.domain]
+        return EXAMPLES[kind.domain]
     whole = "1" if kind.precision > kind.scale else "0"
     return f'"{whole}.{"5".ljust(kind.scale, "0")}"' if kind.scale else f'"{whole}"'
