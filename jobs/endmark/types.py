@@ -7,25 +7,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from endmark.domain import DECIMAL_DIGITS, Domain
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
     import pyarrow as pa
 
-DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta agree on
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
-
-
-class Kind(StrEnum):
-    """The kinds of column types, the digits of a decimal aside."""
-
-    LONG = "long"
-    DOUBLE = "double"
-    STRING = "string"
-    BOOLEAN = "boolean"
-    DATE = "date"
-    TIMESTAMP = "timestamp"
-    DECIMAL = "decimal"
 
 
 @dataclass(frozen=True)
@@ -33,11 +22,11 @@ class ColumnType:
     """A column's type; its text is how a pipeline file names it. Timestamps are UTC with microseconds.
 
     Args:
-        precision, scale: a decimal's digits in all, and those after the point; 0 for every other kind.
+        precision, scale: a decimal's digits in all, and those after the point; 0 for every other domain.
         many: whether it holds an array of such values; no stream and no relation has one.
     """
 
-    kind: Kind
+    domain: Domain
     precision: int = 0
     scale: int = 0
     many: bool = False
@@ -57,23 +46,25 @@ class ColumnType:
                 f"decimal({precision},{scale}) cannot be: a decimal has 1 to {DECIMAL_DIGITS} digits in all, "
                 "and no more than that after the point"
             )
-        return cls(Kind.DECIMAL, precision, scale)
+        return cls(Domain.DECIMAL, precision, scale)
 
     @classmethod
     def parse(cls, text: str) -> ColumnType:
         """The type of that name; ValueError, which lists the names, when there is none."""
         if found := _DECIMAL.fullmatch(text):
             return cls.decimal(int(found[1]), int(found[2]))
-        plain = [kind.value for kind in Kind if kind is not Kind.DECIMAL]
+        plain = {domain.value: domain for domain in Domain if domain is not Domain.DECIMAL}
         if text in plain:
-            return cls(Kind(text))
+            return cls(plain[text])
         hint = ""
         if text.startswith("decimal"):  # inside { }, YAML ends a text without quotes at its comma
             hint = '; between braces a decimal needs quotes: {price: "decimal(18,2)"}'
         raise ValueError(f"{text!r} is not one of {', '.join(plain)}, decimal(18,2){hint}")
 
     def __str__(self) -> str:
-        one = f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
+        one = (
+            f"decimal({self.precision},{self.scale})" if self.domain is Domain.DECIMAL else self.domain.value
+        )
         return f"array<{one}>" if self.many else one
 
     @property
@@ -95,8 +86,8 @@ class ColumnType:
     def duckdb(self) -> str:
         if self.many:
             return f"{replace(self, many=False).duckdb}[]"
-        names = {Kind.LONG: "BIGINT", Kind.STRING: "VARCHAR", Kind.TIMESTAMP: "TIMESTAMPTZ"}
-        return names.get(self.kind, str(self).upper())
+        names = {Domain.LONG: "BIGINT", Domain.STRING: "VARCHAR", Domain.TIMESTAMP: "TIMESTAMPTZ"}
+        return names.get(self.domain, str(self).upper())
 
     @property
     def arrow(self) -> pa.DataType:
@@ -104,28 +95,27 @@ class ColumnType:
 
         if self.many:
             return pa.list_(replace(self, many=False).arrow)
-        if self.kind is Kind.DECIMAL:
+        if self.domain is Domain.DECIMAL:
             return pa.decimal128(self.precision, self.scale)
         return {
-            Kind.LONG: pa.int64(),
-            Kind.DOUBLE: pa.float64(),
-            Kind.STRING: pa.string(),
-            Kind.BOOLEAN: pa.bool_(),
-            Kind.DATE: pa.date32(),
-            Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
-        }[self.kind]
+            Domain.LONG: pa.int64(),
+            Domain.DOUBLE: pa.float64(),
+            Domain.STRING: pa.string(),
+            Domain.BOOLEAN: pa.bool_(),
+            Domain.DATE: pa.date32(),
+            Domain.TIMESTAMP: pa.timestamp("us", "UTC"),
+        }[self.domain]
 
 
-ColumnType.LONG = ColumnType(Kind.LONG)
-ColumnType.DOUBLE = ColumnType(Kind.DOUBLE)
-ColumnType.STRING = ColumnType(Kind.STRING)
-ColumnType.BOOLEAN = ColumnType(Kind.BOOLEAN)
-ColumnType.DATE = ColumnType(Kind.DATE)
-ColumnType.TIMESTAMP = ColumnType(Kind.TIMESTAMP)
+ColumnType.LONG = ColumnType(Domain.LONG)
+ColumnType.DOUBLE = ColumnType(Domain.DOUBLE)
+ColumnType.STRING = ColumnType(Domain.STRING)
+ColumnType.BOOLEAN = ColumnType(Domain.BOOLEAN)
+ColumnType.DATE = ColumnType(Domain.DATE)
+ColumnType.TIMESTAMP = ColumnType(Domain.TIMESTAMP)
 
 
 Direction = Literal["ascending", "descending"]
-MeasureFunction = Literal["count", "sum", "min", "max", "avg", "first", "last", "count_distinct", "sorted"]
 
 
 class JoinType(StrEnum):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
+from endmark.verify.formats import reason_of
 from endmark.verify.patterns import Bound
-from endmark.verify.reasons import reason_of
 from endmark.wire.json_records import JsonParser
 from support.cases import cases
 from support.payload_mutants import mutants

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
+from endmark.pipeline.formats import FORMATS
 from endmark.types import JoinType
-from endmark.verify import debezium, xml
-from endmark.verify.reasons import reason_of
-from endmark.wire.debezium import DebeziumParser
-from endmark.wire.json_records import JsonParser, Parsed
-from endmark.wire.xml_records import XmlParser
+from endmark.verify.formats import FORMATS as READERS
+from endmark.verify.formats import reason_of
+from endmark.wire.json_records import Parsed
 from support.bucket_tasks import BucketTasks, total
 from support.cases import cases
 from support.formats import envelope, said
@@ -123,24 +122,14 @@ def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
 
 
 def parse(stream: Stream, values: list[bytes | None]) -> Parsed:
-    on = stream.punctuated_on
-    if stream.format == "json":
-        parsed = JsonParser(stream.columns, on, "bids", key=on).parse(pa.array(values, pa.binary()))
-    elif stream.format == "xml":
-        xml = XmlParser(stream.columns, on, "bids", key=on, most=stream.max_record)
-        parsed = xml.parse(pa.array(values, pa.binary()))
-    else:
-        updates = stream.updates == "rows"
-        parser = DebeziumParser(stream.columns, on, "bids", key=on, updates=updates)
-        parsed = parser.parse(pa.array(values, pa.binary()))
-    return parsed
+    parser = FORMATS[stream.format].parser(stream, "bids", stream.punctuated_on)
+    return parser.parse(pa.array(values, pa.binary()))
 
 
 def plain(stream: Stream, value: bytes) -> Any:
     """As `fates` tells it, by what `verify` reads."""
-    readers = {"xml": xml.flat, "debezium": debezium.flat}
-    flat = readers[stream.format](value, stream) if stream.format in readers else value
-    found = fate(stream, flat)
+    flat = READERS[stream.format].flat
+    found = fate(stream, value if flat is None else flat(value, stream))
     return "promise" if isinstance(found, Promise) else found
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.operators.group_by.functions import Count
 from endmark.operators.group_by.group_by import ClosingAggregate, KeyColumn
-from endmark.operators.group_by.measures import MeasureSpec
 from endmark.operators.group_by.running_groups import RunningGroups
 from endmark.pipeline import Pipeline
 from endmark.state.store import MemoryBlobs, SegmentStore
@@ -101,9 +101,7 @@ def test_a_batch_tells_what_it_changed(kind: JoinType, data: st.DataObject, keys
 def test_the_groups_of_all_steps_are_told(tmp_path: Path) -> None:
     """A batch that enters the join in two steps tells the groups that only the first one changed."""
     keys = [KeyColumn("item", pa.int64(), ("l_item",))]
-    groups = ClosingAggregate(
-        keys, [MeasureSpec("rows", "count", None, pa.int64())], SegmentStore(MemoryBlobs(), tmp_path)
-    )
+    groups = ClosingAggregate(keys, [Count("rows", None, pa.int64())], SegmentStore(MemoryBlobs(), tmp_path))
     running = RunningGroups(groups, groups.schema.names)
     for number in (1, 2):
         added = [groups.inputs(pa.record_batch([pa.array([number])], names=["l_item"]))]

@@ -10,7 +10,6 @@ from xml.sax.saxutils import escape
 
 from endmark.pipeline import Stream
 from endmark.punctuation import wire_json, wire_xml
-from endmark.punctuation.domain import Domain
 from support.verify_world import Record
 
 MARK = "$punctuation"
@@ -61,7 +60,7 @@ def _values(value: bytes, stream: Stream, place: int) -> list[bytes | None]:
 def xml(document: Mapping[str, Any], stream: Stream) -> bytes:
     """A row or a punctuation."""
     if MARK in document:
-        domains = {name: Domain[kind.kind.name] for name, kind in stream.columns.items()}
+        domains = {name: kind.domain for name, kind in stream.columns.items()}
         return wire_xml.encode(wire_json.decode(json.dumps(document).encode(), "s", domains), domains)
     elements = (
         f"<{name}> {escape(value if isinstance(value, str) else json.dumps(value))}\n</{name}>"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from endmark.punctuation.domain import Domain
+from endmark.domain import Domain
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
 from support.frame_tasks import COLUMN, Rows, said

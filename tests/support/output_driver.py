@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from endmark.domain import Domain
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.announce import aligned
 from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import Policy
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
-from endmark.punctuation.domain import Domain
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.punctuation.wire_json import pattern_from_json
 from endmark.state.keys import KeySpec

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from endmark.punctuation.domain import Domain
+from endmark.domain import Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern, Value
 
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from endmark.punctuation.domain import Domain
+from endmark.domain import Domain
 from endmark.punctuation.wire_json import pattern_from_json
 
 DOMAIN: dict[str, tuple[int | None, ...]] = {"a": (0, 1, 2), "b": (0, 1), "c": (None, 0, 1)}

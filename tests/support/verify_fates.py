@@ -10,8 +10,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
+from endmark.domain import Domain
 from endmark.pipeline import Stream
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.verify.patterns import Bound, read
 
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -107,12 +108,12 @@ def _columns(kinds: dict[str, ColumnType], members: Members) -> dict[str, Any] |
 
 
 def _read(kind: ColumnType, cell: Any) -> Any:
-    match kind.kind, cell:
-        case Kind.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
+    match kind.domain, cell:
+        case Domain.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
             return cell
-        case Kind.DOUBLE, int() | float() if type(cell) is not bool:
+        case Domain.DOUBLE, int() | float() if type(cell) is not bool:
             return _finite(cell)
-        case Kind.BOOLEAN, bool():
+        case Domain.BOOLEAN, bool():
             return cell
         case _, str():
             return _read_text(kind, cell)
@@ -121,14 +122,14 @@ def _read(kind: ColumnType, cell: Any) -> Any:
 
 def _read_text(kind: ColumnType, cell: str) -> Any:
     try:
-        match kind.kind:
-            case Kind.STRING:
+        match kind.domain:
+            case Domain.STRING:
                 return cell if cell == cell.encode("utf-8", "ignore").decode() else None
-            case Kind.DATE:
+            case Domain.DATE:
                 return date.fromisoformat(cell) if DAY.fullmatch(cell) else None
-            case Kind.TIMESTAMP:
+            case Domain.TIMESTAMP:
                 return datetime.fromisoformat(cell) if INSTANT.fullmatch(cell) else None
-            case Kind.DECIMAL:
+            case Domain.DECIMAL:
                 return _decimal(kind, cell)
     except ValueError:
         return None

@@ -17,8 +17,8 @@ from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables
 from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
+from endmark.verify.formats import name_reasons
 from endmark.verify.idle import note_idle_violations
-from endmark.verify.reasons import name_reasons
 from endmark.verify.run import load_records
 from endmark.verify.running import keep_latest
 from endmark.verify.session import Session

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, Self
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, key_hash
-from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.domain import PunctuationError
 from endmark.punctuation.pattern import Equals, OneOf, Pattern, Value, values_of
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.scalars import Scalar, to_scalar
@@ -47,7 +47,7 @@ class StreamProducer:
     ) -> None:
         self._topic = topic
         self._columns = {name: ColumnType.parse(kind) for name, kind in columns.items()}
-        self._domains = {name: Domain[kind.kind.name] for name, kind in self._columns.items()}
+        self._domains = {name: kind.domain for name, kind in self._columns.items()}
         self._key = (key,) if isinstance(key, str) else tuple(key)
         if unknown := [name for name in self._key if name not in self._columns]:
             raise ValueError(

@@ -167,7 +167,10 @@ def _object(members: Mapping[str, str]) -> str:
 
 
 def _literal(value: Any) -> str | None:
-    """Spell a value as Delta's log does; `None` if it cannot."""
+    """Spell a value as Delta's log does; `None` if it cannot.
+
+    Unlike in data records, decimals are numbers and times end at the millisecond.
+    """
     match value:
         case None:
             return None

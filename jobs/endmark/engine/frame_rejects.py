@@ -98,7 +98,10 @@ def _batch(reports: Iterable[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a value into one that JSON has; a frame may have columns of any type."""
+    """Turn a value into one that JSON has.
+
+    A frame may have columns of any type, so this is not the spelling of `punctuation.scalars`.
+    """
     match value:
         case dict():
             return {str(name): _plain(inner) for name, inner in value.items()}

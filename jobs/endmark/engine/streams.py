@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from endmark.operators.group_by.group_by import KeyColumn
-from endmark.operators.group_by.measures import MeasureSpec, coordinates
+from endmark.operators.group_by.measures import coordinates
 from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import COORDINATES
+from endmark.pipeline.formats import FORMATS
+from endmark.pipeline.measures import FUNCTIONS
 from endmark.state.keys import KeySpec
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from endmark.condition import Condition
+    from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Measure, Pipeline
     from endmark.types import ColumnType
+    from endmark.wire.json_records import Parser
 
 
 _SPARK_TYPES = {
@@ -52,9 +58,7 @@ class StreamPlan:
     punctuated_on: tuple[str, ...]
     on: tuple[str, ...]  # the columns of the join key
     side: SideSpec
-    format: str = "json"
-    updates: bool = False  # whether they are rows
-    max_record: int = 0  # bytes of one in XML
+    parser: Callable[[], Parser] | None = None  # makes the parser of its records; a frame has none
     keeps_value: bool = False  # whether rows take along what they came as
     closing: Closing | None = None
 
@@ -107,9 +111,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             columns=dict(stream.columns),
             punctuated_on=stream.punctuated_on,
             on=pipeline.join.on,
-            format=stream.format,
-            updates=stream.updates == "rows",
-            max_record=stream.max_record,
+            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.join.on),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
@@ -122,7 +124,9 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         return None
     columns = pipeline.group_columns()
     measures = [
-        MeasureSpec(name, measure.function, kind=columns[name].arrow, **_source(pipeline, measure))
+        FUNCTIONS[measure.function].implementation()(
+            name, kind=columns[name].arrow, **_source(pipeline, measure)
+        )
         for name, measure in pipeline.aggregate.measures.items()
     ]
     # A semi join's results have no right columns; no other row lacks the key on the left and has it there.
@@ -143,7 +147,7 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     return {
         "column": _result_column(pipeline, measure.column),
         "of": pipeline.type_of(measure.column).arrow,
-        "place": coordinates(*place) if measure.function in ("first", "last") else (),
+        "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
     }
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine.channels import VIOLATION_SCHEMA, report_rows
 from endmark.punctuation.columns import domain_of_type
+from endmark.punctuation.scalars import scalar_of
 from endmark.punctuation.wire_json import pattern_to_json
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def violation_rows(
                 "offset": row[stream.side.offset],
                 "reason": reason,
                 "event_time": row[stream.side.time],
-                "record": json.dumps(record, default=_text),
+                "record": json.dumps(record, default=scalar_of),
                 **(_named(stream, promises[at]) if promises else {}),
             }
         )
@@ -68,12 +67,3 @@ def named_promise(stream: StreamPlan, promise: Punctuation) -> dict[str, Any]:
         own[name]: pattern_to_json(pattern, domain_of_type(types.field(f"{stream.name}_{own[name]}").type))
         for name, pattern in promise.patterns
     }
-
-
-def _text(value: date | Decimal) -> str:
-    """Spell a date or decimal as data records do."""
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, datetime):
-        return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-    return value.isoformat()

@@ -24,9 +24,10 @@ from endmark.engine.streams import GroupPlan
 from endmark.errors import ConfigError
 from endmark.frame.texts import FRAME
 from endmark.operators.group_by.group_by import KeyColumn
-from endmark.operators.group_by.measures import MeasureSpec, Place
+from endmark.operators.group_by.measures import Place
 from endmark.operators.group_by.running_groups import BATCH, FINAL
 from endmark.operators.stream_join.presets import Preset, policy
+from endmark.pipeline.measures import FUNCTIONS, same, several
 from endmark.pipeline.steps import Aggregate
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Punctuation
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 
     from endmark.engine.channels import Buckets
     from endmark.engine.streams import StreamPlan
+    from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline.steps import Measure
 
-_AS_ITS_COLUMN = ("min", "max", "first", "last")  # in type, of which Spark has more than a pipeline
 _RUNNING = pa.schema([(FINAL, pa.bool_()), (BATCH, pa.int64())])
 _AT = ("$at", pa.timestamp("us", "UTC"))  # no row is late, so all are of one time
 
@@ -171,7 +172,7 @@ def declared_groups(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigError(f"aggregate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-    placed = [name for name, each in declared.measures.items() if each.function in ("first", "last")]
+    placed = [name for name, each in declared.measures.items() if FUNCTIONS[each.function].by_place]
     if placed and not ordered_by:
         raise ConfigError(
             f"aggregate: {placed[0]}: rows of a frame have no order; say what first and last go by in "
@@ -248,18 +249,22 @@ def _stream(name: str, fields: Sequence[pa.Field], by: tuple[str, ...]) -> Strea
 
 
 def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Place]) -> MeasureSpec:
+    function = FUNCTIONS[measure.function]
+    implementation = function.implementation()
     if measure.column is None:
-        return MeasureSpec(name, measure.function, None, pa.int64())
+        return implementation(name, None, pa.int64())
     of = rows.field(measure.column).type
     try:
-        if measure.function == "sorted":
-            kind = pa.list_(of)
-        else:
-            kind = of if measure.function in _AS_ITS_COLUMN else measure.kind(kind_of(of)).arrow
+        kind = measure.kind(kind_of(of)).arrow
     except ValueError as error:
         raise ConfigError(f"aggregate: {name}: {error}") from error
-    place = tuple(places) if measure.function in ("first", "last") else ()
-    return MeasureSpec(name, measure.function, _seen(measure.column), kind, of, place)
+    # Spark has more types than a pipeline, such as `int`.
+    if function.result is same:
+        kind = of
+    elif function.result is several:
+        kind = pa.list_(of)
+    place = tuple(places) if function.by_place else ()
+    return implementation(name, _seen(measure.column), kind, of, place)
 
 
 def _seen(column: str) -> str:

@@ -13,7 +13,6 @@ from endmark.engine.frame_rejects import dead_letter
 from endmark.engine.streams import ddl
 from endmark.errors import ConfigError
 from endmark.punctuation import json_text
-from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
 from endmark.spark.plan import Source, kafka_records
@@ -109,7 +108,7 @@ class ParseStage:
         )
 
     def _written(self, promise: Punctuation) -> str:
-        domains = {name: domain_of_type(kind.arrow) for name, kind in self.columns.items()}
+        domains = {name: kind.domain for name, kind in self.columns.items()}
         return encode_patterns(promise, domains)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from endmark.punctuation.domain import Domain
+    from endmark.domain import Domain
     from endmark.state.keys import KeySpec
 
 WrittenPatterns = dict[str, Any]  # in JSON, by column

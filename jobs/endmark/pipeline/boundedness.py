@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
-from endmark.types import Kind
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _KEYS = "closed keys"
 _PUNCTUATIONS = "punctuations"
 _BY_ROWS = ("unique keys", "clusters", "closing rule")
-_ONE_WORD = (Kind.LONG, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN)
+_ONE_WORD = (Domain.LONG, Domain.DATE, Domain.TIMESTAMP, Domain.BOOLEAN)
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _groups(left: _Input, right: _Input, preset: Preset) -> State:
 
 
 def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
-    kinds = [pipeline.streams[side.name].columns[column].kind for column in side.on]
+    kinds = [pipeline.streams[side.name].columns[column].domain for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
     size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
     return State(side.name, _KEYS, note=f"remembered until a range holds them, {size}")

@@ -20,7 +20,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from endmark.types import ColumnType, Kind
+from endmark.domain import Domain
+from endmark.types import ColumnType
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 # ASCII digits alone: `\d` takes those of every script.
@@ -43,7 +44,7 @@ _LONGEST_BATCH = timedelta(days=1)
 _MOST_BYTES = 10**15
 _TEXT_LENGTH = 10_000
 _SHOWN = 60  # letters of a wrong value in an error
-_PLAIN_TYPES = "|".join(kind.value for kind in Kind if kind is not Kind.DECIMAL)
+_PLAIN_TYPES = "|".join(domain.value for domain in Domain if domain is not Domain.DECIMAL)
 _TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
 
 

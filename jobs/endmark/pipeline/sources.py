@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,9 +23,14 @@ from endmark.pipeline.fields import (
     require_column,
     require_key_column,
 )
+from endmark.pipeline.formats import FORMATS
 from endmark.types import ColumnType, Direction
 
-MAX_XML_RECORD = 65_536  # bytes, unless the file says otherwise
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]
+
 COORDINATES = ("kafka_partition", "kafka_offset")
 
 
@@ -97,8 +102,13 @@ class Stream(Model):
     """
 
     topic: Pinned[Topic]
-    format: Pinned[Literal["json", "xml", "debezium"]] = "json"
-    max_record: Pinned[Annotated[Size, Field(le=1_000_000)]] = MAX_XML_RECORD
+    format: Pinned[
+        Annotated[
+            FormatName,
+            Field(description="\n".join(f"`{name}`: {each.doc}" for name, each in FORMATS.items())),
+        ]
+    ] = "json"
+    max_record: Pinned[Annotated[Size, Field(le=1_000_000)]] = 65_536
     quarantine: AtRestart[Quarantine | Literal["off"]] = Quarantine()
     updates: Pinned[Literal["dead_letter", "rows"]] = "dead_letter"
     columns: Pinned[Columns]
@@ -112,13 +122,10 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
-        if self.updates == "rows" and self.format != "debezium":
-            raise ValueError("updates: only `format: debezium` has updates; leave it out, or set the format")
-        if self.max_record != MAX_XML_RECORD and self.format != "xml":
-            raise ValueError(
-                "max_record: only records of `format: xml` are bounded here, others by the broker's "
-                "`message.max.bytes`; leave it out, or set the format"
-            )
+        others = [each.own_fields for name, each in FORMATS.items() if name != self.format]
+        for name, why in (field for fields in others for field in fields.items()):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: {why}; leave it out, or set the format")
         require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
         for name in self.punctuated_on:
             require_column(self.columns, name, "punctuated_on")

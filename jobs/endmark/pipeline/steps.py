@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from endmark.domain import DECIMAL_DIGITS, Domain
 from endmark.operators.lookup.strategies import Name as StrategyName
 from endmark.operators.stream_join.presets import Policy, Preset, policy
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
@@ -24,9 +25,15 @@ from endmark.pipeline.fields import (
     Size,
     Topic,
 )
-from endmark.types import DECIMAL_DIGITS, ColumnType, JoinType, Kind, MeasureFunction
+from endmark.pipeline.measures import FUNCTIONS
+from endmark.types import ColumnType, JoinType
 
-_FORMS = f"write `count`, or {{f: stream.column}} where f is {', '.join(get_args(MeasureFunction)[1:])}"
+if TYPE_CHECKING:
+    FunctionName = str
+else:
+    FunctionName = Literal[tuple(FUNCTIONS)]
+_OF_A_COLUMN = ", ".join(name for name in FUNCTIONS if name != "count")
+_FORMS = f"write `count`, or {{f: stream.column}} where f is {_OF_A_COLUMN}"
 _ADDABLE_DIGITS = DECIMAL_DIGITS - 10  # no group has 10**10 results
 
 
@@ -252,14 +259,15 @@ class Measure(Model):
     """One column of a closed group: the `count` of its results, or what a function says of a column of them.
 
     It is named `stream.column`, and its nulls have no part: a group without a value has null, 0 of
-    `count_distinct`, or an empty array of `sorted`, which has all values, the least first. These two keep
-    each value once while the group is open; `count_distinct` is exact. So is `sum`, which is null where its
-    type, the column's own or a decimal of 38 digits, holds no such number. `avg` is a double: the sum,
-    rounded to one, over the number of values. `first` and `last` go by event time, then partition and
-    offset, of the row of the stream that a value is of, then by value.
+    `count_distinct`, or an empty array of `sorted`. These two keep each value once while the group is open.
     """
 
-    function: Pinned[MeasureFunction]
+    function: Pinned[
+        Annotated[
+            FunctionName,
+            Field(description="\n".join(f"`{name}`: {each.doc}" for name, each in FUNCTIONS.items())),
+        ]
+    ]
     column: Pinned[str | None] = None
 
     @model_validator(mode="after")
@@ -274,22 +282,15 @@ class Measure(Model):
         Raises:
             ValueError: there is no such measure of that type.
         """
-        if self.function == "count_distinct":
-            return ColumnType.LONG
-        if self.function == "sorted":
-            return of.array
-        if self.function not in ("sum", "avg"):
-            return of
-        if of.kind not in (Kind.LONG, Kind.DOUBLE, Kind.DECIMAL):
+        function = FUNCTIONS[self.function]
+        if function.adds and of.domain not in (Domain.LONG, Domain.DOUBLE, Domain.DECIMAL):
             raise ValueError(f"{self.column} is {of}, which does not add up; {self.function} takes numbers")
-        if of.precision > _ADDABLE_DIGITS:
+        if function.adds and of.precision > _ADDABLE_DIGITS:
             raise ValueError(
                 f"{self.column} is {of}, whose sum could need more than {DECIMAL_DIGITS} digits; declare it "
                 f"with at most {_ADDABLE_DIGITS}"
             )
-        if self.function == "avg":
-            return ColumnType.DOUBLE
-        return ColumnType.decimal(DECIMAL_DIGITS, of.scale) if of.kind is Kind.DECIMAL else of
+        return function.result(of)
 
 
 def _measure(value: Any) -> Any:
@@ -298,7 +299,7 @@ def _measure(value: Any) -> Any:
             return {"function": "count"}
         case Measure() | {"function": _}:
             return value
-        case dict() if len(value) == 1 and value.keys() <= set(get_args(MeasureFunction)):
+        case dict() if len(value) == 1 and value.keys() <= FUNCTIONS.keys():
             ((function, column),) = value.items()
             return {"function": function, "column": column}
     raise ValueError(_FORMS)
@@ -306,7 +307,7 @@ def _measure(value: Any) -> Any:
 
 _AnyForm = Annotated[
     Measure,
-    BeforeValidator(_measure, json_schema_input_type=Measure | Literal["count"] | dict[MeasureFunction, str]),
+    BeforeValidator(_measure, json_schema_input_type=Measure | Literal["count"] | dict[FunctionName, str]),
 ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from endmark.control.forecasts import ForMemory, LookupForecast
+from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Setup
@@ -14,7 +15,6 @@ from endmark.planning import cost_model
 from endmark.planning.calibration import calibrate
 from endmark.planning.cost_model import AT_ONCE, WAITING
 from endmark.relation.sql import SqlRelation
-from endmark.types import Kind
 
 if TYPE_CHECKING:
     from endmark.operators.lookup.costs import JoinCosts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Bytes of a value by kind; texts are as long as people make names. A waiting row has its coordinates, batch,
 # serial number and tries besides.
-_BYTES = {Kind.BOOLEAN: 1, Kind.DATE: 4, Kind.DECIMAL: 16, Kind.STRING: 20}
+_BYTES = {Domain.BOOLEAN: 1, Domain.DATE: 4, Domain.DECIMAL: 16, Domain.STRING: 20}
 _BESIDE = 34
 _WHAT_IF = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -157,7 +157,7 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
     """Bytes of a stream row."""
     kinds = pipeline.streams[lookup.stream].columns.values()
-    return sum(_BYTES.get(kind.kind, 8) for kind in kinds)
+    return sum(_BYTES.get(kind.domain, 8) for kind in kinds)
 
 
 def _line(found: Prediction, what: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from endmark.punctuation.domain import Cut, Domain
+from endmark.domain import Cut, Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern, Value
 
 Span = tuple[Cut, Cut]

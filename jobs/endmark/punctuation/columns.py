@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.domain import Cut, Domain, PunctuationError
 from endmark.punctuation.algebra import Span, normal
-from endmark.punctuation.domain import Cut, Domain, PunctuationError
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.ranges import Ranges
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xml.parsers import expat
 
-from endmark.punctuation.domain import PunctuationError
+from endmark.domain import PunctuationError
 
 
 def read_flat(record: bytes) -> tuple[str, dict[str, str]]:

@@ -12,16 +12,15 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from endmark.punctuation.domain import Domain, PunctuationError, Value
+from endmark.domain import Domain, PunctuationError, Value
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
-from endmark.punctuation.scalars import from_scalar, to_scalar
+from endmark.punctuation.scalars import TEXTS, from_scalar, to_scalar
 
 _MARKS = re.escape("*∅{}[](),")
 _TOKEN = re.compile(
     rf'(?P<mark>[{_MARKS}])|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<plain>[^\s"{_MARKS}][^"{_MARKS}]*)|(?P<blank>\s+)'
 )
 _PLAIN_TEXT = re.compile(r"[\w.:/@+-]+(?: [\w.:/@+-]+)*")
-_SPELLED_AS_TEXT = {Domain.STRING, Domain.DECIMAL, Domain.DATE, Domain.TIMESTAMP}
 
 _Token = str | Equals  # a mark or a value
 
@@ -98,7 +97,7 @@ def _tokens(text: str, domain: Domain) -> Iterator[_Token]:
 
 
 def _value(spelled: str, quoted: bool, domain: Domain) -> Value:
-    if domain in _SPELLED_AS_TEXT and not quoted:
+    if domain in TEXTS and not quoted:
         return from_scalar(spelled, domain)
     try:
         scalar = json.loads(spelled)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
-from endmark.punctuation.domain import Domain, PunctuationError, Value, common_domain, domain_of_value
+from endmark.domain import Domain, PunctuationError, Value, common_domain, domain_of_value
 
 _NUMBERS = {int, float, Decimal}
 _COMPARABLE: dict[type, set[type]] = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
+from endmark.domain import Domain, PunctuationError, Value
 from endmark.punctuation.algebra import meet, normal
-from endmark.punctuation.domain import Domain, PunctuationError, Value
 from endmark.punctuation.pattern import Anything, Nothing, Pattern
 
 Written = TypeVar("Written")

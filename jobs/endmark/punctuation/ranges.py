@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
+from endmark.domain import Cut, Domain
 from endmark.punctuation.algebra import Span, pattern_of, spans_of
-from endmark.punctuation.domain import Cut, Domain
 from endmark.punctuation.pattern import Anything, Pattern, Value
 
 

@@ -10,7 +10,7 @@ import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from endmark.punctuation.domain import Domain, PunctuationError, Value
+from endmark.domain import Domain, PunctuationError, Value
 
 Scalar = bool | int | float | str
 
@@ -19,16 +19,26 @@ _SPELLED = {
     Domain.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
     Domain.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z"),
 }
-_EXAMPLES = {
-    Domain.DECIMAL: '"12.50"',
+EXAMPLES = {
+    Domain.LONG: "42",
+    Domain.DOUBLE: "1.5",
+    Domain.STRING: '"a"',
+    Domain.BOOLEAN: "true",
     Domain.DATE: '"2026-01-31"',
     Domain.TIMESTAMP: '"2026-01-31T00:00:00.000000Z"',
+    Domain.DECIMAL: '"12.50"',
 }
+TEXTS = (Domain.STRING, *_SPELLED)  # the domains whose values stand in quotes
 
 
 def to_scalar(value: Value, domain: Domain) -> Scalar:
-    """Return the JSON scalar that stands for a value of a domain."""
-    match domain.coerce(value):
+    """Return the JSON scalar that stands for a value of a domain. Equal values have one spelling."""
+    return scalar_of(domain.coerce(value))
+
+
+def scalar_of(value: Value) -> Scalar:
+    """Return the JSON scalar of a value as it is; a decimal keeps the zeros at its end."""
+    match value:
         case Decimal() as number:
             return format(number, "f")
         case datetime() as time:
@@ -64,7 +74,7 @@ def _nearest(whole: int) -> float:
 
 def _spelled(scalar: Scalar, domain: Domain) -> Value:
     if not isinstance(scalar, str) or not _SPELLED[domain].fullmatch(scalar):
-        raise PunctuationError(f"{scalar!r} is no {domain.value} such as {_EXAMPLES[domain]}")
+        raise PunctuationError(f"{scalar!r} is no {domain.value} such as {EXAMPLES[domain]}")
     if domain is Domain.DECIMAL:
         return Decimal(scalar)
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.json_shape import (
     MEMBER,
     AnythingShape,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.flat_xml import read_flat
 from endmark.punctuation.notation import from_notation, to_notation
 from endmark.punctuation.pattern import Anything

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.relation.backend import backend_of
 from endmark.relation.values import DOUBLE_DIGITS
-from endmark.types import Kind
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -22,46 +22,50 @@ if TYPE_CHECKING:
 _EXACT_MARIADB, _EXACT_MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 _TEXT = r"(var)?char\(\d+\)|(tiny|medium|long)?text"
-_MYSQL: dict[Kind, str] = {
-    Kind.LONG: r"(tiny|small|medium)?int(\(\d+\))?( unsigned)?( zerofill)?|bigint(\(\d+\))?",
-    Kind.DOUBLE: r"double( unsigned)?",
-    Kind.STRING: _TEXT,
-    Kind.BOOLEAN: r"tinyint\(1\)",
-    Kind.DATE: r"date",
-    Kind.TIMESTAMP: r"(datetime|timestamp)(\(\d\))?",
-    Kind.DECIMAL: r"decimal\((\d+),(\d+)\)( unsigned)?( zerofill)?",
+_MYSQL: dict[Domain, str] = {
+    Domain.LONG: r"(tiny|small|medium)?int(\(\d+\))?( unsigned)?( zerofill)?|bigint(\(\d+\))?",
+    Domain.DOUBLE: r"double( unsigned)?",
+    Domain.STRING: _TEXT,
+    Domain.BOOLEAN: r"tinyint\(1\)",
+    Domain.DATE: r"date",
+    Domain.TIMESTAMP: r"(datetime|timestamp)(\(\d\))?",
+    Domain.DECIMAL: r"decimal\((\d+),(\d+)\)( unsigned)?( zerofill)?",
 }
 # By SQLite's rules of affinity: what a column makes of the values that are put into it.
-_SQLITE: dict[Kind, str] = {
-    Kind.LONG: r".*INT.*",
-    Kind.DOUBLE: r"(?!.*INT).*(REAL|FLOA|DOUB).*",
-    Kind.STRING: r"(?!.*INT).*(CHAR|CLOB|TEXT).*",
-    Kind.BOOLEAN: r"BOOL(EAN)?|.*INT.*",
-    Kind.DATE: r"DATE|(?!.*INT).*(CHAR|CLOB|TEXT).*",
-    Kind.TIMESTAMP: r"DATETIME|TIMESTAMP|(?!.*INT).*(CHAR|CLOB|TEXT).*",
-    Kind.DECIMAL: r"(DECIMAL|NUMERIC)(\(\d+(, *\d+)?\))?|REAL|.*DOUBLE.*",
+_SQLITE: dict[Domain, str] = {
+    Domain.LONG: r".*INT.*",
+    Domain.DOUBLE: r"(?!.*INT).*(REAL|FLOA|DOUB).*",
+    Domain.STRING: r"(?!.*INT).*(CHAR|CLOB|TEXT).*",
+    Domain.BOOLEAN: r"BOOL(EAN)?|.*INT.*",
+    Domain.DATE: r"DATE|(?!.*INT).*(CHAR|CLOB|TEXT).*",
+    Domain.TIMESTAMP: r"DATETIME|TIMESTAMP|(?!.*INT).*(CHAR|CLOB|TEXT).*",
+    Domain.DECIMAL: r"(DECIMAL|NUMERIC)(\(\d+(, *\d+)?\))?|REAL|.*DOUBLE.*",
 }
-_POSTGRESQL: dict[Kind, str] = {
-    Kind.LONG: r"smallint|integer|bigint",
-    Kind.DOUBLE: r"double precision",
-    Kind.STRING: r"text|character varying(\(\d+\))?",
-    Kind.BOOLEAN: r"boolean",
-    Kind.DATE: r"date",
-    Kind.TIMESTAMP: r"timestamp(\(\d\))? with(out)? time zone",
-    Kind.DECIMAL: r"numeric\((\d+),(\d+)\)",
+_POSTGRESQL: dict[Domain, str] = {
+    Domain.LONG: r"smallint|integer|bigint",
+    Domain.DOUBLE: r"double precision",
+    Domain.STRING: r"text|character varying(\(\d+\))?",
+    Domain.BOOLEAN: r"boolean",
+    Domain.DATE: r"date",
+    Domain.TIMESTAMP: r"timestamp(\(\d\))? with(out)? time zone",
+    Domain.DECIMAL: r"numeric\((\d+),(\d+)\)",
 }
 _TYPES = {"sqlite": _SQLITE, "mysql": _MYSQL, "postgresql": _POSTGRESQL}
 # By their bytes, where a statement says how to compare; in MySQL it does not, and columns must.
 _COLLATIONS = {"sqlite": "BINARY", "postgresql": "C"}
-_INSTEAD: dict[Kind, str] = {
-    Kind.LONG: "BIGINT",
-    Kind.DOUBLE: "DOUBLE",
-    Kind.STRING: "VARCHAR(n)",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE",
-    Kind.TIMESTAMP: "DATETIME(6)",
+_INSTEAD: dict[Domain, str] = {
+    Domain.LONG: "BIGINT",
+    Domain.DOUBLE: "DOUBLE",
+    Domain.STRING: "VARCHAR(n)",
+    Domain.BOOLEAN: "BOOLEAN",
+    Domain.DATE: "DATE",
+    Domain.TIMESTAMP: "DATETIME(6)",
 }
-_INSTEAD_IN_POSTGRESQL = {Kind.DOUBLE: "DOUBLE PRECISION", Kind.STRING: "TEXT", Kind.TIMESTAMP: "TIMESTAMP"}
+_INSTEAD_IN_POSTGRESQL = {
+    Domain.DOUBLE: "DOUBLE PRECISION",
+    Domain.STRING: "TEXT",
+    Domain.TIMESTAMP: "TIMESTAMP",
+}
 
 
 def exact_collation(dialect: sa.Dialect) -> str:
@@ -73,7 +77,7 @@ def compared_by(relation: Relation, backend: Backend) -> dict[str, str]:
     """Return the collations by which statements compare key columns, whatever the table says."""
     if backend not in _COLLATIONS:
         return {}
-    texts = [name for name in relation.key if relation.columns[name].kind is Kind.STRING]
+    texts = [name for name in relation.key if relation.columns[name].domain is Domain.STRING]
     return dict.fromkeys(texts, _COLLATIONS[backend])
 
 
@@ -96,14 +100,14 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
                 f"{name}: column {column!r} is {declared.type or 'of no type'}, which {kind} could not hold "
                 f"unchanged; declare it as it is, or make it {_instead(kind, backend)}"
             )
-        if backend == "mysql" and column in relation.key and kind.kind is Kind.STRING:
+        if backend == "mysql" and column in relation.key and kind.domain is Domain.STRING:
             _require_exact(relation, column, declared, exact_collation(dialect))
     _require_index(relation, there, backend)
 
 
 def _holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
-    found = re.fullmatch(_TYPES[backend][kind.kind], declared.type)
-    if not found or kind.kind is not Kind.DECIMAL:
+    found = re.fullmatch(_TYPES[backend][kind.domain], declared.type)
+    if not found or kind.domain is not Domain.DECIMAL:
         return found is not None
     if backend == "sqlite":
         return kind.precision <= DOUBLE_DIGITS
@@ -113,7 +117,7 @@ def _holds(declared: Column, kind: ColumnType, backend: Backend) -> bool:
 
 def _instead(kind: ColumnType, backend: Backend) -> str:
     instead = _INSTEAD | (_INSTEAD_IN_POSTGRESQL if backend == "postgresql" else {})
-    return instead.get(kind.kind, str(kind).upper())
+    return instead.get(kind.domain, str(kind).upper())
 
 
 def _require_exact(relation: Relation, column: str, declared: Column, exact: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from endmark.types import Kind
+from endmark.domain import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,13 +175,13 @@ def odd_key(source: Source, kinds: Mapping[str, ColumnType], dialect: sa.Dialect
         kinds: the types of its columns, by name.
         dialect: the SQL of its database.
     """
-    odd = [sa.not_(_spelt(_column(name), kinds[name].kind)) for name in source.key]
+    odd = [sa.not_(_spelt(_column(name), kinds[name].domain)) for name in source.key]
     return _compiled(_one(source.ordered(source.key).where(sa.or_(*odd))), dialect)
 
 
-def _spelt(column: sa.ColumnElement[Any], kind: Kind) -> Condition:
-    stored = {Kind.LONG: "'integer'", Kind.BOOLEAN: "'integer'", Kind.DECIMAL: "'integer', 'real'"}
-    pattern = {Kind.DATE: _DAY, Kind.TIMESTAMP: _DAY + _TIME}.get(kind, "*")
+def _spelt(column: sa.ColumnElement[Any], kind: Domain) -> Condition:
+    stored = {Domain.LONG: "'integer'", Domain.BOOLEAN: "'integer'", Domain.DECIMAL: "'integer', 'real'"}
+    pattern = {Domain.DATE: _DAY, Domain.TIMESTAMP: _DAY + _TIME}.get(kind, "*")
     types: sa.ColumnElement[str] = sa.literal_column("(" + stored.get(kind, "'text'") + ")")
     like: sa.ColumnElement[str] = sa.literal_column(f"'{pattern}'")
     return sa.and_(sa.func.typeof(column).op("IN")(types), column.op("GLOB")(like))

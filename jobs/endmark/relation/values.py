@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.types import Kind
+from endmark.domain import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa
     Raises:
         NotOfTypeError: a value is not exactly one of `kind`.
     """
-    read, given = _READ_OTHERWISE[backend].get(kind.kind, _READ[kind.kind])
+    read, given = _READ_OTHERWISE[backend].get(kind.domain, _READ[kind.domain])
     try:
         # By its own look first, since pa.array(values, int64) would cut 1.5 to 1.
         column = pa.array(values)
@@ -54,7 +54,7 @@ def from_text(column: pa.Array, kind: ColumnType) -> pa.Array:
         NotOfTypeError: a text is not exactly one of `kind`.
     """
     try:
-        return _WRITTEN.get(kind.kind, _cast)(column, kind)
+        return _WRITTEN.get(kind.domain, _cast)(column, kind)
     except pa.ArrowException as error:
         raise NotOfTypeError(f"a value is no {kind}: {error}") from error
 
@@ -67,11 +67,11 @@ def to_driver(column: pa.Array, kind: ColumnType, backend: Backend) -> list[Any]
         kind: its type.
         backend: the kind of database.
     """
-    if kind.kind is Kind.TIMESTAMP:
+    if kind.domain is Domain.TIMESTAMP:
         column = column.cast(pa.timestamp("us"))  # drivers write a zone into the text, which no column has
-    if backend == "sqlite" and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+    if backend == "sqlite" and kind.domain in (Domain.DATE, Domain.TIMESTAMP):
         column = column.cast(pa.string())
-    if backend == "sqlite" and kind.kind is Kind.DECIMAL:
+    if backend == "sqlite" and kind.domain is Domain.DECIMAL:
         column = column.cast(pa.string()).cast(pa.float64())
     values: list[Any] = column.to_pylist()
     return values
@@ -109,27 +109,27 @@ def _same(given: pa.Array, again: pa.Array, read: pa.Array, kind: ColumnType) ->
 
 _Reading = tuple["Callable[[pa.Array, ColumnType], pa.Array]", "Sequence[Callable[[pa.DataType], bool]]"]
 # How a column is read, and what the driver may give for it.
-_READ: dict[Kind, _Reading] = {
-    Kind.LONG: (_cast, [pa.types.is_int64]),
-    Kind.DOUBLE: (_cast, [pa.types.is_float64]),
-    Kind.STRING: (_cast, [pa.types.is_string]),
-    Kind.BOOLEAN: (_truth, [pa.types.is_int64]),
-    Kind.DATE: (_cast, [pa.types.is_date32]),
-    Kind.TIMESTAMP: (_utc, [pa.types.is_timestamp]),
-    Kind.DECIMAL: (_cast, [pa.types.is_decimal]),
+_READ: dict[Domain, _Reading] = {
+    Domain.LONG: (_cast, [pa.types.is_int64]),
+    Domain.DOUBLE: (_cast, [pa.types.is_float64]),
+    Domain.STRING: (_cast, [pa.types.is_string]),
+    Domain.BOOLEAN: (_truth, [pa.types.is_int64]),
+    Domain.DATE: (_cast, [pa.types.is_date32]),
+    Domain.TIMESTAMP: (_utc, [pa.types.is_timestamp]),
+    Domain.DECIMAL: (_cast, [pa.types.is_decimal]),
 }
-_SQLITE: dict[Kind, _Reading] = {
-    Kind.DATE: (_cast, [pa.types.is_string]),
-    Kind.TIMESTAMP: (_utc, [pa.types.is_string]),
-    Kind.DECIMAL: (_counted, [pa.types.is_float64, pa.types.is_int64]),
+_SQLITE: dict[Domain, _Reading] = {
+    Domain.DATE: (_cast, [pa.types.is_string]),
+    Domain.TIMESTAMP: (_utc, [pa.types.is_string]),
+    Domain.DECIMAL: (_counted, [pa.types.is_float64, pa.types.is_int64]),
 }
-_POSTGRESQL: dict[Kind, _Reading] = {Kind.BOOLEAN: (_cast, [pa.types.is_boolean])}
-_READ_OTHERWISE: dict[Backend, dict[Kind, _Reading]] = {
+_POSTGRESQL: dict[Domain, _Reading] = {Domain.BOOLEAN: (_cast, [pa.types.is_boolean])}
+_READ_OTHERWISE: dict[Backend, dict[Domain, _Reading]] = {
     "sqlite": _SQLITE,
     "mysql": {},
     "postgresql": _POSTGRESQL,
 }
-_WRITTEN: dict[Kind, Callable[[pa.Array, ColumnType], pa.Array]] = {
-    Kind.BOOLEAN: lambda column, kind: _truth(column.cast(pa.int64()), kind),
-    Kind.TIMESTAMP: _utc,
+_WRITTEN: dict[Domain, Callable[[pa.Array, ColumnType], pa.Array]] = {
+    Domain.BOOLEAN: lambda column, kind: _truth(column.cast(pa.int64()), kind),
+    Domain.TIMESTAMP: _utc,
 }

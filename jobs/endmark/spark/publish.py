@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import spark_type
-from endmark.types import JoinType, Kind
+from endmark.types import JoinType
 from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _object(members: Mapping[str, Column], kinds: Mapping[str, ColumnType]) -> C
     if not members:
         return F.lit(None).cast("string")
     spelled = [
-        (value.cast("string") if kinds[name].kind is Kind.DECIMAL else value).alias(name)
+        (value.cast("string") if kinds[name].domain is Domain.DECIMAL else value).alias(name)
         for name, value in members.items()
     ]
     return F.to_json(F.struct(*spelled), _SPELLING)

@@ -13,8 +13,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from endmark.domain import Domain
 from endmark.pipeline import Pipeline
-from endmark.types import ColumnType, JoinType, Kind
+from endmark.types import ColumnType, JoinType
 from endmark.verify.broken import bound_of
 from endmark.verify.closed import wider_columns, within
 from endmark.verify.idle import is_uncertain
@@ -22,8 +23,16 @@ from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 from endmark.verify.spans import Span, spans_of, written
 
-_NEVER = ("shj", "xjoin", "wjoin")
-_BY_BOTH_ALONE = ("pjoin", "mjoin")
+# When a preset announces a key: never, once both streams have closed it, or once either has.
+ANNOUNCES = {
+    "shj": "never",
+    "xjoin": "never",
+    "wjoin": "never",
+    "pjoin": "closed by both",
+    "mjoin": "closed by both",
+    "pwjoin": "closed by either",
+    "auto": "closed by either",
+}
 Promise = dict[str, tuple[Span, ...]]
 
 _LIVE = """
@@ -89,9 +98,9 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
     session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
     for table in ("announced_patterns", "uncertain_punctuations"):
         session.run("CREATE TABLE $table (punctuation VARCHAR)", table=table)
-    if pipeline.join.preset not in _NEVER:
+    if ANNOUNCES[pipeline.join.preset] != "never":
         _add_keys(session, pipeline, kinds)
-        if pipeline.join.preset not in _BY_BOTH_ALONE:
+        if ANNOUNCES[pipeline.join.preset] == "closed by either":
             for side in both_sides(pipeline):
                 _add_patterns(session, pipeline, side)
     session.run(_EXPECTED)
@@ -125,7 +134,7 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
 
 def _scalar(value: str, kind: ColumnType) -> str:
     """Spell a value as `spelled` does, but decimals without zeros at their end."""
-    if kind.kind is Kind.DECIMAL:
+    if kind.domain is Domain.DECIMAL:
         return rf"regexp_replace({value}::VARCHAR, '\.0*$$|(\.[0-9]*[1-9])0*$$', '\1')"
     return spelled(value, kind)
 

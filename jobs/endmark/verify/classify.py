@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline, Stream
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.verify.closed import load
 from endmark.verify.closing_rule import close_by_rule
+from endmark.verify.formats import speak
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.sides import key_column, microseconds
-from endmark.verify.spoken import speak
 
 DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"
@@ -203,21 +204,21 @@ def _present(columns: Iterable[str]) -> str:
 def _field(kind: ColumnType, member: str, found: str) -> str:
     """A member, given as text and with its type in JSON, as a value of its column; NULL when it is none."""
     value = f"try_cast({member} AS {kind.duckdb})"
-    match kind.kind:
-        case Kind.LONG:
+    match kind.domain:
+        case Domain.LONG:
             sound = f"{found} IN {_WORDS}"
-        case Kind.DOUBLE:
+        case Domain.DOUBLE:
             sound = f"{found} IN {_NUMBERS} AND isfinite({value})"
-        case Kind.BOOLEAN:
+        case Domain.BOOLEAN:
             sound, value = f"{found} = 'BOOLEAN'", f"{member} = 'true'"
-        case Kind.STRING:
+        case Domain.STRING:
             sound, value = f"{found} = 'VARCHAR'", member
-        case Kind.DATE | Kind.TIMESTAMP:
-            pattern = DATE if kind.kind is Kind.DATE else TIMESTAMP
+        case Domain.DATE | Domain.TIMESTAMP:
+            pattern = DATE if kind.domain is Domain.DATE else TIMESTAMP
             # The pattern alone would let the year 0000 pass, which is before the first that dates can hold.
             sound = f"regexp_full_match({member}, {text(pattern)}) AND {member}[1:4] <> '0000'"
             sound = f"{found} = 'VARCHAR' AND {sound}"
-        case Kind.DECIMAL:
+        case Domain.DECIMAL:
             # DuckDB rounds what has too many places, but refuses what has too many digits before the point.
             number = r"-?(0|[1-9]\d*)" + (rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else "")
             sound = f"{found} = 'VARCHAR' AND regexp_full_match({member}, {text(number)})"

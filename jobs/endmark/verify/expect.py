@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from endmark.pipeline import Aggregate, Lookup, Pipeline
+from endmark.verify.announced import ANNOUNCES
 from endmark.verify.broken import name_promises
 from endmark.verify.closed import close_keys, wider_columns, within
 from endmark.verify.idle import is_uncertain, measure_progress, possibly_idle
@@ -101,9 +102,6 @@ LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_closed) USING ($key
 LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
 WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT $reached FROM progress WHERE stream = ?))
 """
-
-# Presets by which a group is final only when both streams have closed it.
-_BY_BOTH_ALONE = ("pjoin", "mjoin")
 
 _GROUPS = """
 CREATE TABLE $groups AS
@@ -214,7 +212,7 @@ def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached
     session.run(
         _FINAL,
         [
-            side.other_preserved or pipeline.join.preset in _BY_BOTH_ALONE,
+            side.other_preserved or ANNOUNCES[pipeline.join.preset] == "closed by both",
             microseconds(side.window),
             side.other,
         ],

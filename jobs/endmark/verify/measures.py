@@ -5,40 +5,61 @@ A sum of doubles is exact and rounded once, which DuckDB's own is not: `Session`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Measure, Pipeline
-from endmark.types import Kind
 from endmark.verify.session import fill, name
 
-# Text is read as the nearest double; other casts may be one off.
-_TEMPLATES = {
-    "count_distinct": "count(DISTINCT $value)",
-    "first": "first($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)",
-    "last": "last($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)",
-    "sorted": "coalesce(list($value ORDER BY $value) FILTER ($value IS NOT NULL), [])",
-    "sum": "sum($value)",
-    "avg": "sum($value)::VARCHAR::DOUBLE / count($value)",
-}
-_OF_LONGS = {"sum": "try_cast(sum($value) AS BIGINT)"}
-_OF_DOUBLES = {
-    "sum": "exact_sum(list($value) FILTER ($value IS NOT NULL))",
-    "avg": "exact_sum(list($value) FILTER ($value IS NOT NULL)) / count($value)",
+_EXACT = "exact_sum(list($value) FILTER ($value IS NOT NULL))"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of measures in SQL. `$value` is its column, `$place` are the columns that order rows.
+
+    Args:
+        sql: the expression for columns of any type.
+        own: other expressions for some types.
+        back: the comparison of a later value with an earlier one that shows that a running group went back;
+            `None` if its values may go either way.
+    """
+
+    sql: str
+    own: Mapping[Domain, str] = field(default_factory=dict)
+    back: str | None = None
+
+
+FUNCTIONS = {
+    "count": Function("count(*)", back="<"),
+    "sum": Function("sum($value)", {Domain.LONG: "try_cast(sum($value) AS BIGINT)", Domain.DOUBLE: _EXACT}),
+    "min": Function("min($value)", back=">"),
+    "max": Function("max($value)", back="<"),
+    # Text is read as the nearest double; other casts may be one off.
+    "avg": Function(
+        "sum($value)::VARCHAR::DOUBLE / count($value)", {Domain.DOUBLE: f"{_EXACT} / count($value)"}
+    ),
+    "first": Function("first($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)"),
+    "last": Function("last($value ORDER BY $place, $value) FILTER ($value IS NOT NULL)"),
+    "count_distinct": Function("count(DISTINCT $value)", back="<"),
+    "sorted": Function("coalesce(list($value ORDER BY $value) FILTER ($value IS NOT NULL), [])"),
 }
 
 
 def expression(pipeline: Pipeline, measure: Measure) -> str:
     """Return the SQL of a measure over the columns of results."""
+    function = FUNCTIONS[measure.function]
     if measure.column is None:
-        return "count(*)"
+        return function.sql
     origin, _, column = measure.column.partition(".")
     stream = pipeline.stream_of(origin)
     place = [pipeline.streams[stream].event_time.column, *COORDINATES]
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own key column equals it.
         origin, column = stream, pipeline.lookup_in(origin).key[key.index(column)]
-    kind = pipeline.type_of(measure.column).kind
-    own = {Kind.LONG: _OF_LONGS, Kind.DOUBLE: _OF_DOUBLES}.get(kind, {})
     return fill(
-        {**_TEMPLATES, **own}.get(measure.function, f"{measure.function}($value)"),
+        function.own.get(pipeline.type_of(measure.column).domain, function.sql),
         value=name(f"{origin}_{column}"),
         place=", ".join(name(f"{stream}_{each}") for each in place),
     )

@@ -15,13 +15,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from endmark.types import ColumnType, Kind
+from endmark.domain import Domain
+from endmark.types import ColumnType
 
 MARK = "$punctuation"
 _SPELLED = {
-    Kind.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    Kind.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z"),
-    Kind.DECIMAL: re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
+    Domain.DATE: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    Domain.TIMESTAMP: re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z"),
+    Domain.DECIMAL: re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"),
 }
 _ENDS = {"from", "to", "from_open", "to_open"}
 
@@ -102,17 +103,17 @@ def _between(ends: dict[str, Any], kind: ColumnType) -> Bound:
 
 
 def _value(cell: Any, kind: ColumnType) -> Any:
-    match kind.kind, cell:
-        case Kind.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
+    match kind.domain, cell:
+        case Domain.LONG, int() if type(cell) is int and -(2**63) <= cell < 2**63:
             return cell
-        case Kind.BOOLEAN, bool():
+        case Domain.BOOLEAN, bool():
             return cell
-        case Kind.DOUBLE, int() | float() if type(cell) is not bool:
+        case Domain.DOUBLE, int() | float() if type(cell) is not bool:
             return _finite(cell)
-        case Kind.STRING, str():
+        case Domain.STRING, str():
             cell.encode()
             return cell
-        case Kind.DATE | Kind.TIMESTAMP | Kind.DECIMAL, str() if _SPELLED[kind.kind].fullmatch(cell):
+        case Domain.DATE | Domain.TIMESTAMP | Domain.DECIMAL, str() if _SPELLED[kind.domain].fullmatch(cell):
             return _spelled(cell, kind)
     raise _UnsoundError(f"{cell!r} is no {kind}")
 
@@ -128,9 +129,9 @@ def _finite(number: float) -> float:
 
 
 def _spelled(cell: str, kind: ColumnType) -> date | datetime | Decimal:
-    if kind.kind is Kind.DATE:
+    if kind.domain is Domain.DATE:
         return date.fromisoformat(cell)
-    if kind.kind is Kind.TIMESTAMP:
+    if kind.domain is Domain.TIMESTAMP:
         return datetime.fromisoformat(cell.removesuffix("Z")).replace(tzinfo=UTC)
     scaled = Fraction(cell) * 10**kind.scale
     # As in rows, a digit too many is one even if it is a zero.

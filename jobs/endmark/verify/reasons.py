@@ -11,34 +11,24 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from endmark.pipeline import Pipeline, Stream
-from endmark.types import ColumnType, Kind
+from endmark.domain import Domain
+from endmark.pipeline import Stream
+from endmark.types import ColumnType
 from endmark.verify import xml
 from endmark.verify.debezium import integer
 from endmark.verify.patterns import MARK
-from endmark.verify.session import Session
 
-_UNNAMED = """
-SELECT topic, "partition", "offset", value FROM expected_dead_letters WHERE reason IS NULL AND topic = ?
-"""
-
-_NAME = """
-UPDATE expected_dead_letters e SET reason = a.reason FROM arriving a
-WHERE e.topic = a.topic AND e."partition" = a."partition" AND e."offset" = a."offset"
-"""
-
-_SCHEMA = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())]
-)
 _MARKED = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"' + re.escape(MARK.encode()) + b'"')
-_KINDS: dict[Kind, tuple[type, ...]] = {Kind.LONG: (int,), Kind.DOUBLE: (int, float), Kind.BOOLEAN: (bool,)}
+_KINDS: dict[Domain, tuple[type, ...]] = {
+    Domain.LONG: (int,),
+    Domain.DOUBLE: (int, float),
+    Domain.BOOLEAN: (bool,),
+}
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-class _Unreadable(Exception):  # noqa: N818  # its text is a reason
-    pass
+class UnreadableError(Exception):
+    """A record that cannot be read further; its text is the reason."""
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -47,39 +37,20 @@ class _Pairs(list[tuple[str, Any]]):
     def member(self, wanted: str, kind: type = object) -> Any:
         found = [value for member, value in self if member == wanted]
         if len(found) > 1:
-            raise _Unreadable("duplicate_field")
+            raise UnreadableError("duplicate_field")
         if not isinstance(value := found[0] if found else None, kind):
-            raise _Unreadable("bad_envelope")
+            raise UnreadableError("bad_envelope")
         return value
 
 
-def name_reasons(session: Session, pipeline: Pipeline) -> None:
-    """Fill in `reason` in `expected_dead_letters`, where `classify` has left it out."""
-    streams: dict[str, Stream | None] = {pipeline.control_topic: None}
-    streams |= {declared.topic: declared for declared in pipeline.streams.values()}
-    for topic, declared in streams.items():
-        found = session.run(_UNNAMED, [topic])
-        for letter in found:
-            letter["reason"] = reason_of(letter.pop("value"), declared)
-        session.run_on(pa.Table.from_pylist(found, _SCHEMA), _NAME)
-
-
-def reason_of(value: bytes | None, declared: Stream | None) -> str:
-    """Return the reason why a record is a dead letter; a stream of `None` is the control topic."""
-    try:
-        if declared is None:
-            return _of_control(value or b"")
-        return _OF_FORMAT[declared.format](value or b"", declared)
-    except _Unreadable as why:
-        return str(why)
-
-
-def _of_control(value: bytes) -> str:
+def of_control(value: bytes) -> str:
+    """Return the reason of a record of the control topic."""
     _object(value)
     return "bad_control"
 
 
-def _of_json(value: bytes, declared: Stream) -> str:
+def of_json(value: bytes, declared: Stream) -> str:
+    """Return the reason of a record of flat JSON."""
     if _MARKED.match(value):
         return "bad_punctuation"
     members = _object(value)
@@ -95,12 +66,13 @@ def _of_members(members: Mapping[str, Any], columns: Mapping[str, ColumnType]) -
     for column, kind in columns.items():
         if members.get(column) is None:
             return "missing_field"
-        if type(members[column]) not in _KINDS.get(kind.kind, (str,)):
+        if type(members[column]) not in _KINDS.get(kind.domain, (str,)):
             return "wrong_type"
     return "bad_value"
 
 
-def _of_xml(value: bytes, declared: Stream) -> str:
+def of_xml(value: bytes, declared: Stream) -> str:
+    """Return the reason of an XML record."""
     if len(value) > declared.max_record:
         return "too_large"
     if not value.strip():
@@ -118,17 +90,18 @@ def _bare(text: str, kind: ColumnType | None) -> Any:
     """Return a text of XML as a JSON value: a number or boolean if its column is one and it is spelled so."""
     text = text.strip(" \t\r\n")
     number = _NUMBER.fullmatch(text)
-    match kind.kind if kind is not None else None:
-        case Kind.LONG if number and not (number[2] or number[3]):
+    match kind.domain if kind is not None else None:
+        case Domain.LONG if number and not (number[2] or number[3]):
             return 0
-        case Kind.DOUBLE if number:
+        case Domain.DOUBLE if number:
             return 0.0
-        case Kind.BOOLEAN if text in ("true", "false"):
+        case Domain.BOOLEAN if text in ("true", "false"):
             return True
     return text
 
 
-def _of_debezium(value: bytes, declared: Stream) -> str:
+def of_debezium(value: bytes, declared: Stream) -> str:
+    """Return the reason of a Debezium envelope."""
     envelope = _envelope(value)
     match envelope.member("op", str):
         case "u" if declared.updates != "rows":
@@ -137,7 +110,7 @@ def _of_debezium(value: bytes, declared: Stream) -> str:
             after = envelope.member("after", _Pairs)
             if len(dict(after)) < len(after):
                 return "duplicate_field"
-            return _of_json(json.dumps(_plain(after), ensure_ascii=False).encode(), declared)
+            return of_json(json.dumps(_plain(after), ensure_ascii=False).encode(), declared)
         case "d":
             before = envelope.member("before", _Pairs)
             for column in declared.punctuated_on:
@@ -148,32 +121,25 @@ def _of_debezium(value: bytes, declared: Stream) -> str:
 
 def _envelope(value: bytes) -> _Pairs:
     if not value.strip():
-        raise _Unreadable("empty")
+        raise UnreadableError("empty")
     document = _read(value, _Pairs)
     if not _is_unicode(document):
-        raise _Unreadable("not_utf8")
+        raise UnreadableError("not_utf8")
     if not isinstance(document, _Pairs):
-        raise _Unreadable("not_an_object")
+        raise UnreadableError("not_an_object")
     if any(member == "payload" for member, _ in document):
         found: _Pairs = document.member("payload", _Pairs)
         return found
     return document
 
 
-_OF_FORMAT: dict[str, Callable[[bytes, Stream], str]] = {
-    "json": _of_json,
-    "xml": _of_xml,
-    "debezium": _of_debezium,
-}
-
-
 def _object(value: bytes) -> dict[str, Any]:
     """The members of a JSON object; none may stand twice, however deep."""
     if not value.strip():
-        raise _Unreadable("empty")
+        raise UnreadableError("empty")
     found = _read(value, _once)
     if not isinstance(found, dict):
-        raise _Unreadable("not_an_object")
+        raise UnreadableError("not_an_object")
     return found
 
 
@@ -183,14 +149,14 @@ def _read(value: bytes, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
             value.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse, parse_int=integer
         )
     except UnicodeDecodeError:
-        raise _Unreadable("not_utf8") from None
+        raise UnreadableError("not_utf8") from None
     except (ValueError, RecursionError):
-        raise _Unreadable("malformed") from None
+        raise UnreadableError("malformed") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
-        raise _Unreadable("duplicate_field")
+        raise UnreadableError("duplicate_field")
     return dict(pairs)
 
 

@@ -9,22 +9,23 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from endmark.databases import place
+from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
 from endmark.relation.backend import backend_of
 from endmark.relation.queries import quoted
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.verify.session import Session, name
 
 CHUNK_ROWS = 50_000
 
-_SQL_TYPES: dict[Kind, type[sa.types.TypeEngine[Any]]] = {
-    Kind.LONG: sa.BigInteger,
-    Kind.DOUBLE: sa.Double,
-    Kind.STRING: sa.String,
-    Kind.BOOLEAN: sa.Boolean,
-    Kind.DATE: sa.Date,
-    Kind.TIMESTAMP: sa.DateTime,
+_SQL_TYPES: dict[Domain, type[sa.types.TypeEngine[Any]]] = {
+    Domain.LONG: sa.BigInteger,
+    Domain.DOUBLE: sa.Double,
+    Domain.STRING: sa.String,
+    Domain.BOOLEAN: sa.Boolean,
+    Domain.DATE: sa.Date,
+    Domain.TIMESTAMP: sa.DateTime,
 }
 
 _IN_UTC = {"mysql": "SET time_zone = '+00:00'", "postgresql": "SET TIME ZONE 'UTC'"}
@@ -118,9 +119,9 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
 
 
 def _sql_type(kind: ColumnType) -> sa.types.TypeEngine[Any]:
-    if kind.kind is Kind.DECIMAL:
+    if kind.domain is Domain.DECIMAL:
         return sa.Numeric(kind.precision, kind.scale)
-    return _SQL_TYPES[kind.kind]()
+    return _SQL_TYPES[kind.domain]()
 
 
 def _to_arrow(values: list[Any], relation: Relation, prefix: str) -> pa.Table:

@@ -16,8 +16,8 @@ from endmark.verify.compare import check_conservation, compare_tables, count_top
 from endmark.verify.consume import Log, Range
 from endmark.verify.control import classify_control
 from endmark.verify.expect import expect
+from endmark.verify.formats import name_reasons
 from endmark.verify.idle import note_idle_violations
-from endmark.verify.reasons import name_reasons
 from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
 from endmark.verify.running import keep_latest

@@ -6,8 +6,8 @@ How records were cut into batches is not known here, so what a group was in betw
 from __future__ import annotations
 
 from endmark.pipeline import Pipeline
-from endmark.types import MeasureFunction
 from endmark.verify.breach import breach
+from endmark.verify.measures import FUNCTIONS
 from endmark.verify.report import Breach
 from endmark.verify.session import Session, fill, name, names
 
@@ -48,7 +48,6 @@ _BACK = """
 SELECT $named, batch, $measure, was FROM (SELECT *, lag($measure) OVER before AS was FROM told_running
 WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE coalesce($measure $beyond was, was IS NOT NULL)
 """
-_BEYOND: dict[MeasureFunction, str] = {"count": "<", "count_distinct": "<", "max": "<", "min": ">"}
 
 
 def expect_running(session: Session, **fragments: str) -> None:
@@ -78,10 +77,10 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
         breach(
             session,
             f"a running group whose {measure.function} {column} went back",
-            fill(_BACK, named=named, measure=name(column), beyond=_BEYOND[measure.function]),
+            fill(_BACK, named=named, measure=name(column), beyond=beyond),
         )
         for column, measure in pipeline.aggregate.measures.items()
-        if measure.function in _BEYOND
+        if (beyond := FUNCTIONS[measure.function].back) is not None
     ]
     return [
         breach(session, "a running group that has two rows of one batch", _TWICE, named=named),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.verify.session import name
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -45,12 +46,12 @@ def key_column(column: str) -> str:
 
 def spelled(value: str, kind: ColumnType) -> str:
     """Return SQL for a value as data records spell it in JSON: text, for all types that JSON lacks."""
-    match kind.kind:
-        case Kind.TIMESTAMP:
+    match kind.domain:
+        case Domain.TIMESTAMP:
             return f"strftime(make_timestamp(epoch_us({value})), '%Y-%m-%dT%H:%M:%S.%fZ')"
-        case Kind.DATE:
+        case Domain.DATE:
             return f"strftime({value}, '%Y-%m-%d')"
-        case Kind.DECIMAL:
+        case Domain.DECIMAL:
             return f"{value}::VARCHAR"
     return value
 

@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
-from endmark.types import ColumnType, Kind
+from endmark.domain import Domain
+from endmark.types import ColumnType
 from endmark.verify.patterns import Bound
 
 Cut = Any  # a number, or a tuple
@@ -22,10 +23,10 @@ _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=38)
 # The first number, and the one behind the last.
 _COUNTED = {
-    Kind.BOOLEAN: (0, 2),
-    Kind.LONG: (-(2**63), 2**63),
-    Kind.DATE: (date.min.toordinal(), date.max.toordinal() + 1),
-    Kind.TIMESTAMP: (
+    Domain.BOOLEAN: (0, 2),
+    Domain.LONG: (-(2**63), 2**63),
+    Domain.DATE: (date.min.toordinal(), date.max.toordinal() + 1),
+    Domain.TIMESTAMP: (
         (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
         (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND + 1,
     ),
@@ -61,7 +62,7 @@ def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
     if low == cut_below(value := _value(low, kind), kind) and high == _cut(value, 1, kind):
         return {"equals": _spelled(value)}
     first, behind = _ends(kind)
-    counted = kind.kind in _COUNTED
+    counted = kind.domain in _COUNTED
     ends: dict[str, Any] = {}
     opens: dict[str, bool] = {}
     if low != first:
@@ -74,36 +75,36 @@ def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
 
 
 def _ends(kind: ColumnType) -> Span:
-    return _COUNTED.get(kind.kind, _UNCOUNTED)
+    return _COUNTED.get(kind.domain, _UNCOUNTED)
 
 
 def _cut(value: Any, side: int, kind: ColumnType) -> Cut:
-    match kind.kind:
-        case Kind.BOOLEAN | Kind.LONG:
+    match kind.domain:
+        case Domain.BOOLEAN | Domain.LONG:
             return int(value) + side
-        case Kind.DATE:
+        case Domain.DATE:
             return value.toordinal() + side
-        case Kind.TIMESTAMP:
+        case Domain.TIMESTAMP:
             return (value - _EPOCH) // _MICROSECOND + side
     # No text is below the empty one.
     return _UNCOUNTED[0] if value == "" and side == 0 else (1, value, side)
 
 
 def _value(cut: Cut, kind: ColumnType) -> Any:
-    match kind.kind:
-        case Kind.BOOLEAN:
+    match kind.domain:
+        case Domain.BOOLEAN:
             return bool(cut)
-        case Kind.LONG:
+        case Domain.LONG:
             return cut
-        case Kind.DATE:
+        case Domain.DATE:
             return date.fromordinal(cut)
-        case Kind.TIMESTAMP:
+        case Domain.TIMESTAMP:
             return _EPOCH + cut * _MICROSECOND
     return cut[1] if len(cut) == 3 else ""
 
 
 def _values(span: Span, kind: ColumnType) -> list[Any]:
-    if kind.kind in _COUNTED:
+    if kind.domain in _COUNTED:
         return [_value(number, kind) for number in range(*span)]
     return [_value(span[0], kind)]
 

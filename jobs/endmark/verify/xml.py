@@ -13,11 +13,12 @@ from typing import Any
 from xml.sax.handler import ContentHandler, feature_namespaces, property_lexical_handler
 from xml.sax.xmlreader import InputSource
 
+from endmark.domain import Domain
 from endmark.pipeline import Stream
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.verify.patterns import MARK
 
-_BARE = (Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN)
+_BARE = (Domain.LONG, Domain.DOUBLE, Domain.BOOLEAN)
 _ITEM = r'"(?:[^"\\]|\\.)*"|[^\s"*∅{}\[\](),][^"*∅{}\[\](),]*'
 _LIST = re.compile(rf"\{{\s*(?:(?:{_ITEM})\s*(?:,\s*(?:{_ITEM})\s*)*)?\}}", re.DOTALL)
 _RANGE = re.compile(
@@ -115,7 +116,7 @@ def _read(value: bytes) -> _Flat:
 
 def _value(text: str, kind: ColumnType) -> Any:
     """Return a text of XML as a JSON value; what is no number or boolean stays a text."""
-    if kind.kind in _BARE:
+    if kind.domain in _BARE:
         try:
             found = json.loads(text)
         except ValueError:
@@ -145,6 +146,6 @@ def _pattern(text: str, kind: ColumnType) -> dict[str, Any]:
 
 def _constant(written: str, kind: ColumnType) -> Any:
     written = written.strip()
-    if kind.kind in _BARE or written.startswith('"'):
+    if kind.domain in _BARE or written.startswith('"'):
         return json.loads(written)
     return written

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.domain import PunctuationError
 from endmark.punctuation.columns import domain_of_type
-from endmark.punctuation.domain import PunctuationError
 from endmark.punctuation.pattern import values_of
 from endmark.punctuation.wire_json import decode_patterns
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from endmark.wire.json_promises import require_digits
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.spelling import example, naming
@@ -161,7 +161,7 @@ def kind_of(arrow: pa.DataType) -> ColumnType:
     """
     if pa.types.is_decimal128(arrow):
         return ColumnType.decimal(arrow.precision, arrow.scale)
-    return ColumnType(Kind(domain_of_type(arrow).value))
+    return ColumnType(domain_of_type(arrow))
 
 
 def is_spoken_of(arrow: pa.DataType) -> bool:

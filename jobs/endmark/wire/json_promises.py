@@ -7,8 +7,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from endmark.punctuation.columns import domain_of_type
-from endmark.punctuation.domain import PunctuationError
+from endmark.domain import PunctuationError
 from endmark.punctuation.pattern import values_of
 from endmark.punctuation.wire_json import decode
 
@@ -31,7 +30,7 @@ def read_promise(
     Raises:
         PunctuationError: it is none; the text says what is wrong.
     """
-    domains = {name: domain_of_type(kind.arrow) for name, kind in columns.items()}
+    domains = {name: kind.domain for name, kind in columns.items()}
     promise = decode(record, stream, domains)
     if not punctuated_on:  # which a promise of anything would not show, since it restricts no column
         raise PunctuationError("the stream takes no promises")

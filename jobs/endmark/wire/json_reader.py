@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from endmark.types import Kind
+from endmark.domain import Domain
 from endmark.wire.spelling import WS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class JsonReader:
 
 
 def _as_read(kind: ColumnType) -> pa.DataType:
-    return pa.string() if kind.kind is Kind.DATE else kind.arrow
+    return pa.string() if kind.domain is Domain.DATE else kind.arrow
 
 
 def _nested(read_as: Mapping[Path, pa.DataType]) -> list[pa.Field]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.punctuation.domain import PunctuationError
+from endmark.domain import PunctuationError
 from endmark.wire.json_promises import read_promise
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.rejection import Rejection, explain_punctuation, explain_row, respell
@@ -53,6 +53,14 @@ class Parsed:
     promises: list[tuple[int, Punctuation]]
     rejections: list[Rejection]
     skipped: int = 0
+
+
+class Parser(Protocol):
+    """A parser sorts out the records of one stream."""
+
+    def parse(self, values: pa.Array) -> Parsed:
+        """Sort out binary `values`; no input raises."""
+        ...
 
 
 class JsonParser:

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from endmark.domain import Domain
 from endmark.punctuation.wire_json import first_twice
-from endmark.types import Kind
 from endmark.wire.spelling import example, pattern
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from endmark.types import ColumnType
 
-_JSON_TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.LONG: (int,),
-    Kind.DOUBLE: (int, float),
-    Kind.STRING: (str,),
-    Kind.BOOLEAN: (bool,),
-    Kind.DATE: (str,),
-    Kind.TIMESTAMP: (str,),
-    Kind.DECIMAL: (str,),
+_JSON_TYPES: dict[Domain, tuple[type, ...]] = {
+    Domain.LONG: (int,),
+    Domain.DOUBLE: (int, float),
+    Domain.STRING: (str,),
+    Domain.BOOLEAN: (bool,),
+    Domain.DATE: (str,),
+    Domain.TIMESTAMP: (str,),
+    Domain.DECIMAL: (str,),
 }
 
 
@@ -162,7 +162,7 @@ def _explain_fields(record: dict[str, Any], columns: Mapping[str, ColumnType]) -
         if record.get(name) is None:
             return "missing_field", f"field {name!r} is missing or null"
         # type(), since a bool is an int to isinstance().
-        if type(record[name]) not in _JSON_TYPES[kind.kind]:
+        if type(record[name]) not in _JSON_TYPES[kind.domain]:
             return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
     for name, kind in columns.items():
         if not re.fullmatch(pattern(kind), _shown(record[name], None)):

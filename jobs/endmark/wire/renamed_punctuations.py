@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow as pa
 
+from endmark.domain import PunctuationError
 from endmark.punctuation import json_text
-from endmark.punctuation.domain import PunctuationError
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import encode_patterns

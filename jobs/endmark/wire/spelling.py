@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from endmark.types import Kind
+from endmark.domain import Domain
+from endmark.punctuation.scalars import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,12 +21,12 @@ WS = r"[ \t\r\n]*"
 _INTEGER = r"-?(?:0|[1-9][0-9]*)"
 _DATE = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}"  # there is no year 0
 _PATTERNS = {
-    Kind.LONG: _INTEGER,
-    Kind.DOUBLE: _INTEGER + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?",
-    Kind.STRING: r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"',
-    Kind.BOOLEAN: "(?:true|false)",
-    Kind.DATE: rf'"{_DATE}"',
-    Kind.TIMESTAMP: rf'"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?Z"',
+    Domain.LONG: _INTEGER,
+    Domain.DOUBLE: _INTEGER + r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?",
+    Domain.STRING: r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"',
+    Domain.BOOLEAN: "(?:true|false)",
+    Domain.DATE: rf'"{_DATE}"',
+    Domain.TIMESTAMP: rf'"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:\.[0-9]{{1,6}})?Z"',
 }
 
 
@@ -33,18 +34,10 @@ def _several(one: str) -> str:
     return rf"(?:{one}(?:{WS},{WS}{one})*)?"
 
 
-_TEXT = _PATTERNS[Kind.STRING]
-ANY_SCALAR = rf"(?:{_TEXT}|{_PATTERNS[Kind.DOUBLE]}|true|false|null)"
+_TEXT = _PATTERNS[Domain.STRING]
+ANY_SCALAR = rf"(?:{_TEXT}|{_PATTERNS[Domain.DOUBLE]}|true|false|null)"
 ANY_FLAT = rf"\{{{WS}{_several(rf'{_TEXT}{WS}:{WS}{ANY_SCALAR}')}{WS}\}}"  # an object of such values
 ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # of JSON, in any order
-_EXAMPLES = {
-    Kind.LONG: "42",
-    Kind.DOUBLE: "1.5",
-    Kind.STRING: '"a"',
-    Kind.BOOLEAN: "true",
-    Kind.DATE: '"2026-01-31"',
-    Kind.TIMESTAMP: '"2026-01-31T00:00:00.000000Z"',
-}
 
 
 def pattern(kind: ColumnType) -> str:
@@ -52,8 +45,8 @@ def pattern(kind: ColumnType) -> str:
 
     It also matches some that are none, such as a 30th of February.
     """
-    if kind.kind is not Kind.DECIMAL:
-        return _PATTERNS[kind.kind]
+    if kind.domain is not Domain.DECIMAL:
+        return _PATTERNS[kind.domain]
     whole = kind.precision - kind.scale
     digits = rf"(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "0"
     return rf'"-?{digits}(?:\.[0-9]{{1,{kind.scale}}})?"' if kind.scale else rf'"-?{digits}"'
@@ -77,7 +70,7 @@ def naming(columns: Mapping[str, ColumnType]) -> str:
 
 def example(kind: ColumnType) -> str:
     """Return a value of a type as it stands in a record."""
-    if kind.kind is not Kind.DECIMAL:
-        return _EXAMPLES[kind.kind]
+    if kind.domain is not Domain.DECIMAL:
+        return EXAMPLES[kind.domain]
     whole = "1" if kind.precision > kind.scale else "0"
     return f'"{whole}.{"5".ljust(kind.scale, "0")}"' if kind.scale else f'"{whole}"'

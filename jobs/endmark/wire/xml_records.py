@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from endmark.domain import PunctuationError
 from endmark.punctuation import wire_json, wire_xml
-from endmark.punctuation.domain import Domain, PunctuationError
 from endmark.punctuation.flat_xml import read_flat
-from endmark.types import Kind
+from endmark.punctuation.scalars import TEXTS
 from endmark.wire.json_promises import require_digits
 from endmark.wire.json_records import JsonParser, Parsed
 from endmark.wire.rejection import UnreadableError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from endmark.types import ColumnType
 
 BLANKS = " \t\r\n"
-_WITHOUT_QUOTES = (Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN)
 
 
 class XmlParser:
@@ -59,7 +58,7 @@ class XmlParser:
         self._stream = stream
         self._most = most
         self._columns = columns
-        self._domains = {name: Domain[kind.kind.name] for name, kind in columns.items()}
+        self._domains = {name: kind.domain for name, kind in columns.items()}
         self._flat = JsonParser(columns, punctuated_on, stream, key=key)
 
     def parse(self, values: pa.Array) -> Parsed:
@@ -95,5 +94,5 @@ class XmlParser:
     def _spelled(self, name: str, text: str) -> str:
         """Spell a text as JSON. What is no value of its column becomes a string, which is refused later."""
         kind = self._columns.get(name)
-        plain = kind is not None and kind.kind in _WITHOUT_QUOTES and re.fullmatch(pattern(kind), text)
+        plain = kind is not None and kind.domain not in TEXTS and re.fullmatch(pattern(kind), text)
         return text if plain else json.dumps(text, ensure_ascii=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
-from endmark.punctuation.domain import Domain
 from endmark_papers.algorithms.contract import Side
 
 

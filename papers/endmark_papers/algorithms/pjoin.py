@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.punctuation.algebra import meet
-from endmark.punctuation.domain import Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, Pattern
 from endmark.punctuation.ranges import Ranges
 from endmark_papers.algorithms.contract import (

@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
 from endmark.punctuation.algebra import meet
-from endmark.punctuation.domain import Domain
 from endmark.punctuation.pattern import Equals, OneOf, Pattern, Value
 from endmark.punctuation.ranges import Ranges
 from endmark_papers.algorithms.contract import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from endmark.punctuation.domain import Domain
+from endmark.domain import Domain
 from endmark.punctuation.pattern import Anything, Between, Pattern, Value
 from endmark.punctuation.ranges import Ranges
 from endmark_papers.algorithms.contract import Counters, Row

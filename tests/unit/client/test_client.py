@@ -17,9 +17,9 @@ from kafka import KafkaConsumer, TopicPartition
 
 from endmark.client import StreamProducer, anything, between, equals, key_hash, one_of
 from endmark.client.delivery import Delivery
+from endmark.domain import PunctuationError
 from endmark.embedded.broker import Broker
 from endmark.errors import MissingPartError
-from endmark.punctuation.domain import PunctuationError
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
 from endmark_feed.producer import create_topics

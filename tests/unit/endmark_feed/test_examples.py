@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from endmark.engine.ingest.parsers import parser_of
 from endmark.engine.streams import stream_plans
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
@@ -41,7 +40,8 @@ def test_records_are_those_of_the_pipeline(name: str) -> None:
     for plan in plans.values():
         mine = [each for each in messages if each.topic == plan.topic]
         values = [None if each.kind is Kind.TOMBSTONE else each.value for each in mine]
-        parsed = parser_of(plan).parse(pa.array(values, pa.binary()))
+        assert plan.parser is not None
+        parsed = plan.parser().parse(pa.array(values, pa.binary()))
         kinds = Counter(each.kind for each in mine)
         assert {each.reason for each in parsed.rejections} <= {"update"}
         assert parsed.rows.num_rows + len(parsed.rejections) == kinds[Kind.ROW]

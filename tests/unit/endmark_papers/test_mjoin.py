@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endmark.punctuation.domain import Domain
+from endmark.domain import Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark_papers.algorithms.contract import (
     Announced,

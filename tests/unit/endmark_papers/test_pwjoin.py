@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endmark.domain import Domain
 from endmark.errors import ConfigError
-from endmark.punctuation.domain import Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark_papers.algorithms.contract import (
     Announced,

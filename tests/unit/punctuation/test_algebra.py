@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.algebra import disjoint, implies, meet, normal
-from endmark.punctuation.domain import Domain, PunctuationError
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from support.patterns import ROWS, members, patterns
 

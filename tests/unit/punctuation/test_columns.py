@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation import columns
-from endmark.punctuation.domain import Domain, PunctuationError
 from endmark.punctuation.pattern import Anything, Between, Equals, OneOf, Pattern
 from endmark.punctuation.ranges import Ranges
-from endmark.types import ColumnType, Kind
+from endmark.types import ColumnType
 from support.patterns import POOLS, ROWS, patterns
 
 TYPES = {
@@ -65,10 +65,10 @@ def test_parts_of_columns(domain: Domain) -> None:
         assert columns.contains_all(ranges, part).tolist() == expected
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_types_of_pipelines(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", Domain)
+def test_types_of_pipelines(kind: Domain) -> None:
     """A pipeline's column types are domains by name."""
-    column = ColumnType.decimal(18, 2) if kind is Kind.DECIMAL else ColumnType(kind)
+    column = ColumnType.decimal(18, 2) if kind is Domain.DECIMAL else ColumnType(kind)
 
     assert columns.domain_of_type(column.arrow) is Domain[kind.name]
 

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from endmark.domain import Domain
 from endmark.punctuation.columns import domain_of_type
-from endmark.punctuation.domain import Domain
 from endmark.punctuation.json_text import named
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.wire_json import pattern_to_json

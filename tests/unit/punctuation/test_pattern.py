@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern, domain_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endmark.punctuation.domain import Domain, PunctuationError
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 from support.patterns import ROWS, patterns

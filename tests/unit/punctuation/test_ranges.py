@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endmark.domain import Cut, Domain
 from endmark.punctuation.algebra import disjoint, pattern_of
-from endmark.punctuation.domain import Cut, Domain
 from endmark.punctuation.pattern import Anything, Between, Equals, OneOf, Pattern
 from endmark.punctuation.ranges import Ranges
 from support.patterns import ROWS, members, patterns

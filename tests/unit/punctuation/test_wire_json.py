@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation import wire_json
-from endmark.punctuation.domain import Domain, PunctuationError
 from endmark.punctuation.json_shape import PunctuationShape, schema
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
@@ -158,7 +158,7 @@ def test_wrong_shape(record: str, error: str) -> None:
         ('{"$punctuation": {"string": {"equals": "\\ud800"}}}', "half a surrogate pair"),
         (
             '{"$punctuation": {"colour": {"equals": 1}}}',
-            "stream 's' has no attribute 'colour'; it has boolean",
+            "stream 's' has no attribute 'colour'; it has long",
         ),
         ('{"$punctuation": {"long": {"equals": 1, "equals": 2}}}', "member 'equals' stands twice"),
         ('{"$punctuation"', "not JSON"),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from endmark.domain import Domain, PunctuationError
 from endmark.punctuation import wire_xml
-from endmark.punctuation.domain import Domain, PunctuationError
 from endmark.punctuation.notation import from_notation, to_notation
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation

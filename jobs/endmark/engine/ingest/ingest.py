@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from endmark.condition_failures import Failures
 from endmark.engine import channels
 from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.engine.ingest.control_rows import ControlPacker
-from endmark.engine.ingest.parsers import parser_of
 from endmark.engine.ingest.punctuation_rows import PromisePacker
 from endmark.engine.violation_rows import violation_rows
 from endmark.errors import failing_at
@@ -33,12 +32,11 @@ from endmark.state.segment import int64
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from endmark.engine.ingest.control_rows import ControlPlan
-    from endmark.engine.ingest.parsers import Parser
     from endmark.engine.streams import StreamPlan
-    from endmark.wire.json_records import Parsed
+    from endmark.wire.json_records import Parsed, Parser
     from endmark.wire.rejection import Rejection
 
 
@@ -156,7 +154,7 @@ class _Task:
 
     def _parser(self, stream: StreamPlan) -> Parser:
         if stream.name not in self._parsers:
-            self._parsers[stream.name] = parser_of(stream)
+            self._parsers[stream.name] = cast("Callable[[], Parser]", stream.parser)()
         return self._parsers[stream.name]
 
     def _without_future(

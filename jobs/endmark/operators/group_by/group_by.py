@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.operators.group_by.measures import combined, input_name, kept_fields
-from endmark.operators.group_by.spread_measures import Spread
 from endmark.state import codec, manifest
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
@@ -75,7 +74,9 @@ class ClosingAggregate:
         self._combine = partial(combined, key, measures, self._partial)
         self.groups = SegmentList(store, key, merge=self._combine)
         self._spread = {
-            measure.name: Spread.of(measure, key, store) for measure in measures if measure.spreads
+            measure.name: rows_of(measure, key, store)
+            for measure in measures
+            if (rows_of := measure.spread) is not None
         }
         if restored is not None:
             manifest.load(restored, self.lists)

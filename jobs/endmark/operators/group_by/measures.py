@@ -1,14 +1,9 @@
-"""Measures: the columns that each keeps in a group's row, the way such rows combine, and the final value.
-
-No measure depends on the order of rows. Sums are exact while they are kept. `first` and `last` compare the
-place of the row that a value comes from, then the value, since a row may have met several rows of R. Nulls
-count for `count` alone.
-"""
+"""Measures: the columns of closed groups, and how the partial rows of a group combine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +14,9 @@ from endmark.state import codec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from endmark.operators.group_by.spread_measures import Spread
     from endmark.state.keys import KeySpec
     from endmark.state.search import Ints
-    from endmark.types import MeasureFunction
-
-_LONGS = (-(2**63), 2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -56,94 +49,61 @@ def coordinates(time: str, partition: str, offset: str) -> tuple[Place, ...]:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """One column of a closed group.
+    """One column of a closed group; each subclass folds values by another function.
+
+    A subclass keeps columns in the group's row, rows of its own beside it (`spread`), or both.
 
     Args:
         name: the column's name.
-        function: computes its value.
-        column: the input column that it is computed from; `None` for `count`.
+        column: the input column that it is computed from; `None` for the number of rows.
         kind: its Arrow type.
         of: the type of the input column.
         place: the columns that `first` and `last` compare, in order.
     """
 
     name: str
-    function: MeasureFunction
     column: str | None
     kind: pa.DataType
     of: pa.DataType | None = None
     place: tuple[Place, ...] = ()
 
-    @property
-    def adds_doubles(self) -> bool:
-        return self.function in ("sum", "avg") and pa.types.is_floating(self.of)
+    # The Arrow function that picks one row of a group by their order; `None` if all rows have a part.
+    picks: ClassVar[str | None] = None
 
     @property
-    def picks(self) -> bool:
-        return self.function in ("first", "last")
-
-    @property
-    def spreads(self) -> bool:
-        """True if the measure keeps rows beside the group's own row."""
-        return self.adds_doubles or self.function in ("count_distinct", "sorted")
+    def spread(self) -> type[Spread] | None:
+        """The rows that it keeps beside the group's own row; `None` if it keeps none."""
+        return None
 
     @property
     def inputs(self) -> list[str]:
         return [*([] if self.column is None else [self.column]), *(each.source for each in self.place)]
 
     @property
-    def values(self) -> str:
-        """The column that counts the values added to a sum of doubles or an average."""
-        return f"{self.name}$values"  # no column that a pipeline names has a `$`
-
-    @property
     def where(self) -> list[str]:
-        """The columns with the place of the row that the value of `first` or `last` comes from."""
+        """The columns with the place of the row that a picked value comes from."""
         return [f"{self.name}${each.part}" for each in self.place]
+
+    def value_in(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return the values of the measure's column in input rows."""
+        return rows.column(input_name(str(self.column)))
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
         """Return the columns of a group's row, each with its type and the Arrow function that combines it."""
-        if self.picks:
-            places = {name: each.kind for name, each in zip(self.where, self.place, strict=True)}
-            return {name: (kind, "pick") for name, kind in ({self.name: self.kind} | places).items()}
-        if self.function in ("min", "max"):
-            return {self.name: (self.kind, self.function)}
-        kept: dict[str, tuple[pa.DataType, str]] = {}
-        if self.function == "count":
-            kept[self.name] = pa.int64(), "sum"  # a count of partial counts is their sum
-        if self.function in ("sum", "avg") and not self.adds_doubles:
-            kept[self.name] = pa.decimal128(38, _scale(self.of)), "sum"
-        if self.adds_doubles or self.function == "avg":
-            kept[self.values] = pa.int64(), "sum"
-        return kept
+        return {}
 
     def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """Return the columns of `kept` for groups of one row each."""
-        if self.column is None:
-            return [pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)]
-        value = rows.column(input_name(self.column))
-        if self.picks:
-            present = pc.is_valid(value)
-            places = (rows.column(input_name(each.source)) for each in self.place)
-            return [value, *(pc.if_else(present, place, None) for place in places)]
-        return [
-            pc.cast(pc.is_valid(value) if name == self.values else value, kind)
-            for name, (kind, _) in self.kept().items()
-        ]
+        return [self.value_in(rows) for _ in self.kept()]
 
     def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
-        """Return the values of the measure for closed groups; `spread` has the values of rows beside the
-        group's own.
+        """Return the values of the measure for closed groups.
+
+        Args:
+            groups: their rows.
+            spread: the values of the rows beside them; `None` if the measure keeps none.
         """
-        if self.function in ("count_distinct", "sorted"):
-            return spread
-        total = groups.column(self.name) if spread is None else spread
-        if self.function == "avg":
-            doubles = _as_doubles(total) if spread is None else total
-            return _finite(pc.divide(doubles, _unless_none(groups.column(self.values))))
-        if self.adds_doubles:
-            return _finite(pc.if_else(pc.greater(groups.column(self.values), 0), total, None))
-        return _as_longs(total) if self.function == "sum" and pa.types.is_integer(self.kind) else total
+        return groups.column(self.name) if spread is None else spread
 
 
 def input_name(column: str) -> str:
@@ -169,7 +129,7 @@ def combined(
         if measure.picks:
             rank = f"{measure.name}$rank"
             table = table.append_column(rank, _ranks(orders[measure.name], partials.column(measure.name)))
-            aggregations.append((rank, "min" if measure.function == "first" else "max"))
+            aggregations.append((rank, measure.picks))
         else:
             aggregations += [(name, how) for name, (_, how) in measure.kept().items()]
     grouped = table.group_by(list(key.columns), use_threads=False).aggregate(aggregations)
@@ -204,28 +164,3 @@ def _ranks(order: Ints, values: pa.Array) -> pa.Array:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return pa.array(ranks, mask=values.is_null().to_numpy(zero_copy_only=False))
-
-
-def _scale(kind: pa.DataType) -> int:
-    return int(kind.scale) if pa.types.is_decimal(kind) else 0
-
-
-def _as_doubles(decimals: pa.Array) -> pa.Array:
-    """Return the nearest doubles. Arrow's own cast of a decimal may be one off."""
-    return pc.cast(pc.cast(decimals, pa.string()), pa.float64())
-
-
-def _as_longs(totals: pa.Array) -> pa.Array:
-    """Cast totals to longs; a total beyond all longs becomes null, since data must not stop the job."""
-    low, high = (pa.scalar(end).cast(totals.type) for end in _LONGS)
-    fits = pc.and_(pc.greater_equal(totals, low), pc.less_equal(totals, high))
-    return pc.cast(pc.if_else(fits, totals, None), pa.int64())
-
-
-def _unless_none(counts: pa.Array) -> pa.Array:
-    return pc.cast(pc.if_else(pc.greater(counts, 0), counts, None), pa.float64())
-
-
-def _finite(doubles: pa.Array) -> pa.Array:
-    """Make infinite values null."""
-    return pc.if_else(pc.is_finite(doubles), doubles, None)

@@ -1,8 +1,4 @@
-"""Spread measures: those that keep rows of their own beside the group's row, as many as they need.
-
-`count_distinct` keeps each value once, and `sorted` each value with its number of times. A sum of doubles
-keeps the digits of its exact sum.
-"""
+"""Spread measures: those that keep rows of their own beside the group's row, as many as they need."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from endmark.operators.group_by import exact_sum
-from endmark.operators.group_by.measures import input_name
 from endmark.state import codec
 from endmark.state.segment_list import SegmentList
 
@@ -44,18 +39,6 @@ class Spread(ABC):
     own: ClassVar[str] = _VALUE
     added: ClassVar[str | None] = None
 
-    @staticmethod
-    def of(measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> Spread:
-        """Make the rows of a measure.
-
-        Args:
-            measure: a spread measure.
-            key: the group key.
-            store: keeps the rows.
-        """
-        kinds = {"count_distinct": _Distinct, "sorted": _Sorted}
-        return kinds.get(measure.function, _Digits)(measure, key, store)
-
     def __init__(self, measure: MeasureSpec, key: KeySpec, store: SegmentStore) -> None:
         self._measure = measure
         self._key = key
@@ -64,7 +47,7 @@ class Spread(ABC):
 
     def add(self, inputs: pa.RecordBatch) -> None:
         """Add input rows; only the key's columns and the measure's own are used."""
-        values = inputs.column(input_name(str(self._measure.column)))
+        values = self._measure.value_in(inputs)
         present = pc.is_valid(values)
         keys = inputs.select(list(self._key.columns)).filter(present)
         rows = self._rows(keys, values.filter(present))
@@ -91,7 +74,9 @@ class Spread(ABC):
         """Return the values of `count` groups from combined rows; `owners` are the groups of the rows."""
 
 
-class _Distinct(Spread):
+class DistinctValues(Spread):
+    """Each value once; they come to their number."""
+
     def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
         return keys.append_column(_VALUE, _one_zero(values))
 
@@ -99,7 +84,9 @@ class _Distinct(Spread):
         return pa.array(np.bincount(owners, minlength=count).astype(np.int64))
 
 
-class _Sorted(Spread):
+class SortedValues(Spread):
+    """Each value with its number of times; they come to an array of all values, the least first."""
+
     added = _TIMES
 
     def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
@@ -115,7 +102,9 @@ class _Sorted(Spread):
         return pa.ListArray.from_arrays(np.concatenate([np.zeros(1, np.int32), ends]), every)
 
 
-class _Digits(Spread):
+class Digits(Spread):
+    """The digits of an exact sum of doubles; they come to the nearest double."""
+
     own = _PLACE
     added = _AMOUNT
 

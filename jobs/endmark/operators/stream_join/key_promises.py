@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from endmark.domain import Domain, Value
     from endmark.operators.stream_join.key_sets import Closed
-    from endmark.punctuation.domain import Domain, Value
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment

@@ -21,8 +21,8 @@ from endmark.punctuation.ranges import Ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from endmark.domain import Domain
     from endmark.punctuation.algebra import Span
-    from endmark.punctuation.domain import Domain
     from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints

@@ -23,7 +23,7 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from endmark.punctuation.domain import Value
+    from endmark.domain import Value
     from endmark.state.search import Bools, Ints
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from endmark.domain import Domain
     from endmark.operators.promise_codec import PromiseCodec
-    from endmark.punctuation.domain import Domain
     from endmark.state.keys import KeySpec
     from endmark.state.search import Bools, Ints
 

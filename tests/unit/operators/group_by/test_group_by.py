@@ -12,13 +12,23 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
+from endmark.operators.group_by.functions import (
+    Average,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    Sorted,
+    Sum,
+)
 from endmark.operators.group_by.group_by import ClosingAggregate, KeyColumn
 from endmark.operators.group_by.measures import MeasureSpec, coordinates
 from endmark.state import keys
 from endmark.state.keys import KeySpec
 from endmark.state.segment_list import FANOUT
 from endmark.state.store import MemoryBlobs, SegmentStore
-from endmark.types import MeasureFunction
 
 KINDS = [pa.string(), pa.date32()]
 KEYS = [
@@ -26,8 +36,8 @@ KEYS = [
     KeyColumn("day", pa.date32(), ("l_day", "r_day")),
 ]
 MEASURES = [
-    MeasureSpec("rows", "count", None, pa.int64()),
-    MeasureSpec("highest", "max", "r_price", pa.float64()),
+    Count("rows", None, pa.int64()),
+    Max("highest", "r_price", pa.float64()),
 ]
 Row = tuple[str | None, int | None, str | None, int | None, float | None]
 
@@ -97,18 +107,18 @@ def test_groups_outlive_merges_and_restarts(tmp_path: Path) -> None:
 PLACED = coordinates("time", "partition", "offset")
 DOUBLE, LONG, DECIMAL = pa.float64(), pa.int64(), pa.decimal128(28, 2)
 ITEM = [KeyColumn("item", LONG, ("l_item",))]
-FUNCTIONS: dict[str, tuple[MeasureFunction, str, pa.DataType, pa.DataType]] = {
-    "total": ("sum", "price", DOUBLE, DOUBLE),
-    "mean": ("avg", "price", DOUBLE, DOUBLE),
-    "prices": ("count_distinct", "price", LONG, DOUBLE),
-    "each_price": ("sorted", "price", pa.list_(DOUBLE), DOUBLE),
-    "each_paid": ("sorted", "paid", pa.list_(DECIMAL), DECIMAL),
-    "pieces": ("sum", "pieces", LONG, LONG),
-    "paid": ("sum", "paid", pa.decimal128(38, 2), DECIMAL),
-    "usually_paid": ("avg", "paid", DOUBLE, DECIMAL),
-    "least": ("min", "paid", DECIMAL, DECIMAL),
-    "opened": ("first", "price", DOUBLE, DOUBLE),
-    "ended": ("last", "price", DOUBLE, DOUBLE),
+FUNCTIONS: dict[str, tuple[type[MeasureSpec], str, pa.DataType, pa.DataType]] = {
+    "total": (Sum, "price", DOUBLE, DOUBLE),
+    "mean": (Average, "price", DOUBLE, DOUBLE),
+    "prices": (CountDistinct, "price", LONG, DOUBLE),
+    "each_price": (Sorted, "price", pa.list_(DOUBLE), DOUBLE),
+    "each_paid": (Sorted, "paid", pa.list_(DECIMAL), DECIMAL),
+    "pieces": (Sum, "pieces", LONG, LONG),
+    "paid": (Sum, "paid", pa.decimal128(38, 2), DECIMAL),
+    "usually_paid": (Average, "paid", DOUBLE, DECIMAL),
+    "least": (Min, "paid", DECIMAL, DECIMAL),
+    "opened": (First, "price", DOUBLE, DOUBLE),
+    "ended": (Last, "price", DOUBLE, DOUBLE),
 }
 
 
@@ -116,7 +126,7 @@ def measured(directory: Path, batches: Sequence[Sequence[tuple[Any, ...]]]) -> d
     """All measures of the one group, of rows of (price, pieces, paid, time, partition, offset); the operator
     is restored before each batch."""
     specs = [
-        MeasureSpec(name, function, column, kind, of, PLACED if function in ("first", "last") else ())
+        function(name, column, kind, of, PLACED if function.picks else ())
         for name, (function, column, kind, of) in FUNCTIONS.items()
     ]
     kinds = {"price": DOUBLE, "pieces": LONG, "paid": DECIMAL, "time": pa.timestamp("us", "UTC")}
@@ -172,7 +182,7 @@ def test_measures_do_not_hang_on_order(tmp_path: Path, cuts: list[int], reverse:
 
 def test_a_group_without_values_has_nulls(tmp_path: Path) -> None:
     assert measured(tmp_path, [[(None, None, None, 5, 0, 1)]]) == {
-        name: {"count_distinct": 0, "sorted": []}.get(function) for name, (function, *_) in FUNCTIONS.items()
+        name: {CountDistinct: 0, Sorted: []}.get(function) for name, (function, *_) in FUNCTIONS.items()
     }
 
 
@@ -193,9 +203,9 @@ def test_a_sum_beyond_its_type_is_null(tmp_path: Path, pieces: int) -> None:
 def test_a_key_may_be_called_like_anything(tmp_path: Path, name: str) -> None:
     """Like a column of results, or what Arrow makes of a measure's name."""
     measures = [
-        MeasureSpec("price", "count", None, LONG),
-        MeasureSpec("most", "max", "price_sum", DOUBLE),
-        MeasureSpec("several", "count_distinct", "time", LONG, LONG),
+        Count("price", None, LONG),
+        Max("most", "price_sum", DOUBLE),
+        CountDistinct("several", "time", LONG, LONG),
     ]
     groups = ClosingAggregate(
         [KeyColumn(name, LONG, ("l_item",))], measures, SegmentStore(MemoryBlobs(), tmp_path)
@@ -209,8 +219,8 @@ def test_a_key_may_be_called_like_anything(tmp_path: Path, name: str) -> None:
 
 def test_values_may_be_all_there_is(tmp_path: Path) -> None:
     measures = [
-        MeasureSpec("n", "count_distinct", "price", LONG, DOUBLE),
-        MeasureSpec("prices", "sorted", "price", pa.list_(DOUBLE), DOUBLE),
+        CountDistinct("n", "price", LONG, DOUBLE),
+        Sorted("prices", "price", pa.list_(DOUBLE), DOUBLE),
     ]
     groups = ClosingAggregate(ITEM, measures, SegmentStore(MemoryBlobs(), tmp_path))
     rows = pa.record_batch({"l_item": pa.array([7, 7, 8]), "price": pa.array([1.0, 2.0, None])})

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self, cast
 Value = bool | int | float | str | Decimal | date | datetime
 Cut = Any  # int where discrete, a tuple where dense; comparable within one domain
 
-DECIMAL_DIGITS = 38  # of a decimal in Arrow and Spark
+DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta agree on
 _EXACTLY = Context(prec=DECIMAL_DIGITS, traps=[Inexact])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -105,7 +105,10 @@ _TIMESTAMPS = _Ordinals(
 
 
 class Domain(StrEnum):
-    """An attribute's type. Timestamps are UTC with microseconds; longs have 64 bits, decimals 38 digits.
+    """The type of a column's values. Timestamps are UTC with microseconds; longs have 64 bits, decimals 38
+    digits.
+
+    `ColumnType` adds the digits of a decimal, and the name of the type elsewhere.
 
     Attributes:
         discrete: every value but the greatest has a successor.
@@ -113,13 +116,13 @@ class Domain(StrEnum):
         top: the cut above all values.
     """
 
-    BOOLEAN = "boolean", (bool,), _boolean, _BOOLEANS
     LONG = "long", (int,), _long, _LONGS
     DOUBLE = "double", (float, int), _double, None
     STRING = "string", (str,), _string, None
-    DECIMAL = "decimal", (Decimal, int), _decimal, None
+    BOOLEAN = "boolean", (bool,), _boolean, _BOOLEANS
     DATE = "date", (date,), _date, _DATES
     TIMESTAMP = "timestamp", (datetime,), _timestamp, _TIMESTAMPS
+    DECIMAL = "decimal", (Decimal, int), _decimal, None
 
     # Plain attributes of each member: asking an enum by name costs more than all the rest of a cut.
     discrete: bool

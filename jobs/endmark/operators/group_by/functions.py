@@ -1,0 +1,165 @@
+"""The functions of measures: how each folds Arrow columns, a class for each name of a pipeline file.
+
+No measure depends on the order of rows. Sums are exact while they are kept. `First` and `Last` compare the
+place of the row that a value comes from, then the value, since a row may have met several rows of R. Nulls
+count for `Count` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from endmark.operators.group_by.measures import MeasureSpec, input_name
+from endmark.operators.group_by.spread_measures import Digits, DistinctValues, SortedValues
+
+if TYPE_CHECKING:
+    from endmark.operators.group_by.spread_measures import Spread
+
+_LONGS = (-(2**63), 2**63 - 1)
+
+
+@dataclass(frozen=True)
+class Count(MeasureSpec):
+    """The number of results; it has no column."""
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        return {self.name: (pa.int64(), "sum")}  # a count of partial counts is their sum
+
+    def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        return [pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)]
+
+
+@dataclass(frozen=True)
+class Min(MeasureSpec):
+    """The least value."""
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        return {self.name: (self.kind, "min")}
+
+
+@dataclass(frozen=True)
+class Max(MeasureSpec):
+    """The greatest value."""
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        return {self.name: (self.kind, "max")}
+
+
+@dataclass(frozen=True)
+class First(MeasureSpec):
+    """The value of the first row, by place."""
+
+    picks: ClassVar[str | None] = "min"
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        places = {name: each.kind for name, each in zip(self.where, self.place, strict=True)}
+        return {name: (kind, "pick") for name, kind in ({self.name: self.kind} | places).items()}
+
+    def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        value = self.value_in(rows)
+        present = pc.is_valid(value)
+        places = (rows.column(input_name(each.source)) for each in self.place)
+        return [value, *(pc.if_else(present, place, None) for place in places)]
+
+
+@dataclass(frozen=True)
+class Last(First):
+    """The value of the last row, by place."""
+
+    picks: ClassVar[str | None] = "max"
+
+
+@dataclass(frozen=True)
+class Sum(MeasureSpec):
+    """The sum of the values."""
+
+    @property
+    def adds_doubles(self) -> bool:
+        """True if the sum's digits are kept beside the group's own row."""
+        return bool(pa.types.is_floating(self.of))
+
+    @property
+    def spread(self) -> type[Spread] | None:
+        return Digits if self.adds_doubles else None
+
+    @property
+    def values(self) -> str:
+        """The column that counts the values added."""
+        return f"{self.name}$values"  # no column that a pipeline names has a `$`
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        if self.adds_doubles:
+            return {self.values: (pa.int64(), "sum")}
+        return {self.name: (pa.decimal128(38, _scale(self.of)), "sum")}
+
+    def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        value = self.value_in(rows)
+        return [
+            pc.cast(pc.is_valid(value) if name == self.values else value, kind)
+            for name, (kind, _) in self.kept().items()
+        ]
+
+    def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
+        if spread is not None:
+            return _finite(pc.if_else(pc.greater(groups.column(self.values), 0), spread, None))
+        total = groups.column(self.name)
+        return _as_longs(total) if pa.types.is_integer(self.kind) else total
+
+
+@dataclass(frozen=True)
+class Average(Sum):
+    """The sum of the values over their number."""
+
+    def kept(self) -> dict[str, tuple[pa.DataType, str]]:
+        return super().kept() | {self.values: (pa.int64(), "sum")}
+
+    def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
+        total = _as_doubles(groups.column(self.name)) if spread is None else spread
+        return _finite(pc.divide(total, _unless_none(groups.column(self.values))))
+
+
+@dataclass(frozen=True)
+class CountDistinct(MeasureSpec):
+    """The number of different values."""
+
+    @property
+    def spread(self) -> type[Spread] | None:
+        return DistinctValues
+
+
+@dataclass(frozen=True)
+class Sorted(MeasureSpec):
+    """All values, the least first."""
+
+    @property
+    def spread(self) -> type[Spread] | None:
+        return SortedValues
+
+
+def _scale(kind: pa.DataType) -> int:
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0
+
+
+def _as_doubles(decimals: pa.Array) -> pa.Array:
+    """Return the nearest doubles. Arrow's own cast of a decimal may be one off."""
+    return pc.cast(pc.cast(decimals, pa.string()), pa.float64())
+
+
+def _as_longs(totals: pa.Array) -> pa.Array:
+    """Cast totals to longs; a total beyond all longs becomes null, since data must not stop the job."""
+    low, high = (pa.scalar(end).cast(totals.type) for end in _LONGS)
+    fits = pc.and_(pc.greater_equal(totals, low), pc.less_equal(totals, high))
+    return pc.cast(pc.if_else(fits, totals, None), pa.int64())
+
+
+def _unless_none(counts: pa.Array) -> pa.Array:
+    return pc.cast(pc.if_else(pc.greater(counts, 0), counts, None), pa.float64())
+
+
+def _finite(doubles: pa.Array) -> pa.Array:
+    """Make infinite values null."""
+    return pc.if_else(pc.is_finite(doubles), doubles, None)

@@ -1,0 +1,64 @@
+"""Wire formats: what the bytes of a stream's records are, and which parser reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from endmark.pipeline.sources import Stream
+    from endmark.wire.json_records import Parser
+
+
+@dataclass(frozen=True)
+class Format:
+    """A wire format. To add one, write its parser, an entry of `FORMATS`, and one of `verify`'s own table.
+
+    Args:
+        doc: the records in one sentence, for the schema of pipeline files.
+        parser: makes the parser of a stream, given the stream, its name, and the columns of the join key.
+        own_fields: the fields of a stream that only this format reads, and why others refuse them.
+    """
+
+    doc: str
+    parser: Callable[[Stream, str, Sequence[str]], Parser]
+    own_fields: Mapping[str, str] = field(default_factory=dict)
+
+
+# Parsers are imported when they are made: a pipeline file is checked without Arrow.
+def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
+    from endmark.wire.json_records import JsonParser
+
+    return JsonParser(stream.columns, stream.punctuated_on, name, key=key)
+
+
+def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
+    from endmark.wire.xml_records import XmlParser
+
+    return XmlParser(stream.columns, stream.punctuated_on, name, key=key, most=stream.max_record)
+
+
+def _debezium(stream: Stream, name: str, key: Sequence[str]) -> Parser:
+    from endmark.wire.debezium import DebeziumParser
+
+    updates = stream.updates == "rows"
+    return DebeziumParser(stream.columns, stream.punctuated_on, name, key=key, updates=updates)
+
+
+FORMATS = {
+    "json": Format("A record is a flat JSON object.", _json),
+    "xml": Format(
+        "A record is a flat XML document.",
+        _xml,
+        {
+            "max_record": "only records of `format: xml` are bounded here, others by the broker's "
+            "`message.max.bytes`"
+        },
+    ),
+    "debezium": Format(
+        "A record is Debezium's JSON envelope of a change.",
+        _debezium,
+        {"updates": "only `format: debezium` has updates"},
+    ),
+}

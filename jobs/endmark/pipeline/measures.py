@@ -1,0 +1,107 @@
+"""The functions of measures: what each makes of the values of a group, and the class that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from endmark.domain import DECIMAL_DIGITS, Domain
+from endmark.types import ColumnType
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from endmark.operators.group_by.measures import MeasureSpec
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of measures.
+
+    To add one, write its class in `operators.group_by.functions`, an entry of `FUNCTIONS`, and an entry of
+    `verify`'s own table.
+
+    Args:
+        doc: its value for a group, as docs/semantics.md says it.
+        implementation: returns the class that folds Arrow columns.
+        result: returns the type of its value, given that of its column.
+        adds: whether it adds the values, and so takes numbers only.
+        by_place: whether it picks a value by the place of its row.
+    """
+
+    doc: str
+    implementation: Callable[[], type[MeasureSpec]]
+    result: Callable[[ColumnType], ColumnType]
+    adds: bool = False
+    by_place: bool = False
+
+
+def same(of: ColumnType) -> ColumnType:
+    """Return the type of one of the values."""
+    return of
+
+
+def several(of: ColumnType) -> ColumnType:
+    """Return the type of an array of the values."""
+    return of.array
+
+
+def _number(_: ColumnType) -> ColumnType:
+    return ColumnType.LONG
+
+
+def _sum(of: ColumnType) -> ColumnType:
+    return ColumnType.decimal(DECIMAL_DIGITS, of.scale) if of.domain is Domain.DECIMAL else of
+
+
+def _average(_: ColumnType) -> ColumnType:
+    return ColumnType.DOUBLE
+
+
+def _classes() -> ModuleType:
+    """Import the classes when a group-by is planned: a pipeline file is checked without Arrow."""
+    from endmark.operators.group_by import functions
+
+    return functions
+
+
+FUNCTIONS = {
+    "count": Function("the number of results, a long", lambda: _classes().Count, _number),
+    "sum": Function(
+        "exact: of longs a long, of decimals one of 38 digits, of doubles the double nearest to the sum; "
+        "null if the type has no such number",
+        lambda: _classes().Sum,
+        _sum,
+        adds=True,
+    ),
+    "min": Function("the least value", lambda: _classes().Min, same),
+    "max": Function("the greatest value", lambda: _classes().Max, same),
+    "avg": Function(
+        "a double: the sum, rounded to one, over the number of values",
+        lambda: _classes().Average,
+        _average,
+        adds=True,
+    ),
+    "first": Function(
+        "the value of the first row, by event time, then partition and offset of the stream's row; on frames "
+        "by the named columns; then the least value, since a stream's row may match several of R",
+        lambda: _classes().First,
+        same,
+        by_place=True,
+    ),
+    "last": Function(
+        "the value of the last row, in the same order; then the greatest value",
+        lambda: _classes().Last,
+        same,
+        by_place=True,
+    ),
+    "count_distinct": Function(
+        "the number of different values, a long; exact", lambda: _classes().CountDistinct, _number
+    ),
+    "sorted": Function(
+        "an array of all values, the least first; empty if there are none",
+        lambda: _classes().Sorted,
+        several,
+    ),
+}
