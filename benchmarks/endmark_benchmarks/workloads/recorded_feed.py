@@ -127,7 +127,11 @@ class RecordedFeed:
                 begin = end
 
     def send(self, bootstrap: str, phases: Sequence[Phase]) -> Iterator[Fed]:
-        """Phase by phase, without a pause, until all are over.
+        """Send the phases one after the other without a pause; yield the course of each when it is over.
+
+        Args:
+            bootstrap: the address of a broker, as `host:port`.
+            phases: at least one.
 
         Raises:
             EndmarkError: the broker refused something, or the records do not last.
@@ -159,7 +163,7 @@ class RecordedFeed:
 
 
 def _request(found: Iterable[Message]) -> bytes:
-    """One for all records, in order."""
+    """Return the bytes of one request that sends all these records, in order."""
     batches: dict[tuple[str, int], list[Message]] = defaultdict(list)
     for message in found:
         batches[message.topic, message.partition].append(message)
@@ -183,7 +187,7 @@ def _request(found: Iterable[Message]) -> bytes:
 
 
 class _Connection:
-    """To a broker that leads all partitions."""
+    """A connection to a broker that leads all partitions; it sends requests ahead of their answers."""
 
     def __init__(self, bootstrap: str) -> None:
         host, port = bootstrap.rsplit(":", 1)

@@ -99,7 +99,8 @@ def pins_digest() -> str:
 
 
 def _check(configuration: str, jars: list[Path], where: Path) -> None:
-    """
+    """Compare jars with their pinned checksums.
+
     Raises:
         MissingPartError: the jars are not those of `jars.sha256`.
     """

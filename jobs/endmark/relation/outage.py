@@ -70,10 +70,11 @@ class Patience:
         self._lost = 0.0
 
     def retried(self, read: Callable[[], T]) -> T:
-        """
+        """Return what `read` returns, calling it again after each error that passes by itself.
+
         Raises:
-            RelationUnreachableError: the database is broken and stayed so.
-            ConfigError: the database refuses, and would again.
+            RelationUnreachableError: the database did not answer before the batch had lost all its seconds.
+            ConfigError: the database refuses the read, and would refuse it again.
         """
         pause = _FIRST_PAUSE
         while True:

@@ -93,7 +93,7 @@ class ResultsProcessor(BucketProcessor):
 
 
 def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:
-    """Without a copy: pyspark takes Arrow's columns out again as they are."""
+    """Wrap a batch as pandas without a copy; pyspark takes Arrow's columns out again as they are."""
     import pandas as pd
 
     columns = zip(batch.schema.names, map(pd.arrays.ArrowExtensionArray, batch.columns), strict=True)

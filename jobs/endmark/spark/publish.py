@@ -149,7 +149,7 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
 
 
 def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
-    """Whose partition Kafka derives from the key."""
+    """Return records for Kafka's sink; Kafka derives the partition of each from its key."""
     return rows.select(key.alias("key"), value.alias("value"), F.lit(None).cast("int").alias("partition"))
 
 

@@ -66,15 +66,17 @@ class JobFailedError(EndmarkError):
 
 @dataclass(frozen=True)
 class Queries:
-    """Args:
-    spark, pipeline, options, sink: of the job.
-    directories: as in `plan.build`.
-    cache_name: as in `LookupPlan`.
-    partitions: how many each topic has.
-    pace: of which each query is started with what it is then.
-    quarantine: that ends the last query when it is full.
-    turns: that may end the wait for a batch.
-    stalls: is asked while a query runs.
+    """Starts the queries of a job, one after the other from one checkpoint, and waits for their end.
+
+    Args:
+        spark, pipeline, options, sink: the job's own.
+        directories: the page directory of each relation, by the relation's name.
+        cache_name: the same in all queries of a job; processes of tasks keep caches of R under it.
+        partitions: the number of partitions of each topic.
+        pace: the size and frequency of batches, read anew for each query.
+        quarantine: ends the last query when too many records are dead letters.
+        turns: unread turns of knobs, which may end the wait for a batch.
+        stalls: tells the user when a query makes no progress.
     """
 
     spark: SparkSession
