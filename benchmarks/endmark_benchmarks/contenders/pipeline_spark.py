@@ -46,7 +46,9 @@ def joined(spark: SparkSession, servers: Servers, at_once: dict[str, int]) -> Da
     """The stream of pairs, with the columns of endmark's results as far as they are of the streams.
 
     Args:
-        at_once: records of each stream in a batch.
+        spark: the session, with the jars of Spark's Kafka source.
+        servers: the broker to read from, and the database of the sellers.
+        at_once: the most records of a batch, by stream.
     """
     items, bids = (_stream(spark, servers, name, at_once[name]) for name in servers.pipeline.sides)
     return items.withWatermark("items_listed_at", _SLACK).join(

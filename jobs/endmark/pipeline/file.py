@@ -63,6 +63,7 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
     """Read and check a pipeline file.
 
     Args:
+        path: the file, in YAML.
         environment: fills `${NAME}`, by NAME or by what is in the file that NAME_FILE names; of the process
             unless given.
         assignments: fields to set before, as `PipelineText.set` takes them.

@@ -50,8 +50,9 @@ class Patience:
     """Repeats reads that a broken database did not answer, until a batch has lost `seconds` by that.
 
     Args:
-        name: of what is read, as messages have it.
-        say: is told that it waits, once.
+        name: what is read, as messages name it.
+        seconds: the time that one batch may lose before a read is given up.
+        say: called with a message when a batch begins to wait; `None` keeps silent.
     """
 
     def __init__(self, name: str, seconds: float, say: Callable[[str], None] | None = None) -> None:

@@ -70,9 +70,11 @@ def build(
     """The streaming frame of (channel, blob) that the sink takes apart.
 
     Args:
+        spark: the session; its number of shuffle partitions is the number of buckets.
+        pipeline: the pipeline.
         records: as `kafka_records` gives them; one task has all that a batch reads of a partition, in order.
-        partitions: how many partitions each topic has.
-        directories: of the relations, by name.
+        partitions: the number of partitions of each topic, by name.
+        directories: the page directory of each relation, by the relation's name.
         cache_name: as in `LookupPlan`.
         full_batch: as in `BucketPlan`.
     """

@@ -79,6 +79,8 @@ class PatternAnnouncer:
     """Releases the patterns of both sides of one bucket; `begin` each batch, and read its `report`.
 
     Args:
+        left, right: the two sides of the bucket.
+        kind: the join's type; a semi join's results have columns of the left side alone.
         early: whether anything is announced before both sides have closed it; if not, patterns are not.
     """
 
@@ -147,7 +149,9 @@ class _Live:
     """The live rows of a side, less those that wait to be purged, for several promises.
 
     Args:
-        closing: keys that the opposite side names in this batch.
+        side: the side whose rows are meant.
+        opposite: the other side, which closes their keys.
+        closing: distinct keys that `opposite` closes in this batch; `None` when it closes none.
     """
 
     def __init__(self, side: SideState, opposite: SideState, closing: pa.RecordBatch | None) -> None:
