@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from endmark.embedded.jars import bench_jars, flink_jars
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError
 from endmark.spark.class_archive import local_jars
+from endmark_benchmarks.contenders.jars import flink_jars, jdbc_jars
 from endmark_benchmarks.harness.contest import (
     Digest,
     DisagreementError,
@@ -150,7 +150,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     by_jdbc = [name for name in chosen if CONTENDERS[name].jdbc]
     of_flink = [name for name in chosen if CONTENDERS[name].module == _FLINK]
-    chosen, more_jars = with_jars(chosen, by_jdbc, bench_jars, say)
+    chosen, more_jars = with_jars(chosen, by_jdbc, jdbc_jars, say)
     contenders, jars_of_flink = with_jars(chosen, of_flink, flink_jars, say)
     sizes = options.sizes
     recorded = Recorded(options.directory / f"lookups-{sizes.stream}-{sizes.file}-{sizes.relation}")

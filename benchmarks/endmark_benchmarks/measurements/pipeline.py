@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from endmark.embedded.jars import bench_jars
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, parse, sample
 from endmark.spark.class_archive import local_jars
+from endmark_benchmarks.contenders.jars import jdbc_jars
 from endmark_benchmarks.contenders.job import DEADLINE_SECONDS, Job
 from endmark_benchmarks.harness.contest import (
     Digest,
@@ -94,7 +94,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     said = {name: value for name, value in asdict(options).items() if name != "directory"}
     report: dict[str, Any] = {"bench": "pipeline", **origin(), "options": said}
-    jars = [str(jar) for jar in [*local_jars(say), *bench_jars(say)]]
+    jars = [str(jar) for jar in [*local_jars(say), *jdbc_jars(say)]]
     rates: dict[str, list[float]] = defaultdict(list)
     told: list[Samples] = []
     expected: list[Digest] = []

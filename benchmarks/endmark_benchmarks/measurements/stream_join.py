@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.embedded.jars import flink_jars
 from endmark.spark.class_archive import local_jars
+from endmark_benchmarks.contenders.jars import flink_jars
 from endmark_benchmarks.harness.contest import (
     DisagreementError,
     Rates,
