@@ -1,4 +1,4 @@
-"""`endmark bench lookup-map`, small: what it reports, and that wrong answers end it."""
+"""The benchmark `lookup-map` at a small size: its report, and that wrong answers end it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `endmark bench` makes of runs, without running Spark."""
+"""Reports and pages that the benchmarks make of runs; no run of Spark is needed."""
 
 from __future__ import annotations
 
