@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
-from endmark.verify.actual import spell_records
-from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables
 from endmark.verify.control import classify_control
-from endmark.verify.expect import expect
-from endmark.verify.idle import note_idle_violations
+from endmark.verify.expected_tables import expect
+from endmark.verify.idle_partitions import note_idle_violations
+from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.reasons import name_reasons
-from endmark.verify.run import load_records
-from endmark.verify.running import keep_latest
+from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
+from endmark.verify.verification import load_records
+from endmark.verify.written_tables import spell_records
 from support.counted import counted
 from support.verify_came import Expected, Sellers
 from support.verify_oracle import recompute

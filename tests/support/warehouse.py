@@ -14,7 +14,7 @@ from endmark.demo.run import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark.verify.run import verify
+from endmark.verify.verification import verify
 from endmark_feed.run import FeedOptions, run_feed, seed_relation
 
 if TYPE_CHECKING:

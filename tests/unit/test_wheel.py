@@ -144,7 +144,7 @@ def test_verify(installed: Callable[[str], Installed]) -> None:
     """The extra has all that verification and maintenance import."""
     python = installed("verify")
 
-    python.run("-c", "import endmark.verify.run, endmark.maintenance")
+    python.run("-c", "import endmark.verify.verification, endmark.maintenance")
 
 
 def test_relations_in_postgresql(installed: Callable[[str], Installed]) -> None:

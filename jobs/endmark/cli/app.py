@@ -195,7 +195,7 @@ def verify(
     """
     from endmark.control.database import offsets_read
     from endmark.verify.report import render
-    from endmark.verify.run import verify as recompute
+    from endmark.verify.verification import verify as recompute
 
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None

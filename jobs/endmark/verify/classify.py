@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType, Kind
-from endmark.verify.closed import load
+from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
+from endmark.verify.flat_json import speak
+from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
-from endmark.verify.sides import key_column, microseconds
-from endmark.verify.spoken import speak
 
 DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"
