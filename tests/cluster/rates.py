@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cluster.run import arguments
+from cluster.packaged_job import arguments
 from cluster.standalone import Cluster
 from endmark_benchmarks.contenders.job import Job
 from endmark_benchmarks.harness.contest import Digest, Rates, interleaved

@@ -22,9 +22,9 @@ from endmark.frame.texts import Writer
 from endmark.types import JoinType
 from endmark.wire.renamed_punctuations import Renaming
 from support.cases import cases
-from support.counted import counted
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
 from support.group_tasks import GroupTasks
+from support.hashable_rows import hashable_row
 from support.program_streams import DOMAIN, Batch, Row, matches, meaning, possible, streams
 from support.programs import Program, Step, programs
 from support.sizes import BUCKETS, PARTITIONS
@@ -114,7 +114,7 @@ class Run:
         out = grouped.batch([*map(said, texts), *named])
         names = [name for name in grouped.grouping.schema.names if name not in self._program.columns]
         groups = [
-            counted(row[name] for name in [*self._program.columns, *names])
+            hashable_row(row[name] for name in [*self._program.columns, *names])
             for row in out
             if row[COLUMN] is None
         ]

@@ -20,8 +20,8 @@ from endmark.frame import PunctuatedFrame
 from endmark.pipeline import Relation
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
-from support.counted import counted
 from support.delta_batches import rows_by_batch
+from support.hashable_rows import hashable_row
 from support.program_streams import DOMAIN, Batch, Row, matches, meaning, streams
 from support.programs import RELATION, Program, Step, programs
 from support.relations import Database
@@ -143,7 +143,7 @@ def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: st
     if program.running:
         _check_running(program, came, rows, about)
         rows = {number: [row for row in each if row["final"]] for number, each in rows.items()}
-    out = Counter(counted(row[name] for name in columns) for each in rows.values() for row in each)
+    out = Counter(hashable_row(row[name] for name in columns) for each in rows.values() for row in each)
     answer = program.answer({side: [row for each in came[side] for row in each.rows] for side in came})
     assert out <= answer, about
     if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):
@@ -169,7 +169,7 @@ def _check_running(
         assert key not in latest or not latest[key]["final"], about
         assert key not in latest or latest[key]["batch"] < row["batch"], about
         latest[key] = row
-    found = Counter(counted(row[name] for name in program.columns) for row in latest.values())
+    found = Counter(hashable_row(row[name] for name in program.columns) for row in latest.values())
     assert found == program.answer({"left": [row for each in came["left"] for row in each.rows]}), about
 
 

@@ -19,8 +19,8 @@ from endmark.errors import MissingPartError
 from endmark.metrics import parse
 from endmark.pipelines import AUCTION
 from endmark.spark.plan import Source, kafka_records
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.auction_records import bid, item, over, send
 from support.relations import Database
 from support.warehouse import Warehouse, wait_for

@@ -22,7 +22,7 @@ from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
 from endmark.verify.written_tables import spell_records
-from support.counted import counted
+from support.hashable_rows import hashable_row
 from support.verify_came import Expected, Sellers
 from support.verify_oracle import recompute
 from support.verify_others import OTHERS
@@ -115,7 +115,7 @@ def tables_of(pipeline: Pipeline) -> list[str]:
 def rows_of(session: Session, table: str) -> Counter[Row]:
     # What is named with a `#` is no column of the table.
     found = session.run(f"SELECT COLUMNS('^[^#]') FROM expected_{table}")  # noqa: S608
-    return Counter(counted(row.values()) for row in found)
+    return Counter(hashable_row(row.values()) for row in found)
 
 
 def known_rows(rows: Counter[Row], table: str) -> Counter[Row]:

@@ -105,7 +105,7 @@ def test_without_any_extra(installed: Callable[[str], Installed]) -> None:
         r"conditions are not checked, since the package \w+ is missing; install endmark\[spark\]", told
     )
     assert "Usage" in python.run("-m", "endmark.cli", "feed", "--help")
-    python.run("-c", "import endmark.client, endmark_feed.run, endmark_feed.papers.run")
+    python.run("-c", "import endmark.client, endmark_feed.auction_feed, endmark_feed.papers.topic_feed")
 
 
 def test_the_sidecar(installed: Callable[[str], Installed], tmp_path: Path) -> None:

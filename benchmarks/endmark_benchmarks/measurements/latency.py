@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.run import caught_up, json_lines
+from endmark.demo.choreography import caught_up, json_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, EndmarkError
@@ -27,8 +27,8 @@ from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until
 from endmark_benchmarks.harness.contest import in_process
 from endmark_benchmarks.harness.delta import commits
+from endmark_benchmarks.harness.highest_rate import STEPS, WARM_UP, bound, highest, step
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.harness.sustained import STEPS, WARM_UP, bound, highest, step
 from endmark_benchmarks.workloads.auction import PARTITIONS, SERVER_MEMORY, Servers
 from endmark_benchmarks.workloads.lookup_input import in_memory
 from endmark_benchmarks.workloads.recorded_feed import Fed, Phase, RecordedFeed
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from endmark.embedded.process import ManagedProcess
     from endmark_benchmarks.harness.delta import Commit
-    from endmark_benchmarks.harness.sustained import Step
+    from endmark_benchmarks.harness.highest_rate import Step
 
 PERCENTILES = (50, 95, 99)
 _POLL_SECONDS = 0.25

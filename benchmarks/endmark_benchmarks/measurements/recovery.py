@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.demo.run import json_lines
+from endmark.demo.choreography import json_lines
 from endmark.metrics import sample
 from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until

@@ -220,7 +220,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run the whole warehouse on this machine: broker, feed, job, dashboard; then verify it."""
-    from endmark.demo.run import DemoOptions, run_demo
+    from endmark.demo.choreography import DemoOptions, run_demo
 
     options = DemoOptions(AUCTION, minutes, seed, rate, sellers, lookup, directory, port)
     if not run_demo(options, as_json=as_json):

@@ -1,7 +1,7 @@
 """The independent recomputation: what should be in the Delta tables, from Kafka and R alone, and what is.
 
-It shares no code with the engine; the work is DuckDB's. `verification` puts the steps in order. Modules by the
-question that they answer:
+It shares no code with the engine; the work is DuckDB's. `verification` puts the steps in order. Its modules
+by the question that they answer:
 
 - what is there to read: `consume`, `flat_json`, `xml`, `debezium`, `relation`, `written_tables`
 - what is each record: `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`, `spans`,

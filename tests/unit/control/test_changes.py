@@ -18,7 +18,7 @@ from endmark.engine.bucket.knob_turns import Knobs
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.pipeline import Control, Pipeline
 from support.bucket_tasks import BucketTasks
-from support.turning import SELLERS
+from support.knob_turns import SELLERS
 from support.verify_world import make_pipeline
 
 ROOT = Path(__file__).parents[3]

@@ -29,7 +29,7 @@ from endmark.pipeline.file import load
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
 from endmark.verify.verification import verify
-from endmark_feed.run import seed_relation
+from endmark_feed.auction_feed import seed_relation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
