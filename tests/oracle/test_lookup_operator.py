@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.cases import cases
-from support.lookup_run import Run
+from support.lookup_run import OperatorRun
 from support.lookup_world import STRATEGIES, histories
 
 
@@ -19,4 +19,4 @@ def test_every_row_gets_its_answer_once(
 ) -> None:
     """Whatever the batches, budgets, restarts, cache and misses: all matches once, or one miss."""
     [name] = [name for name in STRATEGIES if name == strategy]
-    Run(data.draw(histories(name)), tmp_path_factory.mktemp("segments")).check()
+    OperatorRun(data.draw(histories(name)), tmp_path_factory.mktemp("segments")).check()

@@ -22,7 +22,7 @@ from endmark.types import JoinType
 from support.cases import drawn, spark_cases
 from support.delta_batches import rows_by_batch
 from support.hashable_rows import hashable_row
-from support.program_streams import DOMAIN, Batch, Row, matches, meaning, streams
+from support.program_streams import DOMAIN, ProgramBatch, Row, matches, meaning, streams
 from support.programs import RELATION, Program, Step, programs
 from support.relations import Database
 
@@ -31,7 +31,7 @@ SCHEMA = "a bigint, b bigint, c bigint, at timestamp, over string"
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, joined: bool) -> tuple[Program, dict[str, list[Batch]]]:
+def worlds(draw: st.DrawFn, *, joined: bool) -> tuple[Program, dict[str, list[ProgramBatch]]]:
     """A program with a join, or one with a lookup and groups that run."""
     program = draw(programs(joined=joined).filter(_is_joined if joined else _is_grouped))
     program = replace(program, running=not joined)
@@ -46,7 +46,7 @@ def _is_grouped(program: Program) -> bool:
     return program.by != () and any(step.looks_up for step in program.steps["left"])
 
 
-def write(directory: Path, batches: list[Batch]) -> None:
+def write(directory: Path, batches: list[ProgramBatch]) -> None:
     """A file for each batch, with control rows in which other columns hold something, too."""
     directory.mkdir(parents=True)
     for number, batch in enumerate(batches):
@@ -137,7 +137,7 @@ def test_programs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
         _check(program, came, base, f"{program}\n{came}\nseeds {[seed for _, seed in found]}")
 
 
-def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: str) -> None:
+def _check(program: Program, came: dict[str, list[ProgramBatch]], base: Path, about: str) -> None:
     columns = program.columns
     rows, said, letters = (rows_by_batch(base / table) for table in ("rows", "said", "letters"))
     if program.running:
@@ -160,7 +160,7 @@ def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: st
 
 
 def _check_running(
-    program: Program, came: dict[str, list[Batch]], rows: dict[int, list[dict[str, Any]]], about: str
+    program: Program, came: dict[str, list[ProgramBatch]], rows: dict[int, list[dict[str, Any]]], about: str
 ) -> None:
     """Of each group the latest row is what it is, and the one that is final, if any is."""
     latest: dict[Row, dict[str, Any]] = {}

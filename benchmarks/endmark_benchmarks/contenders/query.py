@@ -25,7 +25,7 @@ _MOST_BATCHES = 10_000
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchRead:
     """One batch: rows it read, seconds from trigger to commit, what it gave.
 
     A contender that reads its batch twice has read twice as many rows.
@@ -107,7 +107,7 @@ def drained(
     checkpoint: Path,
     figures: Sequence[str],
     of_batch: Callable[[DataFrame], DataFrame] | None = None,
-) -> list[Batch]:
+) -> list[BatchRead]:
     """Run all batches of a stream and digest their rows.
 
     Figures are observed on the way to a sink that keeps nothing: to ask for them of each batch, once it is
@@ -129,7 +129,7 @@ def drained(
     found = told(query)
     given |= {each["batchId"]: Digest(*seen["given"]) for each in found if (seen := each["observedMetrics"])}
     return [
-        Batch(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])
+        BatchRead(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])
         for each in found
         if each["batchId"] in given
     ]

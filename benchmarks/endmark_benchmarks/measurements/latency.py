@@ -51,7 +51,7 @@ _ARRIVALS = "SELECT epoch(greatest(items_listed_at, bids_bid_at)) FROM read_parq
 
 
 @dataclass(frozen=True)
-class Options:
+class LatencyOptions:
     """The options of the measurement.
 
     Args:
@@ -89,7 +89,7 @@ class Options:
         return RecordedFeed(place, seconds, self.rate, self.sellers)
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: LatencyOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Feed a new job at each share of the highest rate, and report as JSON has values for it.
 
     Raises:
@@ -136,7 +136,7 @@ class _Running:
 
 
 @contextmanager
-def _running(options: Options) -> Iterator[_Running]:
+def _running(options: LatencyOptions) -> Iterator[_Running]:
     """A new job on empty topics."""
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as directory:
         work = Path(directory)
@@ -151,7 +151,7 @@ def _running(options: Options) -> Iterator[_Running]:
                 yield found
 
 
-def _searched(options: Options, say: Callable[[str], None]) -> list[Step]:
+def _searched(options: LatencyOptions, say: Callable[[str], None]) -> list[Step]:
     with _running(options) as running:
         _, *phases = running.fed(options.feed, (WARM_UP, *STEPS))
         batches = running.job.batches()
@@ -163,7 +163,7 @@ def _searched(options: Options, say: Callable[[str], None]) -> list[Step]:
     return steps
 
 
-def _measured(options: Options, rate: float) -> dict[str, Any]:
+def _measured(options: LatencyOptions, rate: float) -> dict[str, Any]:
     with _running(options) as running:
         [fed] = running.fed(options.feed, [Phase(rate, options.warm_seconds + options.seconds)])
         job, servers = running.job, running.job.servers

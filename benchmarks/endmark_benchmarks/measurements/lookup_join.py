@@ -85,7 +85,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class LookupJoinOptions:
     """The options of the measurement.
 
     Args:
@@ -139,7 +139,7 @@ class _Cell:
         return f"{self.keys} keys, {self.delay:g} ms away, batches of {self.rows:,} rows"
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: LookupJoinOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run every contender in every cell, and report as JSON has values for it.
 
     Raises:
@@ -193,17 +193,17 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     return report
 
 
-def _differs(contender: Contender, cell: _Cell, options: Options) -> bool:
+def _differs(contender: Contender, cell: _Cell, options: LookupJoinOptions) -> bool:
     """Return whether the contender is run with the size of the cell's batches."""
     return not contender.by_row or cell.rows == options.batch_rows[0]
 
 
-def _measured(name: str, cell: _Cell, options: Options) -> _Cell:
+def _measured(name: str, cell: _Cell, options: LookupJoinOptions) -> _Cell:
     """The cell that says how fast a contender is in this one."""
     return replace(cell, rows=options.batch_rows[0]) if CONTENDERS[name].by_row else cell
 
 
-def _said(options: Options) -> dict[str, Any]:
+def _said(options: LookupJoinOptions) -> dict[str, Any]:
     return {name: value for name, value in asdict(options).items() if name not in ("directory", "contenders")}
 
 

@@ -44,7 +44,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class NexmarkOptions:
     """The options of the measurement.
 
     Args:
@@ -85,7 +85,7 @@ class Options:
         return Recording(place, generator, self.batches, events, (PERSONS, AUCTIONS))
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: NexmarkOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run every contender on every query, and report as JSON has values for it.
 
     Raises:
@@ -128,6 +128,6 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     return report
 
 
-def _contenders(query: str, options: Options) -> list[str]:
+def _contenders(query: str, options: NexmarkOptions) -> list[str]:
     left_out = QUERIES[query].left_out
     return [name for name in CONTENDERS if name in (OURS, *options.contenders) and name not in left_out]

@@ -44,7 +44,7 @@ _TOTAL = sample("batch_seconds", phase="total")
 
 
 @dataclass(frozen=True)
-class Options:
+class PipelineOptions:
     """The options of the measurement.
 
     Args:
@@ -75,18 +75,18 @@ class Options:
         return Recorded.of(self.directory, workload(self.records / self.rate, self.rate, self.sellers))
 
 
-class Batch(NamedTuple):
+class BatchTime(NamedTuple):
     """A batch: records it read, seconds from trigger to commit."""
 
     records: float
     seconds: float
 
     @classmethod
-    def of(cls, samples: Samples) -> Batch:
+    def of(cls, samples: Samples) -> BatchTime:
         return cls(_records(samples), samples[_TOTAL])
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run both in turn, and report as JSON has values for it.
 
     Raises:
@@ -106,7 +106,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
                 if name == OURS:
                     samples = _ours(job, options)
                     told += steady(samples)
-                    batches = [Batch.of(each) for each in samples]
+                    batches = [BatchTime.of(each) for each in samples]
                 else:
                     batches = _theirs(job.directory, servers, options, jars)
                 found = digests(servers.pipeline, job.warehouse)
@@ -127,13 +127,13 @@ def steady(batches: list[T]) -> list[T]:
     return batches[len(batches) // 3 :]
 
 
-def rate(batches: Iterable[Batch]) -> float:
+def rate(batches: Iterable[BatchTime]) -> float:
     """Records a second after the first third of the batches."""
     measured = steady(list(batches))
     return sum(each.records for each in measured) / sum(each.seconds for each in measured)
 
 
-def _ours(job: Job, options: Options) -> list[Samples]:
+def _ours(job: Job, options: PipelineOptions) -> list[Samples]:
     process = job.start(
         "--available-now",
         f"--set=batch.records={options.batch_records}",
@@ -152,7 +152,7 @@ def _records(samples: Samples) -> float:
     return sum(value for key, value in samples.items() if parse(key)[0] == "records_total")
 
 
-def _theirs(work: Path, servers: Servers, options: Options, jars: list[str]) -> list[Batch]:
+def _theirs(work: Path, servers: Servers, options: PipelineOptions, jars: list[str]) -> list[BatchTime]:
     task = {
         "contender": THEIRS,
         "servers": asdict(servers),
@@ -162,7 +162,7 @@ def _theirs(work: Path, servers: Servers, options: Options, jars: list[str]) -> 
         "jars": jars,
     }
     [run] = in_process("endmark_benchmarks.contenders.pipeline_spark", task)
-    return [Batch(**each) for each in run["batches"]]
+    return [BatchTime(**each) for each in run["batches"]]
 
 
 def _split(records: dict[str, int], batch: int) -> dict[str, int]:

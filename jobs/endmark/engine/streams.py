@@ -35,7 +35,7 @@ _SPARK_TYPES = {
 
 
 @dataclass(frozen=True)
-class Closing:
+class ClosingPlan:
     """A closing rule: rows that meet the condition are the last of their values in the columns `on`."""
 
     condition: Condition
@@ -56,7 +56,7 @@ class StreamPlan:
     updates: bool = False  # whether they are rows
     max_record: int = 0  # bytes of one in XML
     keeps_value: bool = False  # whether rows take along what they came as
-    closing: Closing | None = None
+    closing: ClosingPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def residual(pipeline: Pipeline) -> Condition | None:
     return None if where is None else Condition.of(where, arrow_schema(pipeline.pair_columns()))
 
 
-def closing(pipeline: Pipeline, stream: str) -> Closing | None:
+def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:
     """Return a stream's closing rule, checked.
 
     Raises:
@@ -192,7 +192,7 @@ def closing(pipeline: Pipeline, stream: str) -> Closing | None:
     if declared.closes is None:
         return None
     field = f"streams.{stream}.closes.when"
-    return Closing(
+    return ClosingPlan(
         Condition.of(declared.closes.when, arrow_schema(declared.columns), field), declared.closes.on
     )
 

@@ -58,7 +58,7 @@ class SqlRelation:
         self._patience = Patience(self._name, relation.retry.total_seconds(), say)
         self._backend = backend_of(relation.url)
         compared = tuple(compared_by(relation, self._backend).items())
-        self._source = queries.Source(relation.table, tuple(relation.columns), relation.key, compared)
+        self._source = queries.ReadTable(relation.table, tuple(relation.columns), relation.key, compared)
         self.schema = pa.schema([(name, kind.arrow) for name, kind in relation.columns.items()])
 
     @property

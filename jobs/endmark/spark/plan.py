@@ -34,7 +34,7 @@ PROMPT = {"kafka.fetch.max.wait.ms": "1", "kafka.max.poll.records": "50000"}
 
 
 @dataclass(frozen=True)
-class Source:
+class KafkaSource:
     """The way in which Kafka is read: broker, partitions by topic, and the most records of a batch."""
 
     bootstrap: str
@@ -97,7 +97,7 @@ def build(
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 
-def kafka_records(spark: SparkSession, source: Source) -> DataFrame:
+def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:
     """The records of all topics, as they come: topic, partition, offset, timestamp and value."""
     options = {
         "kafka.bootstrap.servers": source.bootstrap,

@@ -95,7 +95,7 @@ class Queries:
         """Start one that goes on where the last one has ended."""
         self.pace.start()
         query_log.speak_of_queries(self.spark)
-        source = plan.Source(self.options.bootstrap, dict(self.partitions), self.pace.records)
+        source = plan.KafkaSource(self.options.bootstrap, dict(self.partitions), self.pace.records)
         # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
         full = max(2, self.pace.records - sum(self.partitions.values()))
         frame = plan.build(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
+class JobRun:
     """One run of a job.
 
     Args:
@@ -84,7 +84,7 @@ class Sink:
     """
 
     def __init__(
-        self, pipeline: Pipeline, run: Run, pulse: Pulse, pace: Pace, quarantine: Quarantine
+        self, pipeline: Pipeline, run: JobRun, pulse: Pulse, pace: Pace, quarantine: Quarantine
     ) -> None:
         self.batches = 0
         self._pipeline = pipeline

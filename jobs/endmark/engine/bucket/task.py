@@ -129,7 +129,7 @@ class BucketTask:
         if self._running is not None:
             with self._profile.phase("aggregate"):
                 # What a frame puts out has no sink that could number it.
-                told = self._running.told(self._join.deferral.batch_number if self._plan.in_band else None)
+                told = self._running.told(self._join.spiller.batch_number if self._plan.in_band else None)
             samples[sample("running_groups_total")] += told.num_rows
             if told.num_rows:
                 yield channels.RUNNING, codec.encode(told)
@@ -146,7 +146,7 @@ class BucketTask:
         report["failures"] = failures.told()
         report["ignored"] = self._knobs.ignored
         report["greatest"] = lookups.ages(self._lookups.values())
-        report["least"] = lookups.times(self._lookups.values(), owed=self._join.deferral.owes)
+        report["least"] = lookups.times(self._lookups.values(), owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
 
     def _looked_up(

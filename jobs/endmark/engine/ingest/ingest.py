@@ -24,7 +24,7 @@ from endmark.engine.ingest.punctuation_rows import PromisePacker
 from endmark.engine.violation_rows import violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
-from endmark.operators.stream_join.clustering import ended
+from endmark.operators.stream_join.key_runs import ended_runs
 from endmark.operators.stream_join.order import Mark, batch_of, marks
 from endmark.operators.stream_join.side import NEVER, late_rows
 from endmark.profile import Profile
@@ -223,7 +223,7 @@ class _Task:
         if last is None:
             for label in self._buckets.labels:
                 self.packer.add(label, stream_channel(channels.FIRST, stream.name), rows.slice(0, 1))
-        found = ended(rows if last is None else codec.concat([last, rows]), key.columns)
+        found = ended_runs(rows if last is None else codec.concat([last, rows]), key.columns)
         self._pack_keys(stream, channels.ENDED, found)
         self._last[stream.name, partition] = rows.slice(rows.num_rows - 1)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from endmark.punctuation.punctuation import Punctuation
 
     # Keys that the left and the right side name in a batch.
-    Closing = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+    ClosingKeys = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 CLOSED = "closed"
 EXPIRED = "expired"
@@ -98,7 +98,7 @@ class PatternAnnouncer:
             if not self._early:
                 side.promises.announce_nothing()
 
-    def release(self, by: str, closing: Closing = (None, None)) -> None:
+    def release(self, by: str, closing: ClosingKeys = (None, None)) -> None:
         """Announce the complete patterns that no live row matches.
 
         Args:
