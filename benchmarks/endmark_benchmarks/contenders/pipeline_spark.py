@@ -22,7 +22,7 @@ from endmark.engine.streams import arrow_schema, ddl
 from endmark.spark.plan import PROMPT
 from endmark_benchmarks.contenders import query
 from endmark_benchmarks.contenders.lookup_spark import Jdbc
-from endmark_benchmarks.contenders.query import told
+from endmark_benchmarks.contenders.query import progress_of
 from endmark_benchmarks.workloads.auction import Servers
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def sink(pipeline: Pipeline, jdbc: Jdbc, warehouse: Path) -> Callable[[DataFrame
 def batches(query: StreamingQuery) -> list[dict[str, float]]:
     """Records and seconds of each batch that read any."""
     found = []
-    for progress in told(query):
+    for progress in progress_of(query):
         read = sum(
             _offset(source["endOffset"]) - _offset(source["startOffset"]) for source in progress["sources"]
         )

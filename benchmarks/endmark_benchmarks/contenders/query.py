@@ -68,7 +68,7 @@ def files(spark: SparkSession, directory: Path, ddl: str, per_batch: int) -> Dat
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", per_batch).parquet(str(directory))
 
 
-def told(query: StreamingQuery) -> list[dict[str, Any]]:
+def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
     """Return the reports of a query about its batches, the first one first. Some batches read nothing.
 
     Raises:
@@ -126,7 +126,7 @@ def drained(
         writer = stream.writeStream.foreachBatch(partial(_sink, of_batch, figures, given))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination()
-    found = told(query)
+    found = progress_of(query)
     given |= {each["batchId"]: Digest(*seen["given"]) for each in found if (seen := each["observedMetrics"])}
     return [
         BatchRead(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])

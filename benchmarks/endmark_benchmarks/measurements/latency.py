@@ -105,10 +105,10 @@ def measure(options: LatencyOptions, say: Callable[[str], None]) -> dict[str, An
     if most is None:
         steps = _searched(options, say)
         most = highest(steps)
-        report["search"] = {"bound": bound(steps), "steps": [each.told() for each in steps]}
+        report["search"] = {"bound": bound(steps), "steps": [each.to_json() for each in steps]}
         say(f"the job keeps up with {most:,.0f} records/s; what ends it is {bound(steps)}")
-    told = {name: value for name, value in asdict(options).items() if name != "directory"}
-    report["options"] = told | {"highest": most}
+    settings = {name: value for name, value in asdict(options).items() if name != "directory"}
+    report["options"] = settings | {"highest": most}
     report["loads"] = []
     for share in options.shares:
         load = _measured(options, most * share / 100)
@@ -128,7 +128,7 @@ class _Running:
     def fed(self, feed: RecordedFeed, phases: Sequence[Phase]) -> list[Fed]:
         """Feed some phases; return the course of each once they are over."""
         bootstrap = self.job.servers.bootstrap
-        task = {"contender": "the feed", "bootstrap": bootstrap, "feed": feed.told(), "phases": phases}
+        task = {"contender": "the feed", "bootstrap": bootstrap, "feed": feed.to_json(), "phases": phases}
         return [Fed(**found) for found in in_process("endmark_benchmarks.workloads.recorded_feed", task)]
 
     def wait(self, until: Callable[[], bool]) -> None:

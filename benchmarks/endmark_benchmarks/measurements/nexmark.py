@@ -102,7 +102,7 @@ def measure(options: NexmarkOptions, say: Callable[[str], None]) -> dict[str, An
     rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     given: dict[str, Digest] = {}
     for repeat, (name, query) in interleaved(turns, options.repeats):
-        task = {"contender": name, "query": query, "recording": recordings[query].told(), "jars": jars}
+        task = {"contender": name, "query": query, "recording": recordings[query].to_json(), "jars": jars}
         [run] = in_process(CONTENDERS[name], task)
         answers = Digest(*run["given"])
         if given.setdefault(query, answers) != answers:

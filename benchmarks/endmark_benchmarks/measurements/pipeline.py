@@ -96,7 +96,7 @@ def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, A
     report: dict[str, Any] = {"bench": "pipeline", **origin(), "options": said}
     jars = [str(jar) for jar in [*local_jars(say), *jdbc_jars(say)]]
     rates: dict[str, list[float]] = defaultdict(list)
-    told: list[Samples] = []
+    measured: list[Samples] = []
     expected: list[Digest] = []
     with auction.running(options.recorded, say) as servers:
         report["versions"]["mariadb"] = version(servers.relation_url)
@@ -105,7 +105,7 @@ def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, A
                 job = Job(Path(work), servers)
                 if name == OURS:
                     samples = _ours(job, options)
-                    told += steady(samples)
+                    measured += steady(samples)
                     batches = [BatchTime.of(each) for each in samples]
                 else:
                     batches = _theirs(job.directory, servers, options, jars)
@@ -119,7 +119,7 @@ def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, A
     report["cells"] = [
         {"title": f"auction, batches of {options.batch_records:,} records", "contenders": compare}
     ]
-    report["shares"] = {"wall": wall_shares(told), "python": python_shares(told)}
+    report["shares"] = {"wall": wall_shares(measured), "python": python_shares(measured)}
     return report
 
 
@@ -140,10 +140,10 @@ def _ours(job: Job, options: PipelineOptions) -> list[Samples]:
         f"--driver-memory={DRIVER_MEMORY}",
     )
     process.wait_done(DEADLINE_SECONDS)
-    return told_by(job)
+    return samples_of(job)
 
 
-def told_by(job: Job) -> list[Samples]:
+def samples_of(job: Job) -> list[Samples]:
     """Return the samples of a job's batches that read any records."""
     return [each.samples for each in job.batches() if _records(each.samples) and _TOTAL in each.samples]
 

@@ -85,11 +85,11 @@ class RecordedFeed:
     sellers: int
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Self:
-        """Return the feed that `told` of another process describes."""
-        return cls(**told | {"directory": Path(told["directory"])})
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the feed that `values` of another process describes."""
+        return cls(**values | {"directory": Path(values["directory"])})
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the feed as values for JSON."""
         return asdict(self) | {"directory": str(self.directory)}
 

@@ -90,8 +90,8 @@ class PunctuatedFrame(FrameSteps):
         Raises:
             ConfigError: a table is not the one that the checkpoint has written.
         """
-        told = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
-        paths = {name: Path(where) for name, where in told.items() if where is not None}
+        tables_asked = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
+        paths = {name: Path(where) for name, where in tables_asked.items() if where is not None}
 
         def tables(app_id: str) -> FrameTables:
             rows = Path(path), self._rows

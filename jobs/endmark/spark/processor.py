@@ -87,9 +87,9 @@ class ResultsProcessor(BucketProcessor):
         """
         packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
         with failing_at(lambda: f"bucket {key[0]}"):
-            for _, told in self._stored.run(packed):
-                if not isinstance(told, bytes):
-                    yield _as_frame(told)
+            for _, output in self._stored.run(packed):
+                if not isinstance(output, bytes):
+                    yield _as_frame(output)
 
 
 def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:

@@ -151,13 +151,13 @@ class Queries:
                     pulse.beat()
             query.stop()
             if (failure := query.exception()) is not None and not self._is_due(str(failure)):
-                raise JobFailedError(self._told(str(failure)))
+                raise JobFailedError(self._with_batch(str(failure)))
         except StreamingQueryException as error:
             if not self._is_due(str(error)):
-                raise JobFailedError(self._told(str(error))) from error
+                raise JobFailedError(self._with_batch(str(error))) from error
         except (Py4JNetworkError, ConnectionError) as error:
             raise JobFailedError(
-                self._told(f"the driver's JVM has ended; its log says why ({error})")
+                self._with_batch(f"the driver's JVM has ended; its log says why ({error})")
             ) from error
         self.quarantine.require_room()
         return self.pace.is_new and not stop.is_set()
@@ -177,5 +177,5 @@ class Queries:
     def _checkpoint(self) -> Path:
         return self.options.checkpoint.resolve() / "spark"
 
-    def _told(self, failure: str) -> str:
+    def _with_batch(self, failure: str) -> str:
         return failure_of(failure, self.pipeline.name, self._checkpoint, self.options.bootstrap)

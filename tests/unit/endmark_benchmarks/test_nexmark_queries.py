@@ -36,7 +36,7 @@ def test_a_file_ends_with_what_is_over(recording: Recording) -> None:
             assert texts[:rows] == [None] * rows
             assert texts[rows:] == recording.generator.promises(10_000 * number)[name]
     assert recording.rows([PERSONS, BIDS]) == 20_000 * 47 // 50
-    assert Recording.of(json.loads(json.dumps(recording.told()))) == recording
+    assert Recording.of(json.loads(json.dumps(recording.to_json()))) == recording
 
 
 @pytest.mark.parametrize("name", QUERIES)

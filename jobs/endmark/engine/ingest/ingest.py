@@ -293,7 +293,7 @@ class _Task:
             samples = self._counts | self.profile.take()
             report = {"samples": samples, "offsets": self._until, "turns": self._control.turns}
             report["unreadable"] = self._unreadable
-            report["failures"] = [told for failures in self._failures.values() for told in failures.told()]
+            report["failures"] = [each for failures in self._failures.values() for each in failures.reports()]
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
 
 
