@@ -68,7 +68,7 @@ test-bench: $(READY) test-system ## The benches that start Spark, small
 .PHONY: test-compose
 test-compose: $(READY) ## docker-compose.yml in real containers, every part killed (ARGS=--quick: none), as root
 	infra/install-test-system.sh containers
-	PYTHONPATH=tests $(BIN)/python -m containers.run $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m containers.stack_restarts $(ARGS)
 
 .PHONY: package
 package: $(READY) ## What spark-submit takes to a cluster (docs/cluster.md), in var/package
@@ -76,7 +76,7 @@ package: $(READY) ## What spark-submit takes to a cluster (docs/cluster.md), in 
 
 .PHONY: test-cluster
 test-cluster: package ## The package on a Spark cluster of processes, each part killed; writes docs/cluster.md
-	PYTHONPATH=tests $(BIN)/python -m cluster.run var/package
+	PYTHONPATH=tests $(BIN)/python -m cluster.packaged_job var/package
 
 .PHONY: test-runbook
 test-runbook: $(READY) test-system ## Every command of docs/runbook.md, in order

@@ -36,7 +36,7 @@ LONG = (
     "browser/test_views.py",
     "stack/test_demo.py",
     "stack/test_frames_chained.py",
-    "stack/test_parts_broker.py",
+    "stack/test_embedded_broker.py",
     "oracle/test_idle.py",
     "oracle/test_tables.py",
     "unit/cli/test_cli.py",

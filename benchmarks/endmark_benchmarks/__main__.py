@@ -54,11 +54,11 @@ def lookup_join(
     as_json: AsJson = False,
 ) -> None:
     """Look streams of uniform and of skewed keys up in a MariaDB, against Spark's own means."""
-    from endmark_benchmarks.measurements.lookup_join import CONTENDERS, Options, measure
+    from endmark_benchmarks.measurements.lookup_join import CONTENDERS, LookupJoinOptions, measure
 
     names, delays = tuple(contenders or CONTENDERS), tuple(delay or [0.0])
     sizes = tuple(batch_rows or (100_000, 400_000))
-    options = Options(stream_rows, relation_rows, sizes, delays, driver, repeats, names, recordings)
+    options = LookupJoinOptions(stream_rows, relation_rows, sizes, delays, driver, repeats, names, recordings)
     _show(measure(options, say), as_json=as_json)
 
 
@@ -82,9 +82,9 @@ def lookup_map(
     as_json: AsJson = False,
 ) -> None:
     """Try every strategy of the lookup over sizes, skew, distance and memory."""
-    from endmark_benchmarks.measurements.lookup_map import Options, measure_map
+    from endmark_benchmarks.measurements.lookup_map import LookupMapOptions, measure_map
 
-    options = Options(
+    options = LookupMapOptions(
         tuple(rows or (500_000, 2_000_000, 8_000_000)),
         tuple(exponent or (0.0, 0.5, 1.0, 1.25)),
         tuple(delay or (0.0, 2.0)),
@@ -109,10 +109,10 @@ def stream_join(
     as_json: AsJson = False,
 ) -> None:
     """Join two streams within a window, beside Spark's own join, Flink's, and DuckDB's of all at once."""
-    from endmark_benchmarks.measurements.stream_join import CONTENDERS, Options, measure
+    from endmark_benchmarks.measurements.stream_join import CONTENDERS, StreamJoinOptions, measure
 
     names, sizes = tuple(contenders or CONTENDERS), tuple(files_per_batch or [1])
-    _show(measure(Options(files, rows, sizes, repeats, names, recordings), say), as_json=as_json)
+    _show(measure(StreamJoinOptions(files, rows, sizes, repeats, names, recordings), say), as_json=as_json)
 
 
 @app.command()
@@ -127,11 +127,11 @@ def nexmark(
     as_json: AsJson = False,
 ) -> None:
     """Answer queries of the Nexmark benchmark on frames, beside Spark's own operators and DuckDB at once."""
-    from endmark_benchmarks.measurements.nexmark import CONTENDERS, Options, measure
+    from endmark_benchmarks.measurements.nexmark import CONTENDERS, NexmarkOptions, measure
     from endmark_benchmarks.workloads.nexmark.queries import QUERIES
 
     queries, names = tuple(query or QUERIES), tuple(contenders or CONTENDERS)
-    options = Options(queries, batches, batch_events, rate, repeats, names, recordings)
+    options = NexmarkOptions(queries, batches, batch_events, rate, repeats, names, recordings)
     _show(measure(options, say), as_json=as_json)
 
 
@@ -146,9 +146,9 @@ def pipeline(
     as_json: AsJson = False,
 ) -> None:
     """Run the auction from Kafka to Delta tables, beside Spark's own operators."""
-    from endmark_benchmarks.measurements.pipeline import Options, measure
+    from endmark_benchmarks.measurements.pipeline import PipelineOptions, measure
 
-    options = Options(records, batch_records, sellers, rate, repeats, recordings)
+    options = PipelineOptions(records, batch_records, sellers, rate, repeats, recordings)
     _show(measure(options, say), as_json=as_json)
 
 
@@ -164,9 +164,9 @@ def recovery(
     as_json: AsJson = False,
 ) -> None:
     """Time a job from its start, and from kill -9, to its first output, stage by stage."""
-    from endmark_benchmarks.measurements.recovery import Options, measure
+    from endmark_benchmarks.measurements.recovery import RecoveryOptions, measure
 
-    options = Options(records, batch_records, sellers, rate, batches, repeats, recordings)
+    options = RecoveryOptions(records, batch_records, sellers, rate, batches, repeats, recordings)
     _show(measure(options, say), as_json=as_json)
 
 
@@ -187,10 +187,12 @@ def latency(
     as_json: AsJson = False,
 ) -> None:
     """Time records from when they should arrive until Delta tables show their results, under load."""
-    from endmark_benchmarks.measurements.latency import Options, measure
+    from endmark_benchmarks.measurements.latency import LatencyOptions, measure
 
     shares = tuple(share or (25.0, 50.0, 80.0))
-    options = Options(highest, shares, warm_seconds, seconds, sellers, rate, trigger_seconds, recordings)
+    options = LatencyOptions(
+        highest, shares, warm_seconds, seconds, sellers, rate, trigger_seconds, recordings
+    )
     _show(measure(options, say), as_json=as_json)
 
 

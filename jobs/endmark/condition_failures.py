@@ -42,22 +42,22 @@ class Failures:
             self.why, self.at = storable(why, WHY_LENGTH), at
         self.count += count
 
-    def told(self) -> list[dict[str, Any]]:
-        """A report for the sink, if there are any."""
+    def reports(self) -> list[dict[str, Any]]:
+        """Return a report for the sink, or no report when there were no failures."""
         return [vars(self)] if self.count else []
 
 
-def lines(told: Iterable[Mapping[str, Any]], batch_id: int) -> list[str]:
-    """One line of the log for each condition that failed, from what the tasks of a batch have told."""
+def lines(reports: Iterable[Mapping[str, Any]], batch_id: int) -> list[str]:
+    """Return a line of the log for each condition that failed, from the reports of a batch's tasks."""
     by_field: dict[str, list[Mapping[str, Any]]] = {}
-    for failures in told:
+    for failures in reports:
         by_field.setdefault(failures["field"], []).append(failures)
     return [_line(name, several, batch_id) for name, several in by_field.items()]
 
 
-def _line(name: str, told: list[Mapping[str, Any]], batch_id: int) -> str:
-    count = sum(failures["count"] for failures in told)
-    first = min(told, key=lambda failures: str(failures["at"]))
+def _line(name: str, reports: list[Mapping[str, Any]], batch_id: int) -> str:
+    count = sum(failures["count"] for failures in reports)
+    first = min(reports, key=lambda failures: str(failures["at"]))
     places = " with ".join(
         f"{at['stream']} {at.get('partition', '?')}@{at.get('offset', '?')}" for at in first["at"]
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from endmark_papers.experiments.run import Experiment, run_experiments
+from endmark_papers.experiments.catalogue import Experiment, run_experiments
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from endmark_feed.bad import with_bad_records
+from endmark_feed.bad_records import with_bad_records
 from endmark_feed.bursts import arrival_blocks, even_blocks
 from endmark_feed.house import AuctionHouse, Tick
 from endmark_feed.message import EPOCH, Message

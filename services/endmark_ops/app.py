@@ -39,7 +39,7 @@ from endmark_ops.routes import (
 )
 from endmark_ops.routes.dependencies import Refusal
 from endmark_ops.security import HEADERS, TRUSTED_HOSTS, SecurityHeaders
-from endmark_ops.shared import SharedAnswers
+from endmark_ops.shared_answers import SharedAnswers
 from endmark_ops.source import OpsSource, UnreadableError
 
 STATIC = Path(__file__).parent / "static"

@@ -140,17 +140,17 @@ class Feed:
             return now, self._news(snapshot, before) if again or now != before else None
         except UnreadableError as error:
             why = error.for_clients()
-            told = why == before and not again
-            return why, None if told else _event("problem", Problem(detail=why), None)
+            known = why == before and not again
+            return why, None if known else _event("problem", Problem(detail=why), None)
 
     def _news(self, snapshot: Snapshot, before: _Seen | str | None) -> ServerSentEvent:
         last = snapshot.batch
         if last is None:
             batches = []
         else:
-            told = before.batch if isinstance(before, _Seen) else None
+            sent = before.batch if isinstance(before, _Seen) else None
             # The last batch sent is sent again, since some of its times are known only after its commit.
-            after = min(last.batch_id if told is None else told.batch_id, last.batch_id) - 1
+            after = min(last.batch_id if sent is None else sent.batch_id, last.batch_id) - 1
             batches = [point_of(each) for each in self._source.batches(after, _MOST_BATCHES)]
         news = News(
             after=batches[0].batch_id - 1 if batches else -1,

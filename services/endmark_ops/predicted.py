@@ -58,7 +58,7 @@ def _what_if(
     def total(name: str) -> float:
         return summed.get(sample(name, relation=lookup.relation), 0.0)
 
-    costs = _told(last, lookup.relation)
+    costs = _costs(last, lookup.relation)
     page_rows = held[f"{lookup.step}.page_rows"]
     tasks = last.get(sample("lookup_tasks", relation=lookup.relation), 0.0)
     relation_rows = round(last.get(sample("lookup_pages", relation=lookup.relation), 0.0) * page_rows)
@@ -94,7 +94,7 @@ def _what_if(
     )
 
 
-def _told(samples: Samples, relation: str) -> dict[str, float] | None:
+def _costs(samples: Samples, relation: str) -> dict[str, float] | None:
     """Return the costs of reads and rows in seconds; `None` if the job has not reported them all."""
     keys = {of: sample("lookup_cost_seconds", relation=relation, of=of) for of in _COSTS}
     return {of: samples[key] for of, key in keys.items()} if samples.keys() >= set(keys.values()) else None

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from endmark.control.database import Batch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.description import Description
-from endmark.control.forecasts import LookupForecast, told
+from endmark.control.forecasts import LookupForecast, newest_forecasts
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
@@ -157,7 +157,7 @@ class OpsSource:
 
     def forecasts(self) -> Sequence[LookupForecast]:
         """Return the newest forecast of each relation, sorted by the relation's name."""
-        return self._read(lambda database: told(database, self.pipeline))
+        return self._read(lambda database: newest_forecasts(database, self.pipeline))
 
     def replays(self, letters: Sequence[DeadLetter]) -> Mapping[Coordinates, Replay]:
         """Return the replays of these dead letters by coordinates; those never replayed are left out."""

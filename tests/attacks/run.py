@@ -35,7 +35,7 @@ from endmark.engine.streams import check_conditions
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.ops_sidecar import Sidecar
 from support.processes import descendants, selectors
 from support.warehouse import Warehouse, errors, wait_for

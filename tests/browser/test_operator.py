@@ -17,13 +17,13 @@ from kafka import KafkaProducer
 from playwright.sync_api import Locator, Page, expect
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.run import json_lines
+from endmark.demo.choreography import json_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.metrics import Samples
 from endmark.pipelines import AUCTION
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.ops_sidecar import STOP_SECONDS
 from support.ops_tokens import WRITER
 from support.warehouse import START_SECONDS, Warehouse, wait_for

@@ -17,13 +17,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cluster.run import arguments
+from cluster.packaged_job import arguments
 from cluster.standalone import Cluster
 from endmark_benchmarks.contenders.job import Job
 from endmark_benchmarks.harness.contest import Digest, Rates, interleaved
 from endmark_benchmarks.harness.delta import digests
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.measurements.pipeline import Batch, rate, told_by
+from endmark_benchmarks.measurements.pipeline import BatchTime, rate, samples_of
 from endmark_benchmarks.workloads.auction import Recorded, Servers, running, workload
 from support.cluster_page import RATES, RESULTS, write_page
 
@@ -44,7 +44,7 @@ def measure(cluster: Cluster, servers: Servers, directory: Path) -> dict[str, An
         more = ["--available-now", f"--set=batch.records={BATCH_RECORDS}", "--set=batch.every=0s"]
         process = cluster.submit(*arguments(servers.bootstrap, job.directory, *more), executors=executors)
         process.wait_done(_SECONDS)
-        rates[executors].append(rate(Batch.of(each) for each in told_by(job)))
+        rates[executors].append(rate(BatchTime.of(each) for each in samples_of(job)))
         found = digests(servers.pipeline, job.warehouse)
         expected = expected or found
         assert found == expected, f"{executors} executors: {found}, and not {expected}"

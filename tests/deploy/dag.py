@@ -16,7 +16,7 @@ from pathlib import Path
 
 from endmark.embedded.broker import Broker
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[2]

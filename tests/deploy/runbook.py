@@ -17,7 +17,7 @@ from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.ports import LOOPBACK, free_port
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.runbook import blocks
 from support.warehouse import Warehouse
 

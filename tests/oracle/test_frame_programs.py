@@ -22,10 +22,10 @@ from endmark.frame.texts import Writer
 from endmark.types import JoinType
 from endmark.wire.renamed_punctuations import Renaming
 from support.cases import cases
-from support.counted import counted
 from support.frame_tasks import COLUMN, Frame, FrameTasks, Rows, said
 from support.group_tasks import GroupTasks
-from support.program_streams import DOMAIN, Batch, Row, matches, meaning, possible, streams
+from support.hashable_rows import hashable_row
+from support.program_streams import DOMAIN, ProgramBatch, Row, matches, meaning, possible, streams
 from support.programs import Program, Step, programs
 from support.sizes import BUCKETS, PARTITIONS
 
@@ -88,7 +88,7 @@ class Run:
         self._columns = [name for name in self._join.schema.names if not name.endswith(("_at", COLUMN))]
         return renaming(self._columns, program.steps["after"])
 
-    def batch(self, came: dict[str, Batch]) -> Told:
+    def batch(self, came: dict[str, ProgramBatch]) -> Told:
         """Rows and texts of the result."""
         inputs = {
             side: self._program.steps_on(side, batch.rows, list(DOMAIN)) for side, batch in came.items()
@@ -114,13 +114,13 @@ class Run:
         out = grouped.batch([*map(said, texts), *named])
         names = [name for name in grouped.grouping.schema.names if name not in self._program.columns]
         groups = [
-            counted(row[name] for name in [*self._program.columns, *names])
+            hashable_row(row[name] for name in [*self._program.columns, *names])
             for row in out
             if row[COLUMN] is None
         ]
         return groups, [row[COLUMN] for row in out if row[COLUMN] is not None]
 
-    def _control(self, side: str, rows: list[Row], came: dict[str, Batch]) -> Rows:
+    def _control(self, side: str, rows: list[Row], came: dict[str, ProgramBatch]) -> Rows:
         named = [dict(zip(self._program.shown[side], row, strict=True)) | {"at": AT} for row in rows]
         return [*map(said, came[side].texts), *named]
 
@@ -255,7 +255,7 @@ def test_groups_come_out_once_their_key_is_closed(data: st.DataObject, buckets: 
     out: Counter[Row] = Counter()
     with tempfile.TemporaryDirectory() as directory:
         run = Run(program, Path(directory), buckets, packing)
-        for batch in [*data.draw(streams(BATCHES)), Batch([], ['{"a": {"anything": true}}'])]:
+        for batch in [*data.draw(streams(BATCHES)), ProgramBatch([], ['{"a": {"anything": true}}'])]:
             rows, texts = run.batch({"left": batch})
             out.update(rows)
             past += batch.rows
@@ -282,7 +282,7 @@ def test_a_running_group_comes_out_as_it_is_by_then(data: st.DataObject, buckets
     with tempfile.TemporaryDirectory() as directory:
         run = Run(replace(program, running=True), Path(directory), buckets, packing)
         closed = Run(program, Path(directory))
-        for batch in [*data.draw(streams(BATCHES)), Batch([], ['{"a": {"anything": true}}'])]:
+        for batch in [*data.draw(streams(BATCHES)), ProgramBatch([], ['{"a": {"anything": true}}'])]:
             rows, texts = run.batch({"left": batch})
             final, same = closed.batch({"left": batch})
             assert not [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from endmark.operators.lookup.strategies import STRATEGIES
 from support.cases import cases
-from support.lookup_run import Run
+from support.lookup_run import OperatorRun
 from support.lookup_world import histories
 
 
@@ -19,4 +19,4 @@ def test_every_row_gets_its_answer_once(
     strategy: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     """Whatever the batches, budgets, restarts, cache and misses: all matches once, or one miss."""
-    Run(data.draw(histories(strategy)), tmp_path_factory.mktemp("segments")).check()
+    OperatorRun(data.draw(histories(strategy)), tmp_path_factory.mktemp("segments")).check()

@@ -24,7 +24,7 @@ SIZES = (1, 2, 3, 8, 16, 64)  # of what is appended at once, less one, as it is,
 
 
 @dataclass(frozen=True)
-class Batch:
+class TableBatch:
     """What one batch does: so many rows are appended, the rows of one key get a partner, those of another go,
     and so many of the oldest leave."""
 
@@ -35,7 +35,7 @@ class Batch:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Batch], Merging]:
+def histories(draw: st.DrawFn) -> tuple[list[TableBatch], Merging]:
     """Mostly equal sizes, which merge as soon as there are as many as merge, and limits that they reach; half
     of the time nothing else happens, so that merges are of exactly so many rows."""
     size = draw(st.sampled_from(SIZES))
@@ -43,10 +43,10 @@ def histories(draw: st.DrawFn) -> tuple[list[Batch], Merging]:
     limit = draw(st.sampled_from([1 << 19, size * fanout, size * 4, size * 4 - 1, 32]))
     if draw(st.booleans()):
         count = draw(st.integers(fanout, 2 * fanout + 2))
-        return [Batch(size, KEYS, KEYS, 0)] * count, Merging(fanout, limit)
+        return [TableBatch(size, KEYS, KEYS, 0)] * count, Merging(fanout, limit)
     some = st.one_of(*3 * [st.just(KEYS)], st.integers(0, KEYS - 1))
     rows = st.one_of(*3 * [st.just(size)], st.sampled_from([size + 1, max(1, size - 1)]))
-    batch = st.builds(Batch, rows, some, some, st.sampled_from([0, 0, 0, 0, size]))
+    batch = st.builds(TableBatch, rows, some, some, st.sampled_from([0, 0, 0, 0, size]))
     return draw(st.lists(batch, min_size=1, max_size=2 * fanout + 2)), Merging(fanout, limit)
 
 
@@ -73,7 +73,7 @@ def of(number: int) -> pa.RecordBatch:
 
 @cases(60)
 @given(history=histories(), restart=st.booleans())
-def test_segments_are_as_a_table_of_rows(history: tuple[list[Batch], Merging], *, restart: bool) -> None:
+def test_segments_are_as_a_table_of_rows(history: tuple[list[TableBatch], Merging], *, restart: bool) -> None:
     """Every row lives, and has had a partner, as a table has it, whatever merges; segments stay sorted, and
     none that was merged is larger than it may be."""
     batches, merging = history
@@ -114,7 +114,7 @@ def require_same(segments: SegmentList, table: Table, merging: Merging, largest:
 
 @cases(30)
 @given(history=histories())
-def test_rows_that_merge_are_combined(history: tuple[list[Batch], Merging]) -> None:
+def test_rows_that_merge_are_combined(history: tuple[list[TableBatch], Merging]) -> None:
     """Where rows of a key become one, as those of groups do, nothing of their sum is lost."""
     batches, merging = history
     table = Table()

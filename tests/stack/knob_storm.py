@@ -25,7 +25,7 @@ from endmark.embedded.broker import Broker
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.ops_sidecar import Sidecar
 from support.warehouse import Warehouse, wait_for
 

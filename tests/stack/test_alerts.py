@@ -13,8 +13,8 @@ import yaml
 
 from endmark.embedded.broker import Broker
 from endmark.metrics import CATALOGUE
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.auction_records import bid, item, send
 from support.commands import endmark
 from support.ops_sidecar import Sidecar

@@ -18,8 +18,8 @@ from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.pipelines import AUCTION
 from endmark.wire.control import Turn
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 SELLERS = 1_000

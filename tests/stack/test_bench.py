@@ -1,4 +1,4 @@
-"""`endmark bench lookup-map`, small: what it reports, and that wrong answers end it."""
+"""The benchmark `lookup-map` at a small size: its report, and that wrong answers end it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from endmark_benchmarks.harness.contest import DisagreementError
 from endmark_benchmarks.measurements import lookup_map
 from endmark_benchmarks.workloads import lookup_input
 
-SMALL_MAP = lookup_map.Options(
+SMALL_MAP = lookup_map.LookupMapOptions(
     rows=(2_000,),
     exponents=(0.0, 1.0),
     delays=(0.0,),

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from endmark.embedded.broker import Broker
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 KILLS = 3

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
 from endmark_feed.papers.names import parse_workload
-from endmark_feed.papers.run import messages, run_workload
+from endmark_feed.papers.topic_feed import messages, run_workload
 
 
 def consume(bootstrap: str, topic: str, partitions: int) -> list[list[tuple[bytes, bytes]]]:

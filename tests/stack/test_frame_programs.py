@@ -20,9 +20,9 @@ from endmark.frame import PunctuatedFrame
 from endmark.pipeline import Relation
 from endmark.types import JoinType
 from support.cases import drawn, spark_cases
-from support.counted import counted
 from support.delta_batches import rows_by_batch
-from support.program_streams import DOMAIN, Batch, Row, matches, meaning, streams
+from support.hashable_rows import hashable_row
+from support.program_streams import DOMAIN, ProgramBatch, Row, matches, meaning, streams
 from support.programs import RELATION, Program, Step, programs
 from support.relations import Database
 
@@ -31,7 +31,7 @@ SCHEMA = "a bigint, b bigint, c bigint, at timestamp, over string"
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, joined: bool) -> tuple[Program, dict[str, list[Batch]]]:
+def worlds(draw: st.DrawFn, *, joined: bool) -> tuple[Program, dict[str, list[ProgramBatch]]]:
     """A program with a join, or one with a lookup and groups that run."""
     program = draw(programs(joined=joined).filter(_is_joined if joined else _is_grouped))
     program = replace(program, running=not joined)
@@ -46,7 +46,7 @@ def _is_grouped(program: Program) -> bool:
     return program.by != () and any(step.looks_up for step in program.steps["left"])
 
 
-def write(directory: Path, batches: list[Batch]) -> None:
+def write(directory: Path, batches: list[ProgramBatch]) -> None:
     """A file for each batch, with control rows in which other columns hold something, too."""
     directory.mkdir(parents=True)
     for number, batch in enumerate(batches):
@@ -137,13 +137,13 @@ def test_programs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
         _check(program, came, base, f"{program}\n{came}\nseeds {[seed for _, seed in found]}")
 
 
-def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: str) -> None:
+def _check(program: Program, came: dict[str, list[ProgramBatch]], base: Path, about: str) -> None:
     columns = program.columns
     rows, said, letters = (rows_by_batch(base / table) for table in ("rows", "said", "letters"))
     if program.running:
         _check_running(program, came, rows, about)
         rows = {number: [row for row in each if row["final"]] for number, each in rows.items()}
-    out = Counter(counted(row[name] for name in columns) for each in rows.values() for row in each)
+    out = Counter(hashable_row(row[name] for name in columns) for each in rows.values() for row in each)
     answer = program.answer({side: [row for each in came[side] for row in each.rows] for side in came})
     assert out <= answer, about
     if not program.by and program.kind in (None, JoinType.INNER, JoinType.SEMI):
@@ -160,7 +160,7 @@ def _check(program: Program, came: dict[str, list[Batch]], base: Path, about: st
 
 
 def _check_running(
-    program: Program, came: dict[str, list[Batch]], rows: dict[int, list[dict[str, Any]]], about: str
+    program: Program, came: dict[str, list[ProgramBatch]], rows: dict[int, list[dict[str, Any]]], about: str
 ) -> None:
     """Of each group the latest row is what it is, and the one that is final, if any is."""
     latest: dict[Row, dict[str, Any]] = {}
@@ -169,7 +169,7 @@ def _check_running(
         assert key not in latest or not latest[key]["final"], about
         assert key not in latest or latest[key]["batch"] < row["batch"], about
         latest[key] = row
-    found = Counter(counted(row[name] for name in program.columns) for row in latest.values())
+    found = Counter(hashable_row(row[name] for name in program.columns) for row in latest.values())
     assert found == program.answer({"left": [row for each in came["left"] for row in each.rows]}), about
 
 

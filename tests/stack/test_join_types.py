@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from endmark.embedded.broker import Broker
 from endmark.errors import MissingPartError
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse
 
 OPTIONS = FeedOptions(seed=11, minutes=0.1, rate=3_000, sellers=1_000, bad_rate=0.002)

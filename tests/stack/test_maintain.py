@@ -19,7 +19,7 @@ from endmark.embedded.broker import Broker
 from endmark.maintenance import Maintained, maintain
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.commands import endmark
 from support.warehouse import Warehouse, wait_for
 

@@ -10,8 +10,8 @@ import pytest
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.auction_records import bid, item, over, send
 from support.commands import endmark
 from support.warehouse import Warehouse, errors, wait_for

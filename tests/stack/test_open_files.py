@@ -9,8 +9,8 @@ from pathlib import Path
 from kafka import KafkaProducer
 
 from endmark.embedded.broker import Broker
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.processes import descendants, open_sockets
 from support.warehouse import Warehouse, wait_for
 

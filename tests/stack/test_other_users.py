@@ -24,8 +24,8 @@ from endmark.embedded.broker import Broker
 from endmark.embedded.java import find_java
 from endmark.embedded.ports import LOOPBACK
 from endmark.embedded.process import ManagedProcess
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.processes import Listener, descendants, listeners, open_files
 from support.warehouse import Warehouse, wait_for
 

@@ -17,7 +17,7 @@ from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import MissingPartError
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, errors, wait_for
 
 OPTIONS = FeedOptions(seed=5, minutes=1.5, rate=500, sellers=2_000)

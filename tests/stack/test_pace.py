@@ -14,8 +14,8 @@ from endmark.control.pulse import send
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.wire.control import Turn
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 BIDS = 20_000

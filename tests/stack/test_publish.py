@@ -24,8 +24,8 @@ from endmark.punctuation.json_text import named
 from endmark.spark.publish import OutputTopic
 from endmark.types import JoinType
 from endmark.wire.json_records import JsonParser
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.output_topic import MARK, out_of_order, read_topic, without_repeats
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_world import make_pipeline

@@ -18,9 +18,9 @@ from endmark.embedded.mariadb import MariaDb
 from endmark.errors import MissingPartError
 from endmark.metrics import parse
 from endmark.pipelines import AUCTION
-from endmark.spark.plan import Source, kafka_records
+from endmark.spark.plan import KafkaSource, kafka_records
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.auction_records import bid, item, over, send
 from support.relations import Database
 from support.warehouse import Warehouse, wait_for
@@ -146,7 +146,7 @@ def test_a_checkpoint_without_the_control_topic_goes_on(
         read.extend((row.topic, bytes(row.value)) for row in records.collect())
 
     def run(*topics: str) -> None:
-        source = Source(broker.bootstrap, dict.fromkeys(topics, 1), 100)
+        source = KafkaSource(broker.bootstrap, dict.fromkeys(topics, 1), 100)
         writer = kafka_records(spark, source).writeStream.foreachBatch(collect)
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         query.awaitTermination()

@@ -15,8 +15,8 @@ from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
 from endmark.pipelines import AUCTION
+from endmark_feed.auction_feed import FeedOptions
 from endmark_feed.producer import create_topics
-from endmark_feed.run import FeedOptions
 from support.commands import endmark
 from support.warehouse import Warehouse, errors, wait_for
 

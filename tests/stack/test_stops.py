@@ -16,7 +16,7 @@ import pytest
 
 from endmark.control.database import OpsDatabase
 from endmark.embedded.broker import Broker
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 OPTIONS = FeedOptions(seed=3, minutes=0.2, rate=500, sellers=500)

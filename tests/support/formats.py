@@ -9,7 +9,8 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from endmark.pipeline import Stream
-from endmark.punctuation import wire_json, wire_xml
+from endmark.punctuation import wire_json
+from support import xml_promises
 from support.verify_world import Record
 
 MARK = "$punctuation"
@@ -61,7 +62,7 @@ def xml(document: Mapping[str, Any], stream: Stream) -> bytes:
     """A row or a punctuation."""
     if MARK in document:
         domains = {name: kind.domain for name, kind in stream.columns.items()}
-        return wire_xml.encode(wire_json.decode(json.dumps(document).encode(), "s", domains), domains)
+        return xml_promises.encode(wire_json.decode(json.dumps(document).encode(), "s", domains), domains)
     elements = (
         f"<{name}> {escape(value if isinstance(value, str) else json.dumps(value))}\n</{name}>"
         for name, value in document.items()

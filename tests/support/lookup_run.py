@@ -24,7 +24,7 @@ _STEP = 6  # a parked row sits out one batch
 _LIFETIME, _ABSENT_LIFETIME = 3 * _STEP + 2, 2 * _STEP + 2
 
 
-class Run:
+class OperatorRun:
     """One operator, restarted as the history wants it."""
 
     def __init__(self, history: History, directory: Path) -> None:

@@ -8,8 +8,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from endmark.embedded.jars import mysql_jars
 from endmark.embedded.mariadb import MariaDb
+from support.server_jars import mysql_jar
 
 # Servers whose relations may have texts as keys: the MySQL of the jar has no collation that is exact.
 WITH_TEXT_KEYS = ["mariadb", *(["mysql"] if "ENDMARK_MYSQLD" in os.environ else [])]
@@ -43,11 +43,10 @@ class MySql(MariaDb):
             return there
         home = self._data_dir / "program"
         if not home.is_dir():
-            [jar] = mysql_jars(print)
             scratch = self._data_dir / "unpacking"
             shutil.rmtree(scratch, ignore_errors=True)
             with (
-                zipfile.ZipFile(jar) as packed,
+                zipfile.ZipFile(mysql_jar()) as packed,
                 packed.open(_ARCHIVE) as archive,
                 tarfile.open(fileobj=archive, mode="r:gz") as files,
             ):

@@ -13,10 +13,10 @@ from pathlib import Path
 from sqlalchemy import URL, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from endmark.embedded.jars import postgresql_jars
 from endmark.embedded.ports import LOOPBACK, listens, require_free_port
 from endmark.embedded.process import ManagedProcess
 from endmark.embedded.server import Part
+from support.server_jars import postgresql_jar
 
 _ARCHIVE = "postgres-linux-x86_64.txz"
 _NOBODY = 65534
@@ -57,9 +57,8 @@ class PostgreSql(Part):
         shutil.rmtree(self._data_dir)
 
     def _install(self, tables: Path, log: Path) -> None:
-        [jar] = postgresql_jars(print)
         with (
-            zipfile.ZipFile(jar) as packed,
+            zipfile.ZipFile(postgresql_jar()) as packed,
             packed.open(_ARCHIVE) as archive,
             tarfile.open(fileobj=archive, mode="r:xz") as files,
         ):

@@ -22,7 +22,7 @@ Row = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Batch:
+class ProgramBatch:
     rows: list[Row]
     texts: list[str]
 
@@ -40,7 +40,7 @@ _WRONG = st.sampled_from(["{", '{"d": {"equals": 0}}', '{"e": {"between": {}}}',
 
 
 @st.composite
-def streams(draw: st.DrawFn, count: int) -> list[Batch]:
+def streams(draw: st.DrawFn, count: int) -> list[ProgramBatch]:
     promised: list[dict[str, frozenset[int]]] = []
     found = []
     for _ in range(count):
@@ -48,7 +48,7 @@ def streams(draw: st.DrawFn, count: int) -> list[Batch]:
         rows = draw(st.lists(st.sampled_from(left), max_size=4)) if left else []
         texts = draw(st.lists(st.one_of(*[_PROMISES.map(json.dumps)] * 4, _WRONG), max_size=2))
         promised += [promise for text in texts if (promise := meaning(text)) is not None]
-        found.append(Batch(rows, texts))
+        found.append(ProgramBatch(rows, texts))
     return found
 
 

@@ -14,7 +14,7 @@ import duckdb
 from hypothesis import strategies as st
 
 from endmark.types import JoinType
-from support.counted import counted
+from support.hashable_rows import hashable_row
 from support.program_streams import DOMAIN, Row
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -105,7 +105,7 @@ class Program:
             )
             query = f"FROM ({query}) SELECT {key}, {measures}, {ends} GROUP BY {key}"
         found = _DATABASE.execute(f"FROM ({query}) SELECT {', '.join(self.columns)}")
-        return Counter(map(counted, found.fetchall()))
+        return Counter(map(hashable_row, found.fetchall()))
 
     def _joined(self, left: str, right: str) -> str:
         shown = ["left"] if self.kind is JoinType.SEMI else ["left", "right"]

@@ -10,7 +10,7 @@ from typing import Any
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from support.counted import counted
+from support.hashable_rows import hashable_row
 from support.verify_came import Came, Expected, Sellers
 from support.verify_fates import Key
 from support.verify_line import Line
@@ -130,4 +130,4 @@ class _World(Came):
         assert aggregate is not None
         group = [found[name] for name in aggregate.by]
         group += [measured(self.pipeline, measure, rows) for measure in aggregate.measures.values()]
-        return counted(group)
+        return hashable_row(group)

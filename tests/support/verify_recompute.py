@@ -11,18 +11,18 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
-from endmark.verify.actual import spell_records
-from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables
 from endmark.verify.control import classify_control
-from endmark.verify.expect import expect
+from endmark.verify.expected_tables import expect
 from endmark.verify.formats import name_reasons
-from endmark.verify.idle import note_idle_violations
-from endmark.verify.run import load_records
-from endmark.verify.running import keep_latest
+from endmark.verify.idle_partitions import note_idle_violations
+from endmark.verify.output_punctuations import expect_punctuations
+from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
-from support.counted import counted
+from endmark.verify.verification import load_records
+from endmark.verify.written_tables import spell_records
+from support.hashable_rows import hashable_row
 from support.verify_came import Expected, Sellers
 from support.verify_oracle import recompute
 from support.verify_others import OTHERS
@@ -115,7 +115,7 @@ def tables_of(pipeline: Pipeline) -> list[str]:
 def rows_of(session: Session, table: str) -> Counter[Row]:
     # What is named with a `#` is no column of the table.
     found = session.run(f"SELECT COLUMNS('^[^#]') FROM expected_{table}")  # noqa: S608
-    return Counter(counted(row.values()) for row in found)
+    return Counter(hashable_row(row.values()) for row in found)
 
 
 def known_rows(rows: Counter[Row], table: str) -> Counter[Row]:

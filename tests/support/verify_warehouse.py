@@ -9,7 +9,7 @@ from typing import Any
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.report import VerifyReport
-from endmark.verify.run import verify_records
+from endmark.verify.verification import verify_records
 from support.verify_came import Expected
 from support.verify_oracle import recompute
 from support.verify_places import seed_sellers, to_kafka, write_table

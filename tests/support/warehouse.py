@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from endmark.control.database import Batch, OpsDatabase
-from endmark.demo.run import json_lines
+from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark.verify.run import verify
-from endmark_feed.run import FeedOptions, run_feed, seed_relation
+from endmark.verify.verification import verify
+from endmark_feed.auction_feed import FeedOptions, run_feed, seed_relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

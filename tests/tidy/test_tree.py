@@ -7,13 +7,18 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+# Folders without unit tests of their own: they need real parts, or the task of a bucket runs them.
+ELSEWHERE = {
+    "embedded": "stack/test_embedded_*.py",
+    "engine/ingest": "unit/engine/bucket/test_bucket_task.py",
+}
 
 
 def test_the_layout_is_the_tree() -> None:
     """The listing in ARCHITECTURE.md has what `jobs/endmark` has, two levels deep, and nothing else."""
     page = (ROOT / "ARCHITECTURE.md").read_text()
     listing = page[page.index("  endmark/\n") :].split("\nservices/")[0]
-    told = {
+    listed = {
         (len(indent), name) for indent, name in re.findall(r"^( +)([\w./]+)(?= |$)", listing, re.MULTILINE)
     }
     package = ROOT / "jobs" / "endmark"
@@ -21,7 +26,7 @@ def test_the_layout_is_the_tree() -> None:
     folders = [path for path in _children(package) if path.is_dir()]
     second = {(6, _shown(path)) for folder in folders for path in _children(folder) if path.is_dir()}
 
-    assert told - {(2, "endmark/")} == first | second
+    assert listed - {(2, "endmark/")} == first | second
 
 
 def _children(folder: Path) -> list[Path]:
@@ -49,6 +54,17 @@ def test_unit_tests_mirror_the_tree() -> None:
 
     assert folders
     assert not lost
+
+
+def test_the_tree_has_its_unit_tests() -> None:
+    """Each folder of `jobs/endmark` with modules has its own in `tests/unit`, or is in `ELSEWHERE`."""
+    tests, package = ROOT / "tests", ROOT / "jobs" / "endmark"
+    modules = [path for path in package.rglob("*.py") if path.name != "__init__.py"]
+    folders = {path.parent.relative_to(package) for path in modules}
+    bare = {str(folder) for folder in folders if not any((tests / "unit" / folder).glob("**/test_*.py"))}
+
+    assert bare == ELSEWHERE.keys()
+    assert all(any(tests.glob(files)) for files in ELSEWHERE.values())
 
 
 def test_nothing_unfinished() -> None:

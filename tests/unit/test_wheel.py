@@ -105,7 +105,7 @@ def test_without_any_extra(installed: Callable[[str], Installed]) -> None:
         r"conditions are not checked, since the package \w+ is missing; install endmark\[spark\]", told
     )
     assert "Usage" in python.run("-m", "endmark.cli", "feed", "--help")
-    python.run("-c", "import endmark.client, endmark_feed.run, endmark_feed.papers.run")
+    python.run("-c", "import endmark.client, endmark_feed.auction_feed, endmark_feed.papers.topic_feed")
 
 
 def test_the_sidecar(installed: Callable[[str], Installed], tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_verify(installed: Callable[[str], Installed]) -> None:
     """The extra has all that verification and maintenance import."""
     python = installed("verify")
 
-    python.run("-c", "import endmark.verify.run, endmark.maintenance")
+    python.run("-c", "import endmark.verify.verification, endmark.maintenance")
 
 
 def test_relations_in_postgresql(installed: Callable[[str], Installed]) -> None:

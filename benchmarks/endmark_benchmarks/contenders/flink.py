@@ -72,10 +72,12 @@ def parquet(name: str, columns: str, directory: Path) -> str:
 
 
 def run(jars: Sequence[str], settings: dict[str, str], tables: Iterable[str], answers: str) -> list[Said]:
-    """Everything that Flink said of the answers to a query, in the order it was said.
+    """Run a query in Flink; return everything that Flink said of its answers, in the order it was said.
 
     Args:
-        settings: of Flink, beside those that all contenders share.
+        jars: paths of Flink's jars.
+        settings: Flink's settings, beside those that all contenders share.
+        tables: statements that create the tables the query reads.
         answers: a query of part, count and both sums; it speaks of a part again when it has more answers.
 
     Raises:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.run import json_lines
+from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import EndmarkError
 

@@ -31,8 +31,9 @@ class Jdbc:
     """Reads R by Spark's own JDBC source.
 
     Args:
-        url: as SQLAlchemy spells it.
-        table, key: R's names.
+        spark: the session, with MariaDB's JDBC driver.
+        url: the database's URL as SQLAlchemy spells it.
+        table, key: the names of R and of its key column.
     """
 
     def __init__(self, spark: SparkSession, url: str, table: str = TABLE, key: str = "k") -> None:

@@ -22,7 +22,7 @@ from endmark.engine.streams import arrow_schema, ddl
 from endmark.spark.plan import PROMPT
 from endmark_benchmarks.contenders import query
 from endmark_benchmarks.contenders.lookup_spark import Jdbc
-from endmark_benchmarks.contenders.query import told
+from endmark_benchmarks.contenders.query import progress_of
 from endmark_benchmarks.workloads.auction import Servers
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def joined(spark: SparkSession, servers: Servers, at_once: dict[str, int]) -> Da
     """The stream of pairs, with the columns of endmark's results as far as they are of the streams.
 
     Args:
-        at_once: records of each stream in a batch.
+        spark: the session, with the jars of Spark's Kafka source.
+        servers: the broker to read from, and the database of the sellers.
+        at_once: the most records of a batch, by stream.
     """
     items, bids = (_stream(spark, servers, name, at_once[name]) for name in servers.pipeline.sides)
     return items.withWatermark("items_listed_at", _SLACK).join(
@@ -114,7 +116,7 @@ def sink(pipeline: Pipeline, jdbc: Jdbc, warehouse: Path) -> Callable[[DataFrame
 def batches(query: StreamingQuery) -> list[dict[str, float]]:
     """Records and seconds of each batch that read any."""
     found = []
-    for progress in told(query):
+    for progress in progress_of(query):
         read = sum(
             _offset(source["endOffset"]) - _offset(source["startOffset"]) for source in progress["sources"]
         )

@@ -25,7 +25,7 @@ _MOST_BATCHES = 10_000
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchRead:
     """One batch: rows it read, seconds from trigger to commit, what it gave.
 
     A contender that reads its batch twice has read twice as many rows.
@@ -68,7 +68,7 @@ def files(spark: SparkSession, directory: Path, ddl: str, per_batch: int) -> Dat
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", per_batch).parquet(str(directory))
 
 
-def told(query: StreamingQuery) -> list[dict[str, Any]]:
+def progress_of(query: StreamingQuery) -> list[dict[str, Any]]:
     """Return the reports of a query about its batches, the first one first. Some batches read nothing.
 
     Raises:
@@ -107,7 +107,7 @@ def drained(
     checkpoint: Path,
     figures: Sequence[str],
     of_batch: Callable[[DataFrame], DataFrame] | None = None,
-) -> list[Batch]:
+) -> list[BatchRead]:
     """Run all batches of a stream and digest their rows.
 
     Figures are observed on the way to a sink that keeps nothing: to ask for them of each batch, once it is
@@ -126,10 +126,10 @@ def drained(
         writer = stream.writeStream.foreachBatch(partial(_sink, of_batch, figures, given))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination()
-    found = told(query)
+    found = progress_of(query)
     given |= {each["batchId"]: Digest(*seen["given"]) for each in found if (seen := each["observedMetrics"])}
     return [
-        Batch(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])
+        BatchRead(each["numInputRows"], each["durationMs"]["triggerExecution"] / 1000, given[each["batchId"]])
         for each in found
         if each["batchId"] in given
     ]

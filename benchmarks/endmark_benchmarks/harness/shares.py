@@ -19,10 +19,10 @@ def wall_shares(batches: Iterable[Samples]) -> dict[str, float]:
     """Percent of wall-clock time: `tasks`, which write files, too; `tables`, the commits of these, with what
     Spark does to begin a batch; what Spark does around them by its phases; the rest.
     """
-    told = add(batches)
-    whole = told[_WHOLE]
-    parts = {"tasks": told[_TASKS], "tables": told[_SINK] - told[_TASKS]}
-    for key, seconds in told.items():
+    sums = add(batches)
+    whole = sums[_WHOLE]
+    parts = {"tasks": sums[_TASKS], "tables": sums[_SINK] - sums[_TASKS]}
+    for key, seconds in sums.items():
         name, labels = parse(key)
         if name == "batch_seconds" and key not in (_WHOLE, _SINK):
             parts[labels["phase"]] = seconds
@@ -31,13 +31,13 @@ def wall_shares(batches: Iterable[Samples]) -> dict[str, float]:
 
 def python_shares(batches: Iterable[Samples]) -> dict[str, float]:
     """Percent of the time of all cores, by the phases of endmark's Python; the rest is Spark's, or idle."""
-    told = add(batches)
+    sums = add(batches)
     parts = {
         parse(key)[1]["phase"]: seconds
-        for key, seconds in told.items()
+        for key, seconds in sums.items()
         if parse(key)[0] == "profile_seconds_total"
     }
-    return _percent(parts, CORES * told[_WHOLE])
+    return _percent(parts, CORES * sums[_WHOLE])
 
 
 def _percent(parts: dict[str, float], whole: float) -> dict[str, float]:

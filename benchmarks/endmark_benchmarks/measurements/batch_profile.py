@@ -85,10 +85,10 @@ def _children(process: int) -> list[str]:
 def _used(place: Path) -> tuple[str, float, float]:
     """Name of a process or thread, its CPU seconds, and those of its children that have ended."""
     try:
-        told = (place / "stat").read_text()
+        line = (place / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return "", 0.0, 0.0
-    name, figures = told[told.index("(") + 1 :].rsplit(")", 1)
+    name, figures = line[line.index("(") + 1 :].rsplit(")", 1)
     own, ended = figures.split()[11:13], figures.split()[13:15]
     return name, sum(map(int, own)) / _TICKS, sum(map(int, ended)) / _TICKS
 
@@ -138,9 +138,9 @@ class Recorder:
 def task_work(samples: Path) -> dict[str, float]:
     """Percent of the samples of the JVM's tasks, by what they do."""
     events = ["--events", "jdk.ExecutionSample", "--stack-depth", "64", str(samples)]
-    told = subprocess.check_output([require_java().with_name("jfr"), "print", "--json", *events])
+    printed = subprocess.check_output([require_java().with_name("jfr"), "print", "--json", *events])
     found: Counter[str] = Counter()
-    for event in json.loads(told)["recording"]["events"]:
+    for event in json.loads(printed)["recording"]["events"]:
         thread = event["values"]["sampledThread"] or {}
         if (thread.get("javaName") or "").startswith("Executor task"):
             frames = event["values"]["stackTrace"]["frames"]
@@ -190,8 +190,8 @@ def main(files: int = 60, rows: int = 100_000, files_per_batch: int = 1, results
             started = writer.option("checkpointLocation", f"{work}/checkpoint").trigger(availableNow=True)
             running = started.start()
             recorder.watch(running)
-            told = query.told(running)
-            whole = [each for each in told if each["numInputRows"] == 2 * rows * files_per_batch]
+            found = query.progress_of(running)
+            whole = [each for each in found if each["numInputRows"] == 2 * rows * files_per_batch]
             report["tasks"] = task_work(Path(work) / "samples.jfr")
         finally:
             spark.stop()

@@ -129,7 +129,17 @@ def main(
     driver: str = "pymysql",
     keep: bool = True,
 ) -> None:
-    """Measure, and unless told otherwise keep the figures."""
+    """Measure the cost model against real reads, and keep the figures.
+
+    Args:
+        rows: sizes of R in rows.
+        page_rows: sizes of a page in rows.
+        memory: sizes of memory for waiting rows in MB.
+        exponent: exponents of the keys' Zipf distribution.
+        turns: how often each cell is measured; the median counts.
+        driver: SQLAlchemy's name of the driver for MariaDB.
+        keep: write the figures to the file of results.
+    """
     found: list[Loop] = []
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -126,7 +126,7 @@ def more_than_memory(directory: Path) -> Iterator[dict[str, Any]]:
     the budget."""
     small = Bench(directory, Policy(memory=16_000_000))
     _, join = small.batch(right=np.arange(2_000_000))
-    spilled = sum(segment.memory for segment in join.deferral.spilled)
+    spilled = sum(segment.memory for segment in join.spiller.spilled)
     batches, most = [], 0
     for _ in range(10):
         seconds, join = small.batch(small.random.integers(0, 2_000_000, BATCH))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.run import caught_up, json_lines
+from endmark.demo.choreography import caught_up, json_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError, EndmarkError
@@ -27,8 +27,8 @@ from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until
 from endmark_benchmarks.harness.contest import in_process
 from endmark_benchmarks.harness.delta import commits
+from endmark_benchmarks.harness.highest_rate import STEPS, WARM_UP, bound, highest, step
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.harness.sustained import STEPS, WARM_UP, bound, highest, step
 from endmark_benchmarks.workloads.auction import PARTITIONS, SERVER_MEMORY, Servers
 from endmark_benchmarks.workloads.lookup_input import in_memory
 from endmark_benchmarks.workloads.recorded_feed import Fed, Phase, RecordedFeed
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from endmark.embedded.process import ManagedProcess
     from endmark_benchmarks.harness.delta import Commit
-    from endmark_benchmarks.harness.sustained import Step
+    from endmark_benchmarks.harness.highest_rate import Step
 
 PERCENTILES = (50, 95, 99)
 _POLL_SECONDS = 0.25
@@ -51,7 +51,7 @@ _ARRIVALS = "SELECT epoch(greatest(items_listed_at, bids_bid_at)) FROM read_parq
 
 
 @dataclass(frozen=True)
-class Options:
+class LatencyOptions:
     """The options of the measurement.
 
     Args:
@@ -89,7 +89,7 @@ class Options:
         return RecordedFeed(place, seconds, self.rate, self.sellers)
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: LatencyOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Feed a new job at each share of the highest rate, and report as JSON has values for it.
 
     Raises:
@@ -105,10 +105,10 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     if most is None:
         steps = _searched(options, say)
         most = highest(steps)
-        report["search"] = {"bound": bound(steps), "steps": [each.told() for each in steps]}
+        report["search"] = {"bound": bound(steps), "steps": [each.to_json() for each in steps]}
         say(f"the job keeps up with {most:,.0f} records/s; what ends it is {bound(steps)}")
-    told = {name: value for name, value in asdict(options).items() if name != "directory"}
-    report["options"] = told | {"highest": most}
+    settings = {name: value for name, value in asdict(options).items() if name != "directory"}
+    report["options"] = settings | {"highest": most}
     report["loads"] = []
     for share in options.shares:
         load = _measured(options, most * share / 100)
@@ -128,7 +128,7 @@ class _Running:
     def fed(self, feed: RecordedFeed, phases: Sequence[Phase]) -> list[Fed]:
         """Feed some phases; return the course of each once they are over."""
         bootstrap = self.job.servers.bootstrap
-        task = {"contender": "the feed", "bootstrap": bootstrap, "feed": feed.told(), "phases": phases}
+        task = {"contender": "the feed", "bootstrap": bootstrap, "feed": feed.to_json(), "phases": phases}
         return [Fed(**found) for found in in_process("endmark_benchmarks.workloads.recorded_feed", task)]
 
     def wait(self, until: Callable[[], bool]) -> None:
@@ -136,7 +136,7 @@ class _Running:
 
 
 @contextmanager
-def _running(options: Options) -> Iterator[_Running]:
+def _running(options: LatencyOptions) -> Iterator[_Running]:
     """A new job on empty topics."""
     with tempfile.TemporaryDirectory(prefix="endmark-bench-") as directory:
         work = Path(directory)
@@ -151,7 +151,7 @@ def _running(options: Options) -> Iterator[_Running]:
                 yield found
 
 
-def _searched(options: Options, say: Callable[[str], None]) -> list[Step]:
+def _searched(options: LatencyOptions, say: Callable[[str], None]) -> list[Step]:
     with _running(options) as running:
         _, *phases = running.fed(options.feed, (WARM_UP, *STEPS))
         batches = running.job.batches()
@@ -163,7 +163,7 @@ def _searched(options: Options, say: Callable[[str], None]) -> list[Step]:
     return steps
 
 
-def _measured(options: Options, rate: float) -> dict[str, Any]:
+def _measured(options: LatencyOptions, rate: float) -> dict[str, Any]:
     with _running(options) as running:
         [fed] = running.fed(options.feed, [Phase(rate, options.warm_seconds + options.seconds)])
         job, servers = running.job, running.job.servers

@@ -25,7 +25,7 @@ from endmark_benchmarks.workloads.stream_input import KEYS, STREAM_DDL, WINDOW_S
 RESULTS = Path(__file__).parents[2] / "results" / "live_state.json"
 
 
-def batches(jars: list[str], seconds: float, rows: int, before: int, measured: int) -> list[query.Batch]:
+def batches(jars: list[str], seconds: float, rows: int, before: int, measured: int) -> list[query.BatchRead]:
     """Run batches of the join and return those that are measured.
 
     Args:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from endmark.embedded.jars import bench_jars, flink_jars
 from endmark.embedded.mariadb import MariaDb
 from endmark.errors import ConfigError
 from endmark.spark.class_archive import local_jars
+from endmark_benchmarks.contenders.jars import flink_jars, jdbc_jars
 from endmark_benchmarks.harness.contest import (
     Digest,
     DisagreementError,
@@ -85,7 +85,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class LookupJoinOptions:
     """The options of the measurement.
 
     Args:
@@ -139,7 +139,7 @@ class _Cell:
         return f"{self.keys} keys, {self.delay:g} ms away, batches of {self.rows:,} rows"
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: LookupJoinOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run every contender in every cell, and report as JSON has values for it.
 
     Raises:
@@ -150,7 +150,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     chosen = [name for name in CONTENDERS if name in (OURS, *options.contenders)]
     by_jdbc = [name for name in chosen if CONTENDERS[name].jdbc]
     of_flink = [name for name in chosen if CONTENDERS[name].module == _FLINK]
-    chosen, more_jars = with_jars(chosen, by_jdbc, bench_jars, say)
+    chosen, more_jars = with_jars(chosen, by_jdbc, jdbc_jars, say)
     contenders, jars_of_flink = with_jars(chosen, of_flink, flink_jars, say)
     sizes = options.sizes
     recorded = Recorded(options.directory / f"lookups-{sizes.stream}-{sizes.file}-{sizes.relation}")
@@ -193,17 +193,17 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     return report
 
 
-def _differs(contender: Contender, cell: _Cell, options: Options) -> bool:
+def _differs(contender: Contender, cell: _Cell, options: LookupJoinOptions) -> bool:
     """Return whether the contender is run with the size of the cell's batches."""
     return not contender.by_row or cell.rows == options.batch_rows[0]
 
 
-def _measured(name: str, cell: _Cell, options: Options) -> _Cell:
+def _measured(name: str, cell: _Cell, options: LookupJoinOptions) -> _Cell:
     """The cell that says how fast a contender is in this one."""
     return replace(cell, rows=options.batch_rows[0]) if CONTENDERS[name].by_row else cell
 
 
-def _said(options: Options) -> dict[str, Any]:
+def _said(options: LookupJoinOptions) -> dict[str, Any]:
     return {name: value for name, value in asdict(options).items() if name not in ("directory", "contenders")}
 
 

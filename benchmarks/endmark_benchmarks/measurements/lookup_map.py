@@ -58,7 +58,7 @@ _PAYLOAD = "x" * 110
 
 
 @dataclass(frozen=True)
-class Options:
+class LookupMapOptions:
     """The options of the measurement.
 
     Args:
@@ -90,7 +90,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Run:
+class MapRun:
     """One contender in one cell; `waits` are MB that rows may wait in, 0 where a batch answers all; `rows` of
     the stream came; `row_bytes` are those of a row that waits."""
 
@@ -149,7 +149,7 @@ class Bench:
 
     def run(
         self, strategy: Name, waits: int, stream: Stream, take: Callable[[list[pa.RecordBatch]], object]
-    ) -> tuple[Run, list[pa.RecordBatch]]:
+    ) -> tuple[MapRun, list[pa.RecordBatch]]:
         """Run a strategy; return its figures, and the rows that still wait.
 
         Args:
@@ -181,7 +181,7 @@ class Bench:
                 if spent > self.seconds and reads and answered >= _TIMES_OVER * output.pending_rows:
                     break
             left = [piece.select(_STREAM.names) for piece in join.pending.waiting()]
-        return Run(strategy, waits, answered / spent, answered / reads, reads, came, row_bytes), left
+        return MapRun(strategy, waits, answered / spent, answered / reads, reads, came, row_bytes), left
 
     def join(self, strategy: Name, waits: int, folder: Path) -> LookupJoin:
         """Make the join of a contender.
@@ -199,7 +199,7 @@ class Bench:
         return LookupJoin(spec, source, SegmentStore(MemoryBlobs(), folder))
 
 
-def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure_map(options: LookupMapOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Every contender in every cell.
 
     Raises:
@@ -227,14 +227,19 @@ def measure_map(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _cell(
-    cell: Cell, bench: Bench, answers: Answers, options: Options, say: Callable[[str], None], first: int
+    cell: Cell,
+    bench: Bench,
+    answers: Answers,
+    options: LookupMapOptions,
+    say: Callable[[str], None],
+    first: int,
 ) -> list[dict[str, Any]]:
     """The contenders in one cell by turns, each answer compared with DuckDB's."""
     stream = Stream(cell)
     expected = Expected(answers, stream.batches(BATCH_ROWS))
     contenders: list[tuple[Name | None, int]] = [(None, 0), *((name, 0) for name in AT_ONCE)]
     contenders += [(name, memory) for memory in options.memories for name in WAITING]
-    runs: dict[tuple[Name | None, int], list[Run]] = {each: [] for each in contenders}
+    runs: dict[tuple[Name | None, int], list[MapRun]] = {each: [] for each in contenders}
     for _, (name, waits) in interleaved(contenders, options.repeats, first):
         given = Digest()
         if name is None:
@@ -252,7 +257,7 @@ def _cell(
     return [{**asdict(cell), **asdict(run)} for run in middle]
 
 
-def _in_memory(answers: Answers, stream: Stream, seconds: float, given: Digest) -> Run:
+def _in_memory(answers: Answers, stream: Stream, seconds: float, given: Digest) -> MapRun:
     """All of R in DuckDB, which has a hash table of its key for as long as it answers."""
     spent, came = 0.0, 0
     for rows in stream.batches(BATCH_ROWS):
@@ -263,4 +268,4 @@ def _in_memory(answers: Answers, stream: Stream, seconds: float, given: Digest) 
         came += rows.num_rows
         if spent > seconds:
             break
-    return Run("memory", 0, given.rows / spent, 0.0, 0, came)
+    return MapRun("memory", 0, given.rows / spent, 0.0, 0, came)

@@ -64,7 +64,14 @@ def main(
     seconds: float = 15.0,
     keep: bool = True,
 ) -> None:
-    """Measure, and unless told otherwise keep the figures."""
+    """Measure the memory of a lookup, and keep the figures.
+
+    Args:
+        rows: sizes of R in rows.
+        memory: sizes of memory for waiting rows in MB.
+        seconds: the length of each run.
+        keep: write the figures to the file of results.
+    """
     found = []
     with tempfile.TemporaryDirectory() as folder, MariaDb(Path(folder), memory="3G") as server:
         for size in rows:

@@ -44,7 +44,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class NexmarkOptions:
     """The options of the measurement.
 
     Args:
@@ -85,7 +85,7 @@ class Options:
         return Recording(place, generator, self.batches, events, (PERSONS, AUCTIONS))
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: NexmarkOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run every contender on every query, and report as JSON has values for it.
 
     Raises:
@@ -102,7 +102,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     given: dict[str, Digest] = {}
     for repeat, (name, query) in interleaved(turns, options.repeats):
-        task = {"contender": name, "query": query, "recording": recordings[query].told(), "jars": jars}
+        task = {"contender": name, "query": query, "recording": recordings[query].to_json(), "jars": jars}
         [run] = in_process(CONTENDERS[name], task)
         answers = Digest(*run["given"])
         if given.setdefault(query, answers) != answers:
@@ -128,6 +128,6 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     return report
 
 
-def _contenders(query: str, options: Options) -> list[str]:
+def _contenders(query: str, options: NexmarkOptions) -> list[str]:
     left_out = QUERIES[query].left_out
     return [name for name in CONTENDERS if name in (OURS, *options.contenders) and name not in left_out]

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from endmark.embedded.jars import bench_jars
 from endmark.errors import ConfigError
 from endmark.metrics import Samples, parse, sample
 from endmark.spark.class_archive import local_jars
+from endmark_benchmarks.contenders.jars import jdbc_jars
 from endmark_benchmarks.contenders.job import DEADLINE_SECONDS, Job
 from endmark_benchmarks.harness.contest import (
     Digest,
@@ -44,7 +44,7 @@ _TOTAL = sample("batch_seconds", phase="total")
 
 
 @dataclass(frozen=True)
-class Options:
+class PipelineOptions:
     """The options of the measurement.
 
     Args:
@@ -75,18 +75,18 @@ class Options:
         return Recorded.of(self.directory, workload(self.records / self.rate, self.rate, self.sellers))
 
 
-class Batch(NamedTuple):
+class BatchTime(NamedTuple):
     """A batch: records it read, seconds from trigger to commit."""
 
     records: float
     seconds: float
 
     @classmethod
-    def of(cls, samples: Samples) -> Batch:
+    def of(cls, samples: Samples) -> BatchTime:
         return cls(_records(samples), samples[_TOTAL])
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: PipelineOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run both in turn, and report as JSON has values for it.
 
     Raises:
@@ -94,9 +94,9 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     """
     said = {name: value for name, value in asdict(options).items() if name != "directory"}
     report: dict[str, Any] = {"bench": "pipeline", **origin(), "options": said}
-    jars = [str(jar) for jar in [*local_jars(say), *bench_jars(say)]]
+    jars = [str(jar) for jar in [*local_jars(say), *jdbc_jars(say)]]
     rates: dict[str, list[float]] = defaultdict(list)
-    told: list[Samples] = []
+    measured: list[Samples] = []
     expected: list[Digest] = []
     with auction.running(options.recorded, say) as servers:
         report["versions"]["mariadb"] = version(servers.relation_url)
@@ -105,8 +105,8 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
                 job = Job(Path(work), servers)
                 if name == OURS:
                     samples = _ours(job, options)
-                    told += steady(samples)
-                    batches = [Batch.of(each) for each in samples]
+                    measured += steady(samples)
+                    batches = [BatchTime.of(each) for each in samples]
                 else:
                     batches = _theirs(job.directory, servers, options, jars)
                 found = digests(servers.pipeline, job.warehouse)
@@ -119,7 +119,7 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     report["cells"] = [
         {"title": f"auction, batches of {options.batch_records:,} records", "contenders": compare}
     ]
-    report["shares"] = {"wall": wall_shares(told), "python": python_shares(told)}
+    report["shares"] = {"wall": wall_shares(measured), "python": python_shares(measured)}
     return report
 
 
@@ -127,23 +127,23 @@ def steady(batches: list[T]) -> list[T]:
     return batches[len(batches) // 3 :]
 
 
-def rate(batches: Iterable[Batch]) -> float:
+def rate(batches: Iterable[BatchTime]) -> float:
     """Records a second after the first third of the batches."""
     measured = steady(list(batches))
     return sum(each.records for each in measured) / sum(each.seconds for each in measured)
 
 
-def _ours(job: Job, options: Options) -> list[Samples]:
+def _ours(job: Job, options: PipelineOptions) -> list[Samples]:
     process = job.start(
         "--available-now",
         f"--set=batch.records={options.batch_records}",
         f"--driver-memory={DRIVER_MEMORY}",
     )
     process.wait_done(DEADLINE_SECONDS)
-    return told_by(job)
+    return samples_of(job)
 
 
-def told_by(job: Job) -> list[Samples]:
+def samples_of(job: Job) -> list[Samples]:
     """Return the samples of a job's batches that read any records."""
     return [each.samples for each in job.batches() if _records(each.samples) and _TOTAL in each.samples]
 
@@ -152,7 +152,7 @@ def _records(samples: Samples) -> float:
     return sum(value for key, value in samples.items() if parse(key)[0] == "records_total")
 
 
-def _theirs(work: Path, servers: Servers, options: Options, jars: list[str]) -> list[Batch]:
+def _theirs(work: Path, servers: Servers, options: PipelineOptions, jars: list[str]) -> list[BatchTime]:
     task = {
         "contender": THEIRS,
         "servers": asdict(servers),
@@ -162,7 +162,7 @@ def _theirs(work: Path, servers: Servers, options: Options, jars: list[str]) -> 
         "jars": jars,
     }
     [run] = in_process("endmark_benchmarks.contenders.pipeline_spark", task)
-    return [Batch(**each) for each in run["batches"]]
+    return [BatchTime(**each) for each in run["batches"]]
 
 
 def _split(records: dict[str, int], batch: int) -> dict[str, int]:

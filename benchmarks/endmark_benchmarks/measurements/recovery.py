@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.demo.run import json_lines
+from endmark.demo.choreography import json_lines
 from endmark.metrics import sample
 from endmark.spark.class_archive import local_jars
 from endmark_benchmarks.contenders.job import Job, wait_until
@@ -43,7 +43,7 @@ _TABLE = sample("write_seconds", table="results")
 
 
 @dataclass(frozen=True)
-class Options:
+class RecoveryOptions:
     """The options of the measurement.
 
     Args:
@@ -69,7 +69,7 @@ class Options:
         return Recorded.of(self.directory, workload(self.records / self.rate, self.rate, self.sellers))
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: RecoveryOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Start and kill as often as told, and report seconds by stage as JSON has values for it.
 
     Raises:
@@ -107,7 +107,7 @@ def _let_run(job: Job, process: ManagedProcess, batches: int) -> None:
     process.kill()
 
 
-def _first_output(job: Job, options: Options) -> tuple[ManagedProcess, dict[str, float]]:
+def _first_output(job: Job, options: RecoveryOptions) -> tuple[ManagedProcess, dict[str, float]]:
     """Start the job; seconds by stage, until the table of results shows what it did."""
     results = job.warehouse / job.servers.pipeline.tables.results
     began = time.time()

@@ -25,7 +25,7 @@ import typer
 from endmark_benchmarks.contenders.job import DEADLINE_SECONDS, Job, wait_until
 from endmark_benchmarks.harness.contest import Rates, compared, interleaved
 from endmark_benchmarks.harness.origin import origin
-from endmark_benchmarks.measurements.pipeline import DRIVER_MEMORY, Batch, rate, told_by
+from endmark_benchmarks.measurements.pipeline import DRIVER_MEMORY, BatchTime, rate, samples_of
 from endmark_benchmarks.workloads import auction
 from endmark_benchmarks.workloads.auction import Recorded, Servers, workload
 from support.ops_sidecar import Sidecar
@@ -137,7 +137,7 @@ def run(servers: Servers, batch_records: int, requests: float | None) -> tuple[f
         wait_until(lambda: bool(job.batches()), process, every=0.2)
         with nullcontext() if requests is None else asked(job, servers.pipeline.name, requests, found):
             process.wait_done(DEADLINE_SECONDS)
-        return rate(map(Batch.of, told_by(job))), found
+        return rate(map(BatchTime.of, samples_of(job))), found
 
 
 def main(

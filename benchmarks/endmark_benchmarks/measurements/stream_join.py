@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endmark.embedded.jars import flink_jars
 from endmark.spark.class_archive import local_jars
+from endmark_benchmarks.contenders.jars import flink_jars
 from endmark_benchmarks.harness.contest import (
     DisagreementError,
     Rates,
@@ -42,7 +42,7 @@ CONTENDERS = {
 
 
 @dataclass(frozen=True)
-class Options:
+class StreamJoinOptions:
     """The options of the measurement.
 
     Args:
@@ -64,7 +64,7 @@ class Options:
         require_known("contender", self.contenders, CONTENDERS)
 
 
-def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def measure(options: StreamJoinOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Run every contender, and report as JSON has values for it.
 
     Raises:
@@ -102,13 +102,13 @@ def measure(options: Options, say: Callable[[str], None]) -> dict[str, Any]:
     return report
 
 
-def _differs(name: str, size: int, options: Options) -> bool:
+def _differs(name: str, size: int, options: StreamJoinOptions) -> bool:
     """Return whether the contender has batches, so that each size of them is a run of its own."""
     return CONTENDERS[name] == _SPARK or size == options.files_per_batch[0]
 
 
 def _cell(
-    size: int, contenders: list[str], rates: dict[tuple[str, int], list[float]], options: Options
+    size: int, contenders: list[str], rates: dict[tuple[str, int], list[float]], options: StreamJoinOptions
 ) -> dict[str, Any]:
     first = options.files_per_batch[0]
     found = {name: rates[name, size if _differs(name, size, options) else first] for name in contenders}

@@ -20,9 +20,11 @@ _INK, _QUIET, _OURS, _THEIRS = "#24292f", "#8c959f", "#1a7f64", "#8fa3b5"
 
 
 def bars(title: str, rates: Mapping[str, Rates], ours: Sequence[str]) -> str:
-    """A bar for each median, on a logarithmic scale, and a line from the least to the most.
+    """Draw an SVG with a bar for each median, on a logarithmic scale, and a line from the least to the most.
 
     Args:
+        title: the text above the bars.
+        rates: least, median and most of each bar, by its name; at least one.
         ours: names of bars to stand out.
     """
     low = 10 ** math.floor(math.log10(min(each.least for each in rates.values())))

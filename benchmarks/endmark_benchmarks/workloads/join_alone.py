@@ -45,6 +45,7 @@ class Bench:
 
     Args:
         directory: for local copies of state; several may share it.
+        policy: how the join treats its state.
         window: seconds that a row of left and of right stays joinable; `None` is for ever.
     """
 

@@ -85,11 +85,11 @@ class RecordedFeed:
     sellers: int
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Self:
-        """Return the feed that `told` of another process describes."""
-        return cls(**told | {"directory": Path(told["directory"])})
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the feed that `values` of another process describes."""
+        return cls(**values | {"directory": Path(values["directory"])})
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the feed as values for JSON."""
         return asdict(self) | {"directory": str(self.directory)}
 
@@ -127,7 +127,11 @@ class RecordedFeed:
                 begin = end
 
     def send(self, bootstrap: str, phases: Sequence[Phase]) -> Iterator[Fed]:
-        """Phase by phase, without a pause, until all are over.
+        """Send the phases one after the other without a pause; yield the course of each when it is over.
+
+        Args:
+            bootstrap: the address of a broker, as `host:port`.
+            phases: at least one.
 
         Raises:
             EndmarkError: the broker refused something, or the records do not last.
@@ -159,7 +163,7 @@ class RecordedFeed:
 
 
 def _request(found: Iterable[Message]) -> bytes:
-    """One for all records, in order."""
+    """Return the bytes of one request that sends all these records, in order."""
     batches: dict[tuple[str, int], list[Message]] = defaultdict(list)
     for message in found:
         batches[message.topic, message.partition].append(message)
@@ -183,7 +187,7 @@ def _request(found: Iterable[Message]) -> bytes:
 
 
 class _Connection:
-    """To a broker that leads all partitions."""
+    """A connection to a broker that leads all partitions; it sends requests ahead of their answers."""
 
     def __init__(self, bootstrap: str) -> None:
         host, port = bootstrap.rsplit(":", 1)

@@ -210,7 +210,7 @@ def verify(
     """
     from endmark.control.database import offsets_read
     from endmark.verify.report import render
-    from endmark.verify.run import verify as recompute
+    from endmark.verify.verification import verify as recompute
 
     spec = load(pipeline, assignments=assignments or ())
     until = offsets_read(ops_url, spec.name) if until_read else None
@@ -235,7 +235,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run the whole warehouse on this machine: broker, feed, job, dashboard; then verify it."""
-    from endmark.demo.run import DemoOptions, run_demo
+    from endmark.demo.choreography import DemoOptions, run_demo
 
     options = DemoOptions(AUCTION, minutes, seed, rate, sellers, lookup, directory, port)
     if not run_demo(options, as_json=as_json):

@@ -31,7 +31,7 @@ def feed(
     as_json: AsJson = False,
 ) -> None:
     """Publish the auction workload in real time."""
-    from endmark_feed.run import FeedOptions, FeedProgress, run_feed, seed_relation
+    from endmark_feed.auction_feed import FeedOptions, FeedProgress, run_feed, seed_relation
 
     output = Output(as_json)
     options = FeedOptions(
@@ -96,7 +96,7 @@ def feed_workload(
 ) -> None:
     """Publish one stream of the papers' experiments."""
     from endmark_feed.papers.names import parse_workload
-    from endmark_feed.papers.run import run_workload
+    from endmark_feed.papers.topic_feed import run_workload
 
     workload = parse_workload(name, values, horizon)
     _done(Output(as_json), run_workload(workload, bootstrap, topic, seed, partitions, pace), as_json=as_json)

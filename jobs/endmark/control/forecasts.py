@@ -54,7 +54,7 @@ def tell(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None
         connection.execute(forecasts.insert().values(**row))
 
 
-def told(database: OpsDatabase, pipeline: str) -> Sequence[LookupForecast]:
+def newest_forecasts(database: OpsDatabase, pipeline: str) -> Sequence[LookupForecast]:
     """Return the newest forecast of each relation, by its name."""
     query = sa.select(forecasts.c.forecast).where(forecasts.c.pipeline == pipeline)
     with database.engine.connect() as connection:

@@ -90,8 +90,9 @@ def require_counted(topic: str, partitions: Iterable[int], counted: int) -> None
     No key is closed, and no window is over, before all partitions say so, and this one was not waited for.
 
     Args:
-        partitions: that records were read from, by number.
-        counted: how many the topic had.
+        topic: the topic's name.
+        partitions: the numbers of the partitions that a batch has read records from.
+        counted: how many partitions the topic had when the query started.
 
     Raises:
         PartitionError: there is such a record; its batch is not written, and may be repeated.

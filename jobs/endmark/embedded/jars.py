@@ -1,10 +1,10 @@
-"""The pinned jars of `ivy.xml`, fetched once into a cache by the Ivy that ships inside pyspark.
+"""The pinned jars of an `ivy.xml`, fetched once into a cache by the Ivy that ships inside pyspark.
 
-Each use compares them with the checksums in `jars.sha256`, which
+Each use compares them with the checksums in `jars.sha256` beside it. After a change of an `ivy.xml`,
 
-    python -m endmark.embedded.jars > jars.sha256
+    python -m endmark.embedded.jars DIRECTORY > jars.sha256
 
-writes anew after a change of `ivy.xml`. A difference then tells which jars are others than before.
+writes those of its directory anew. A difference then tells which jars are others than before.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from endmark.errors import MissingPartError
 
 Say = Callable[[str], None]
 
-_PINS = Path(__file__).with_name("ivy.xml")
-_SUMS = Path(__file__).with_name("jars.sha256")
+_PINS = Path(__file__).parent
 _SAY_EVERY_SECONDS = 3.0
 _MISSING = re.compile(r":: (\S+#\S+;\S+: not found)|(\[FAILED\s+\]\s+\S+)|(download failed: \S+)")
 
@@ -40,32 +39,12 @@ def spark_jars(say: Say) -> list[Path]:
     `say` receives lines of progress when they have to be fetched.
     Raises `MissingPartError` without Java or pyspark, when a jar cannot be fetched, or is not the pinned one.
     """
-    return _jars("spark", "Spark's Kafka and Delta jars", say)
+    return pinned_jars(_PINS, "spark", "Spark's Kafka and Delta jars", say)
 
 
 def broker_jars(say: Say) -> list[Path]:
     """Return the paths of the class path of a Kafka broker, sorted by name; otherwise as `spark_jars`."""
-    return _jars("broker", "the Kafka broker's jars", say)
-
-
-def bench_jars(say: Say) -> list[Path]:
-    """Return the paths of the jars that the benchmarks' contenders need; otherwise as `spark_jars`."""
-    return _jars("bench", "MariaDB's JDBC driver", say)
-
-
-def flink_jars(say: Say) -> list[Path]:
-    """Return the paths of the class path of Apache Flink's SQL client; otherwise as `spark_jars`."""
-    return _jars("flink", "Apache Flink's jars", say)
-
-
-def mysql_jars(say: Say) -> list[Path]:
-    """Return a jar that has a MySQL server for Linux in it; otherwise as `spark_jars`."""
-    return _jars("mysql", "a MySQL server", say)
-
-
-def postgresql_jars(say: Say) -> list[Path]:
-    """Return a jar that has a PostgreSQL server for Linux in it; otherwise as `spark_jars`."""
-    return _jars("postgresql", "a PostgreSQL server", say)
+    return pinned_jars(_PINS, "broker", "the Kafka broker's jars", say)
 
 
 def cache_home() -> Path:
@@ -75,35 +54,48 @@ def cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "endmark").absolute()
 
 
-def _jars(configuration: str, title: str, say: Say) -> list[Path]:
-    target = cache_home() / "jars" / pins_digest() / configuration
+def pinned_jars(pins: Path, configuration: str, title: str, say: Say) -> list[Path]:
+    """Return the paths of the jars of one configuration, sorted by name; fetch them when they are not there.
+
+    Args:
+        pins: a directory with `ivy.xml` and `jars.sha256`.
+        configuration: a configuration of that `ivy.xml`.
+        title: what the jars are, for messages.
+        say: called with lines of progress while they are fetched.
+
+    Raises:
+        MissingPartError: there is no Java or pyspark, or a jar cannot be fetched, or is not the pinned one.
+    """
+    target = cache_home() / "jars" / pins_digest(pins) / configuration
     if not target.is_dir():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             with _only_one_process(title, say):
                 if not target.is_dir():
-                    _fetch(configuration, title, target, say)
+                    _fetch(pins, configuration, title, target, say)
         except OSError as error:
             where = f"{title} in {cache_home()}"
             raise MissingPartError(
                 f"cannot keep {where}: {error.strerror}; set ENDMARK_HOME to a directory of yours"
             ) from error
     found = sorted(target.glob("*.jar"))
-    _check(configuration, found, target)
+    _check(pins, configuration, found, target)
     return found
 
 
-def pins_digest() -> str:
-    """The name of the cache's directory for what is pinned now."""
-    return hashlib.sha256(_PINS.read_bytes()).hexdigest()[:12]
+def pins_digest(pins: Path) -> str:
+    """Return the name of the cache's directory for what a directory's `ivy.xml` pins now."""
+    return hashlib.sha256((pins / "ivy.xml").read_bytes()).hexdigest()[:12]
 
 
-def _check(configuration: str, jars: list[Path], where: Path) -> None:
-    """
+def _check(pins: Path, configuration: str, jars: list[Path], where: Path) -> None:
+    """Compare jars with their pinned checksums.
+
     Raises:
         MissingPartError: the jars are not those of `jars.sha256`.
     """
-    pairs = (line.split("  ", 1)[::-1] for line in _SUMS.read_text().splitlines())
+    lines = (pins / "jars.sha256").read_text().splitlines()
+    pairs = (line.split("  ", 1)[::-1] for line in lines)
     pinned = {name: digest for name, digest in pairs if name.startswith(f"{configuration}/")}
     found = {f"{configuration}/{jar.name}": _digest(jar) for jar in jars}
     for name in sorted(pinned.keys() | found.keys()):
@@ -133,22 +125,22 @@ def _only_one_process(title: str, say: Say) -> Iterator[None]:
         yield
 
 
-def _fetch(configuration: str, title: str, target: Path, say: Say) -> None:
+def _fetch(pins: Path, configuration: str, title: str, target: Path, say: Say) -> None:
     """Fill `target` at once: whoever sees it sees it complete and checked, also after a crash here."""
     with tempfile.TemporaryDirectory(prefix=f"{configuration}-", dir=target.parent) as scratch:
         jars = Path(scratch, "jars")
         started = time.monotonic()
-        _retrieve(configuration, title, jars, say)
-        _check(configuration, sorted(jars.glob("*.jar")), target)
+        _retrieve(pins, configuration, title, jars, say)
+        _check(pins, configuration, sorted(jars.glob("*.jar")), target)
         jars.rename(target)
     count, seconds = len(list(target.iterdir())), time.monotonic() - started
     say(f"fetched {title}: {count} in {seconds:.0f} s")
 
 
-def _retrieve(configuration: str, title: str, jars: Path, say: Say) -> None:
+def _retrieve(pins: Path, configuration: str, title: str, jars: Path, say: Say) -> None:
     ivy_home = cache_home() / "ivy"
     command = [require_java(), f"-Divy.default.ivy.user.dir={ivy_home}", "-jar", _ivy()]
-    command += ["-ivy", _PINS, "-confs", configuration, "-types", "jar", "bundle"]
+    command += ["-ivy", pins / "ivy.xml", "-confs", configuration, "-types", "jar", "bundle"]
     command += ["-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"]
     _run_ivy([str(word) for word in command], title, say)
     # Of use only to resume a fetch that was cut off.
@@ -183,15 +175,16 @@ def _ivy() -> Path:
 
 
 def main() -> None:
-    """Print the checksums of all jars, fetched anew."""
+    """Print the checksums of all jars that a directory pins, fetched anew."""
+    pins = Path(sys.argv[1])
 
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
-    names = re.findall(r'<conf name="(\w+)"', _PINS.read_text())
+    names = re.findall(r'<conf name="(\w+)"', (pins / "ivy.xml").read_text())
     with tempfile.TemporaryDirectory() as scratch:
         for configuration in sorted(names):
-            _retrieve(configuration, configuration, Path(scratch, configuration), say)
+            _retrieve(pins, configuration, configuration, Path(scratch, configuration), say)
         for jar in sorted(Path(scratch).glob("*/*.jar")):
             print(f"{_digest(jar)}  {jar.relative_to(scratch)}")
 

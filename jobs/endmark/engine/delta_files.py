@@ -80,12 +80,12 @@ class DeltaFiles:
                     if channel not in files:
                         files[channel] = DeltaFile(self._tables[channel])
                     files[channel].write(codec.decode(blob.as_buffer()))
-        told = []
+        written = []
         with profile.phase("files"):
             for channel, file in files.items():
                 with self._failing_at(channel):
-                    told.append({"channel": channel, **file.close()})
-        blobs = [json.dumps(each).encode() for each in told]
+                    written.append({"channel": channel, **file.close()})
+        blobs = [json.dumps(each).encode() for each in written]
         spent = json.dumps({"samples": profile.take()}).encode()
         names = [channels.FILES] * len(blobs) + [channels.METRICS]
         yield pa.record_batch([pa.array(names), pa.array([*blobs, spent], pa.binary())], ["channel", "blob"])

@@ -80,9 +80,9 @@ class StoredBucket:
                     self._blobs.find(_KNOBS),
                 )
             task = BucketTask(self._plan, self._store, restored)
-        for told in task.run(profile.each("shuffle", packed)):
+        for output in task.run(profile.each("shuffle", packed)):
             with profile.phase("hand_over"):
-                yield told
+                yield output
         with profile.phase("store"):
             snapshot = task.snapshot()
             self._manifest.update((snapshot.join, snapshot.group))

@@ -41,7 +41,7 @@ _SPARK_TYPES = {
 
 
 @dataclass(frozen=True)
-class Closing:
+class ClosingPlan:
     """A closing rule: rows that meet the condition are the last of their values in the columns `on`."""
 
     condition: Condition
@@ -60,7 +60,7 @@ class StreamPlan:
     side: SideSpec
     parser: Callable[[], Parser] | None = None  # makes the parser of its records; a frame has none
     keeps_value: bool = False  # whether rows take along what they came as
-    closing: Closing | None = None
+    closing: ClosingPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def residual(pipeline: Pipeline) -> Condition | None:
     return None if where is None else Condition.of(where, arrow_schema(pipeline.pair_columns()))
 
 
-def closing(pipeline: Pipeline, stream: str) -> Closing | None:
+def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:
     """Return a stream's closing rule, checked.
 
     Raises:
@@ -196,7 +196,7 @@ def closing(pipeline: Pipeline, stream: str) -> Closing | None:
     if declared.closes is None:
         return None
     field = f"streams.{stream}.closes.when"
-    return Closing(
+    return ClosingPlan(
         Condition.of(declared.closes.when, arrow_schema(declared.columns), field), declared.closes.on
     )
 

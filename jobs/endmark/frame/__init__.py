@@ -1,5 +1,5 @@
 """Streaming frames whose punctuations pass every step by Tucker's rules."""
 
-from endmark.frame.punctuated import PunctuatedFrame
+from endmark.frame.punctuated_frame import PunctuatedFrame
 
 __all__ = ["PunctuatedFrame"]

@@ -15,7 +15,7 @@ from endmark.errors import ConfigError
 from endmark.punctuation import json_text
 from endmark.punctuation.pattern import Equals, OneOf
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.spark.plan import Source, kafka_records
+from endmark.spark.plan import KafkaSource, kafka_records
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
 
@@ -139,7 +139,7 @@ def parsed_topic(
     partitions = partition_counts(bootstrap, [topic])
     stage = ParseStage(kinds, punctuations, tuple(partitioned_by), partitions[topic])
     stage.check(topic)
-    records = kafka_records(spark, Source(bootstrap, partitions, max_records_per_batch))
+    records = kafka_records(spark, KafkaSource(bootstrap, partitions, max_records_per_batch))
     return records.mapInArrow(stage.__call__, ddl(stage.schema))
 
 

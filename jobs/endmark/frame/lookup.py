@@ -68,11 +68,16 @@ class LookupStage:
         prefix: str,
         strategy: str,
     ) -> Self:
-        """Plan of a lookup; measures what reads of the relation cost.
+        """Plan a lookup. This checks the table, and measures what reads of it cost.
 
         Args:
             rows: the frame's columns without that of `punctuations`.
-            on: a column for each of the relation's key columns, in their order.
+            punctuations: the name of the frame's column of punctuations.
+            relation: the table to look up in.
+            on: a column of the frame for each of the relation's key columns, in their order.
+            how: `inner` drops a row without a match, `left` puts it beside nulls.
+            prefix: names of the relation's other columns begin with it and `_` in the result.
+            strategy: the name of the strategy that chooses the reads.
 
         Raises:
             ConfigError: a column or another argument is not what it must be, or the table is not as declared.

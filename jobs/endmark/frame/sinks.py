@@ -37,7 +37,11 @@ def start(
     """Start the query of a frame.
 
     Args:
-        sink: gives what takes its batches, for the app id of the checkpoint.
+        frame: the streaming frame.
+        sink: takes the app id of the checkpoint, and returns what is called with each batch and its number.
+        checkpoint: a directory of the query's own, made when it is not there.
+        trigger_seconds: the least time from the start of one batch to the next.
+        available_now: end when all that was there at the start is read; the time of batches has no effect.
     """
     with claimed(checkpoint) as app_id:  # so that two that start it together get one id
         writer = frame.writeStream.foreachBatch(sink(app_id))

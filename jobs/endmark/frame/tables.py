@@ -53,7 +53,7 @@ class FrameTables:
         renaming: the names that the frame's punctuations use.
         path: the directory of the table of rows.
         schema: its columns.
-        told: the directories of the tables of `SCHEMAS` that are to be written, by name.
+        others: the directories of the tables of `SCHEMAS` that are to be written, by name.
         app_id: the identity of the query.
         checkpoint: the directory of its checkpoint.
     """
@@ -64,25 +64,25 @@ class FrameTables:
         renaming: Renaming,
         path: Path,
         schema: pa.Schema,
-        told: Mapping[str, Path],
+        others: Mapping[str, Path],
         app_id: str,
         checkpoint: Path,
     ) -> None:
         self._punctuations = punctuations
         self._renaming = renaming
         self._rows = _Table(path, schema)
-        self._told = {name: _Table(where, SCHEMAS[name]) for name, where in told.items()}
+        self._others = {name: _Table(where, SCHEMAS[name]) for name, where in others.items()}
         self._app_id = app_id
-        prepare({_ROWS: self._rows} | self._told, app_id, checkpoint)
+        prepare({_ROWS: self._rows} | self._others, app_id, checkpoint)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         with apart(batch, self._punctuations, self._renaming) as (rows, said):
             if not rows.isEmpty():
                 append(rows, self._rows.path, self._app_id, batch_id)
-            found = {row[OF] for row in said.select(OF).distinct().collect()} if self._told else set()
-            for name in self._told.keys() & found:
-                told = _READ[name](said.where(column(OF) == name).select(TEXT))
-                append(told, self._told[name].path, self._app_id, batch_id)
+            found = {row[OF] for row in said.select(OF).distinct().collect()} if self._others else set()
+            for name in self._others.keys() & found:
+                texts = _READ[name](said.where(column(OF) == name).select(TEXT))
+                append(texts, self._others[name].path, self._app_id, batch_id)
 
 
 def _punctuations(said: DataFrame) -> DataFrame:

@@ -24,10 +24,12 @@ _WRITTEN = "$written"
 
 
 def rewritten(frame: DataFrame, punctuations: str, renaming: Renaming) -> DataFrame:
-    """The frame with its control rows in the names of now, less those that say nothing of its columns.
+    """Rewrite a frame's control rows in its present column names, without those about no column that is left.
 
     Args:
-        punctuations: the column of text.
+        frame: the frame, with its rows as they are.
+        punctuations: the name of its text column, which is null for a row of data.
+        renaming: what became of each column since the punctuations were written.
     """
     texts = column(punctuations)
     written = frame.withColumn(_WRITTEN, _written(renaming, texts))

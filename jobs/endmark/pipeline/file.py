@@ -56,13 +56,14 @@ def _fill_values(
     try:
         return _fill(node, environment)
     except ConfigError as error:
-        raise ConfigError(_told(text, place, str(error))) from None
+        raise ConfigError(_problem(text, place, str(error))) from None
 
 
 def load(path: Path, environment: dict[str, str] | None = None, assignments: Sequence[str] = ()) -> Pipeline:
     """Read and check a pipeline file.
 
     Args:
+        path: the file, in YAML.
         environment: fills `${NAME}`, by NAME or by what is in the file that NAME_FILE names; of the process
             unless given.
         assignments: fields to set before, as `PipelineText.set` takes them.
@@ -94,18 +95,18 @@ def _explain(error: ValidationError, text: PipelineText) -> str:
         if problem["type"] == "extra_forbidden":
             said = f"unknown field{_meant(parts)}"
         named = _FIELD.match(said)  # checks across fields name one of theirs
-        lines.append(_told(text, parts, said, [*parts, *(named[1].split(".") if named else ())]))
+        lines.append(_problem(text, parts, said, [*parts, *(named[1].split(".") if named else ())]))
     if (more := len(lines) - _MOST_PROBLEMS) > 0:
         lines[_MOST_PROBLEMS:] = [f"and {more:,} more"]
     return "; ".join(lines)
 
 
-def _told(text: PipelineText, parts: Sequence[str], said: str, within: Sequence[str] | None = None) -> str:
+def _problem(text: PipelineText, parts: Sequence[str], said: str, within: Sequence[str] | None = None) -> str:
     """Describe what is wrong with a field, with its line or that of a field `within` it."""
     line = text.line_of(parts if within is None else within)
-    told = f"{'.'.join(parts)}: {said}" if parts else said
-    told = told if len(told) <= _PROBLEM_LENGTH else f"{told[:_PROBLEM_LENGTH]}…"
-    return told if line is None else f"line {line}: {told}"
+    problem = f"{'.'.join(parts)}: {said}" if parts else said
+    problem = problem if len(problem) <= _PROBLEM_LENGTH else f"{problem[:_PROBLEM_LENGTH]}…"
+    return problem if line is None else f"line {line}: {problem}"
 
 
 def _meant(unknown: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Patterns as sets over a domain: normal form, intersection, inclusion.
+"""Patterns as sets over a domain: normal form and intersection.
 
 A set without null and NaN is a sorted list of spans that do not touch, a span being two cuts. Sets are equal
 when their lists are, which is what makes the normal form canonical:
@@ -41,26 +41,6 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
     if isinstance(right, Anything):
         return normal(left, domain)
     return _pattern(common(spans_of(left, domain), spans_of(right, domain)), domain)
-
-
-def implies(left: Pattern, right: Pattern, domain: Domain) -> bool:
-    """Return whether the right pattern matches every value that the left one matches.
-
-    Args:
-        left, right: the patterns.
-        domain: the domain of their attribute.
-    """
-    return meet(left, right, domain) == normal(left, domain)
-
-
-def disjoint(left: Pattern, right: Pattern, domain: Domain) -> bool:
-    """Return whether no value matches both patterns.
-
-    Args:
-        left, right: the patterns.
-        domain: the domain of their attribute.
-    """
-    return meet(left, right, domain) == Nothing()
 
 
 def spans_of(pattern: Pattern, domain: Domain) -> list[Span]:

@@ -2,8 +2,8 @@
 
 `*` for anything, a constant, a list `{1, 2}`, an interval `[1, 9]` with round brackets at open ends, `∅` for
 nothing. An unbounded end has no value, as in `(, 9]`. Values are spelled as in JSON, but without quotes;
-blanks around them do not count. A text that could be taken for anything else is written as a JSON string,
-with JSON's escapes, so that `"*"` is a star and `""` the empty text.
+blanks around them do not count. A text that could be taken for anything else is a JSON string, with JSON's
+escapes, so that `"*"` is a star and `""` the empty text.
 """
 
 from __future__ import annotations
@@ -14,31 +14,14 @@ from collections.abc import Iterator, Sequence
 
 from endmark.domain import Domain, PunctuationError, Value
 from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
-from endmark.punctuation.scalars import TEXTS, from_scalar, to_scalar
+from endmark.punctuation.scalars import TEXTS, from_scalar
 
 _MARKS = re.escape("*∅{}[](),")
 _TOKEN = re.compile(
     rf'(?P<mark>[{_MARKS}])|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<plain>[^\s"{_MARKS}][^"{_MARKS}]*)|(?P<blank>\s+)'
 )
-_PLAIN_TEXT = re.compile(r"[\w.:/@+-]+(?: [\w.:/@+-]+)*")
 
 _Token = str | Equals  # a mark or a value
-
-
-def to_notation(pattern: Pattern, domain: Domain) -> str:
-    match pattern:
-        case Anything():
-            return "*"
-        case Equals(value):
-            return _spelled(value, domain)
-        case OneOf(values):
-            return f"{{{', '.join(sorted(_spelled(value, domain) for value in values))}}}"
-        case Between(low, high, low_open, high_open):
-            opening = "(" if low_open or low is None else "["
-            closing = ")" if high_open or high is None else "]"
-            return f"{opening}{_end(low, domain)}, {_end(high, domain)}{closing}"
-        case Nothing():
-            return "∅"
 
 
 def from_notation(text: str, domain: Domain) -> Pattern:
@@ -104,17 +87,6 @@ def _value(spelled: str, quoted: bool, domain: Domain) -> Value:
     except ValueError:
         raise PunctuationError(f"{spelled[:80]} is no {domain.value}") from None
     return from_scalar(scalar, domain)
-
-
-def _end(value: Value | None, domain: Domain) -> str:
-    return "" if value is None else _spelled(value, domain)
-
-
-def _spelled(value: Value, domain: Domain) -> str:
-    scalar = to_scalar(value, domain)
-    if isinstance(scalar, str) and _PLAIN_TEXT.fullmatch(scalar):
-        return scalar
-    return json.dumps(scalar)
 
 
 def _unreadable(text: str) -> PunctuationError:

@@ -118,12 +118,6 @@ def values_of(pattern: Pattern) -> list[Value]:
             return []
 
 
-def domain_of(*patterns: Pattern) -> Domain:
-    """Return the domain of the values that patterns are written with; any domain if there are none."""
-    values = [value for pattern in patterns for value in values_of(pattern)]
-    return common_domain({domain_of_value(value) for value in values})
-
-
 def _same_kind(value: object, other: object) -> bool:
     """Return whether two values compare at all: True equals 1 in Python, and a date is no timestamp."""
     kind, other_kind = type(value), type(other)
@@ -140,6 +134,5 @@ __all__ = [
     "Pattern",
     "PunctuationError",
     "Value",
-    "domain_of",
     "values_of",
 ]

@@ -118,10 +118,6 @@ class Punctuation:
         """Return whether the other one matches every row that this one matches."""
         return self.meet(other, domains).patterns == self.normal(domains).patterns
 
-    def disjoint(self, other: Self, domains: Mapping[str, Domain]) -> bool:
-        """Return whether no row matches both."""
-        return any(pattern == Nothing() for _, pattern in self.meet(other, domains).patterns)
-
 
 def _domain(stream: str, name: str, domains: Mapping[str, Domain]) -> Domain:
     if name not in domains:

@@ -8,30 +8,14 @@ matches anything. The report declares no namespace for the prefix, so a declarat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from xml.sax.saxutils import escape
 
 from endmark.domain import Domain, PunctuationError
 from endmark.punctuation.flat_xml import read_flat
-from endmark.punctuation.notation import from_notation, to_notation
-from endmark.punctuation.pattern import Anything
+from endmark.punctuation.notation import from_notation
 from endmark.punctuation.punctuation import Origin, Punctuation
 
 RECORD = "punct:record"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-
-
-def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
-    """A record with an element for every attribute of the stream."""
-    patterns = dict(punctuation.patterns)
-    elements = []
-    for name, domain in domains.items():
-        if not _NAME.fullmatch(name):
-            raise PunctuationError(f"{name!r} cannot be the name of an XML element")
-        notation = escape(to_notation(patterns.get(name, Anything()), domain))
-        elements.append(f"<{name}>{notation}</{name}>")
-    return f"<{RECORD}>{''.join(elements)}</{RECORD}>".encode()
 
 
 def decode(

@@ -19,9 +19,10 @@ _BACKENDS: dict[str, Backend] = {
 
 
 def backend_of(url: str | sa.URL) -> Backend:
-    """
+    """Return the kind of database that a URL leads to.
+
     Raises:
-        ConfigError: the URL is none, or that of another database.
+        ConfigError: the text is no URL, or the database is of no known kind.
     """
     parsed = database_url(url, "the relation's URL") if isinstance(url, str) else url
     name = parsed.get_backend_name()

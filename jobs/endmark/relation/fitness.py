@@ -82,9 +82,12 @@ def compared_by(relation: Relation, backend: Backend) -> dict[str, str]:
 
 
 def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> None:
-    """
+    """Refuse a table that cannot be read as the pipeline declares it.
+
     Args:
-        dialect: of a connection to the database.
+        relation: what the pipeline file declares of the table.
+        there: the columns and indexes that the table has in the database.
+        dialect: the dialect of a connection to the database; it tells MariaDB from MySQL.
 
     Raises:
         ConfigError: a column is missing, or of a type whose values could change on the way; or the key

@@ -50,8 +50,9 @@ class Patience:
     """Repeats reads that a broken database did not answer, until a batch has lost `seconds` by that.
 
     Args:
-        name: of what is read, as messages have it.
-        say: is told that it waits, once.
+        name: what is read, as messages name it.
+        seconds: the time that one batch may lose before a read is given up.
+        say: called with a message when a batch begins to wait; `None` keeps silent.
     """
 
     def __init__(self, name: str, seconds: float, say: Callable[[str], None] | None = None) -> None:
@@ -70,10 +71,11 @@ class Patience:
         self._lost = 0.0
 
     def retried(self, read: Callable[[], T]) -> T:
-        """
+        """Return what `read` returns, calling it again after each error that passes by itself.
+
         Raises:
-            RelationUnreachableError: the database is broken and stayed so.
-            ConfigError: the database refuses, and would again.
+            RelationUnreachableError: the database did not answer before the batch had lost all its seconds.
+            ConfigError: the database refuses the read, and would refuse it again.
         """
         pause = _FIRST_PAUSE
         while True:

@@ -37,8 +37,8 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Source:
-    """The table that is read.
+class ReadTable:
+    """A table of the database that is read.
 
     Args:
         columns, key: names of its columns, the key among them.
@@ -94,20 +94,20 @@ class Source:
 
 
 @lru_cache(maxsize=64)
-def first_key(source: Source, dialect: sa.Dialect) -> Statement:
+def first_key(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for the smallest key."""
     return _compiled(_one(source.ordered(source.key)), dialect)
 
 
 @lru_cache(maxsize=64)
-def key_above(source: Source, dialect: sa.Dialect) -> Statement:
+def key_above(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for the smallest key above another one."""
     above = source.above(source.bound(0))
     return _compiled(_one(source.ordered(source.key).where(above)), dialect)
 
 
 @lru_cache(maxsize=64)
-def key_after(source: Source, rows: int, dialect: sa.Dialect) -> Statement:
+def key_after(source: ReadTable, rows: int, dialect: sa.Dialect) -> Statement:
     """Return a statement for the key of the row that is `rows` rows behind the first row of a key.
 
     Args:
@@ -120,7 +120,7 @@ def key_after(source: Source, rows: int, dialect: sa.Dialect) -> Statement:
 
 
 @lru_cache(maxsize=64)
-def rows_between(source: Source, shapes: tuple[tuple[bool, bool], ...], dialect: sa.Dialect) -> Statement:
+def rows_between(source: ReadTable, shapes: tuple[tuple[bool, bool], ...], dialect: sa.Dialect) -> Statement:
     """Return a statement for all rows of some ranges of keys.
 
     Args:
@@ -143,7 +143,7 @@ def rows_between(source: Source, shapes: tuple[tuple[bool, bool], ...], dialect:
 
 
 @lru_cache(maxsize=64)
-def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
+def rows_of(source: ReadTable, keys: int, dialect: sa.Dialect) -> Statement:
     """Return a statement for all rows of some keys.
 
     Args:
@@ -160,14 +160,14 @@ def rows_of(source: Source, keys: int, dialect: sa.Dialect) -> Statement:
 
 
 @lru_cache(maxsize=64)
-def repeated_key(source: Source, dialect: sa.Dialect) -> Statement:
+def repeated_key(source: ReadTable, dialect: sa.Dialect) -> Statement:
     """Return a statement for a key of several rows, and their number."""
     key = [source.column(name) for name in source.key]
     query = sa.select(*key, sa.func.count()).select_from(_table(source.table)).where(*source.present())
     return _compiled(_one(query.group_by(*key).having(sa.func.count() > _number(1))), dialect)
 
 
-def odd_key(source: Source, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
+def odd_key(source: ReadTable, kinds: Mapping[str, ColumnType], dialect: sa.Dialect) -> Statement:
     """Return a statement for a key that SQLite stores in another spelling than lookups ask for.
 
     Args:

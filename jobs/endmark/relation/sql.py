@@ -58,7 +58,7 @@ class SqlRelation:
         self._patience = Patience(self._name, relation.retry.total_seconds(), say)
         self._backend = backend_of(relation.url)
         compared = tuple(compared_by(relation, self._backend).items())
-        self._source = queries.Source(relation.table, tuple(relation.columns), relation.key, compared)
+        self._source = queries.ReadTable(relation.table, tuple(relation.columns), relation.key, compared)
         self.schema = pa.schema([(name, kind.arrow) for name, kind in relation.columns.items()])
 
     @property
@@ -220,7 +220,7 @@ class SqlRelation:
         return [(low and next(taken), high and next(taken)) for low, high in ranges]
 
     def _possible(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Without those that PostgreSQL cannot hold and refuses to be asked for."""
+        """Return the keys that the database can hold: PostgreSQL refuses a statement with a NUL in a text."""
         for name in keys.schema.names if self._backend == "postgresql" else ():
             if pa.types.is_string(keys.column(name).type):
                 keys = keys.filter(pc.invert(pc.match_substring(keys.column(name), "\0")))

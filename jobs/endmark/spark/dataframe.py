@@ -61,7 +61,7 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     purge_every: int = 1,
     memory: int | None = None,
 ) -> DataFrame:
-    """Join of two streaming DataFrames on columns of equal type, within a window of event time.
+    """Join two streaming DataFrames on columns of equal type, within a window of event time.
 
     Each frame counts as one stream in time order, but for `lateness`: later rows are not joined. The result
     has the columns of both sides, prefixed with `left_` and `right_`; a semi join's has those of the left
@@ -73,11 +73,12 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     `$dead_letter`, a text that is none, or a `$violation`, a row that was not joined: see docs/frames.md.
 
     Args:
+        left, right: streaming frames of one session.
         on: columns of both frames, or pairs of a left and a right one: integers, booleans, dates, timestamps,
             strings or decimals. No nulls, unless there are `punctuations`.
         how: `inner`, `left`, `right`, `full` or `semi`.
         where: an SQL condition over the prefixed columns of both sides that joined rows must also meet.
-        time: timestamp column of both frames, or a pair. Likewise.
+        time: a timestamp column of both frames, or a pair of a left and a right one. No nulls, likewise.
         window: how long a row of either side stays joinable; `None` is for ever.
         lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: name of a string column of one frame or both.

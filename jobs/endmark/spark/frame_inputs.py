@@ -175,8 +175,13 @@ def frame_stream(
     """A frame as a stream of one partition, whose punctuations may restrict any column that they can.
 
     Args:
-        name: what its columns are prefixed with in `schema`.
-        on, time: by the frame's own names.
+        name: the stream's name; with `_` it is the prefix of the frame's columns in the join.
+        schema: the frame's columns, with that prefix.
+        on: the columns compared, by the frame's own names.
+        time: the column of event time, by the frame's own name.
+        window: how long a row stays joinable in event time; `None` is for ever.
+        lateness: how much older than the newest row a row may be without being late.
+        punctuated: whether the frame has punctuations at all.
     """
     columns = [f"{name}_{column}" for column in on]
     restricted = [field.name for field in schema if punctuated and is_spoken_of(field.type)]

@@ -26,7 +26,7 @@ from endmark.spark.listener import BatchListener
 from endmark.spark.publish import output_topic
 from endmark.spark.queries import Queries, StallNotice
 from endmark.spark.session import start_session
-from endmark.spark.sink import Run, Sink
+from endmark.spark.sink import JobRun, Sink
 from endmark.spark.tables import prepare, targets
 from endmark.spark.warm_up import warm_up
 
@@ -77,7 +77,7 @@ def run_job(
         tables = targets(pipeline, options.warehouse.resolve())
         prepare({table.channel: table for table in tables}, app_id, options.checkpoint)
         with closing(OpsDatabase(options.ops_url)) as ops:
-            run = Run(app_id, str(uuid.uuid4()), tables, topic, ops, partitions, say)
+            run = JobRun(app_id, str(uuid.uuid4()), tables, topic, ops, partitions, say)
             ops.start_run(run.run_id, pipeline.name, app_id, str(options.checkpoint.resolve()))
             try:
                 with Heartbeat(ops, run.run_id) as heartbeat:
@@ -108,7 +108,7 @@ def _run(
     options: JobOptions,
     jars: list[Path],
     directories: Mapping[str, PageDirectory],
-    run: Run,
+    run: JobRun,
     heartbeat: Heartbeat,
     say: Callable[[str], None],
     stop: StopRequest,

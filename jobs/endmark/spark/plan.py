@@ -34,7 +34,7 @@ PROMPT = {"kafka.fetch.max.wait.ms": "1", "kafka.max.poll.records": "50000"}
 
 
 @dataclass(frozen=True)
-class Source:
+class KafkaSource:
     """The way in which Kafka is read: broker, partitions by topic, and the most records of a batch."""
 
     bootstrap: str
@@ -70,9 +70,11 @@ def build(
     """The streaming frame of (channel, blob) that the sink takes apart.
 
     Args:
+        spark: the session; its number of shuffle partitions is the number of buckets.
+        pipeline: the pipeline.
         records: as `kafka_records` gives them; one task has all that a batch reads of a partition, in order.
-        partitions: how many partitions each topic has.
-        directories: of the relations, by name.
+        partitions: the number of partitions of each topic, by name.
+        directories: the page directory of each relation, by the relation's name.
         cache_name: as in `LookupPlan`.
         full_batch: as in `BucketPlan`.
     """
@@ -95,7 +97,7 @@ def build(
     return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
 
 
-def kafka_records(spark: SparkSession, source: Source) -> DataFrame:
+def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:
     """The records of all topics, as they come: topic, partition, offset, timestamp and value."""
     options = {
         "kafka.bootstrap.servers": source.bootstrap,

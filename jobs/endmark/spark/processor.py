@@ -87,13 +87,13 @@ class ResultsProcessor(BucketProcessor):
         """
         packed = ((row.channel, row.blob) for frame in rows for row in frame.itertuples(index=False))
         with failing_at(lambda: f"bucket {key[0]}"):
-            for _, told in self._stored.run(packed):
-                if not isinstance(told, bytes):
-                    yield _as_frame(told)
+            for _, output in self._stored.run(packed):
+                if not isinstance(output, bytes):
+                    yield _as_frame(output)
 
 
 def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:
-    """Without a copy: pyspark takes Arrow's columns out again as they are."""
+    """Wrap a batch as pandas without a copy; pyspark takes Arrow's columns out again as they are."""
     import pandas as pd
 
     columns = zip(batch.schema.names, map(pd.arrays.ArrowExtensionArray, batch.columns), strict=True)

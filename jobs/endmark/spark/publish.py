@@ -93,9 +93,11 @@ class OutputTopic:
         """Send what there is of a batch; returns the seconds it took.
 
         Args:
-            results: the rows.
-            keys: with a `punctuation` for each key that is named; there if there are patterns.
-            patterns: any other punctuations.
+            results: the rows; `None` when there are none.
+            keys: a frame with a text column `punctuation`, one row for each closed key; `None` when no
+                punctuation is sent at all.
+            patterns: JSON texts of all other punctuations, each sent to every partition.
+            batch_id: the number of Spark's batch, by which readers recognise a repeat.
         """
         started = perf_counter()
         if results is not None:
@@ -150,7 +152,7 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
 
 
 def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
-    """Whose partition Kafka derives from the key."""
+    """Return records for Kafka's sink; Kafka derives the partition of each from its key."""
     return rows.select(key.alias("key"), value.alias("value"), F.lit(None).cast("int").alias("partition"))
 
 

@@ -66,15 +66,17 @@ class JobFailedError(EndmarkError):
 
 @dataclass(frozen=True)
 class Queries:
-    """Args:
-    spark, pipeline, options, sink: of the job.
-    directories: as in `plan.build`.
-    cache_name: as in `LookupPlan`.
-    partitions: how many each topic has.
-    pace: of which each query is started with what it is then.
-    quarantine: that ends the last query when it is full.
-    turns: that may end the wait for a batch.
-    stalls: is asked while a query runs.
+    """Starts the queries of a job, one after the other from one checkpoint, and waits for their end.
+
+    Args:
+        spark, pipeline, options, sink: the job's own.
+        directories: the page directory of each relation, by the relation's name.
+        cache_name: the same in all queries of a job; processes of tasks keep caches of R under it.
+        partitions: the number of partitions of each topic.
+        pace: the size and frequency of batches, read anew for each query.
+        quarantine: ends the last query when too many records are dead letters.
+        turns: unread turns of knobs, which may end the wait for a batch.
+        stalls: tells the user when a query makes no progress.
     """
 
     spark: SparkSession
@@ -93,7 +95,7 @@ class Queries:
         """Start one that goes on where the last one has ended."""
         self.pace.start()
         query_log.speak_of_queries(self.spark)
-        source = plan.Source(self.options.bootstrap, dict(self.partitions), self.pace.records)
+        source = plan.KafkaSource(self.options.bootstrap, dict(self.partitions), self.pace.records)
         # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
         full = max(2, self.pace.records - sum(self.partitions.values()))
         frame = plan.build(
@@ -149,13 +151,13 @@ class Queries:
                     pulse.beat()
             query.stop()
             if (failure := query.exception()) is not None and not self._is_due(str(failure)):
-                raise JobFailedError(self._told(str(failure)))
+                raise JobFailedError(self._with_batch(str(failure)))
         except StreamingQueryException as error:
             if not self._is_due(str(error)):
-                raise JobFailedError(self._told(str(error))) from error
+                raise JobFailedError(self._with_batch(str(error))) from error
         except (Py4JNetworkError, ConnectionError) as error:
             raise JobFailedError(
-                self._told(f"the driver's JVM has ended; its log says why ({error})")
+                self._with_batch(f"the driver's JVM has ended; its log says why ({error})")
             ) from error
         self.quarantine.require_room()
         return self.pace.is_new and not stop.is_set()
@@ -175,5 +177,5 @@ class Queries:
     def _checkpoint(self) -> Path:
         return self.options.checkpoint.resolve() / "spark"
 
-    def _told(self, failure: str) -> str:
+    def _with_batch(self, failure: str) -> str:
         return failure_of(failure, self.pipeline.name, self._checkpoint, self.options.bootstrap)

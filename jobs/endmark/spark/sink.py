@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
+class JobRun:
     """One run of a job.
 
     Args:
@@ -84,7 +84,7 @@ class Sink:
     """
 
     def __init__(
-        self, pipeline: Pipeline, run: Run, pulse: Pulse, pace: Pace, quarantine: Quarantine
+        self, pipeline: Pipeline, run: JobRun, pulse: Pulse, pace: Pace, quarantine: Quarantine
     ) -> None:
         self.batches = 0
         self._pipeline = pipeline
@@ -109,13 +109,13 @@ class Sink:
             packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             started = perf_counter()
-            told = self._run(packed, batch_id)
-            reports, patterns = told[channels.METRICS], aligned(told[channels.PATTERNS])
-            samples, offsets = self._told(reports, patterns, batch_id)
+            output = self._run(packed, batch_id)
+            reports, patterns = output[channels.METRICS], aligned(output[channels.PATTERNS])
+            samples, offsets = self._summed(reports, patterns, batch_id)
             for topic, ends in offsets.items():
                 require_counted(topic, map(int, ends), self._partitions.get(topic, 0))
             samples[sample("compute_seconds")] = perf_counter() - started
-            files = self._files(told[channels.FILES], patterns, batch_id)
+            files = self._files(output[channels.FILES], patterns, batch_id)
             samples |= self._commit(files, batch_id)
             if self._topic is not None:
                 rows = {
@@ -144,17 +144,17 @@ class Sink:
     def _run(self, packed: DataFrame, batch_id: int) -> dict[str, list[Any]]:
         """Let tasks write files for the tables; returns what they tell, by channel."""
         files = DeltaFiles({table.channel: table.files(batch_id) for table in self._tables})
-        told: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
+        output: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
         for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
-            told[row.channel].append(json.loads(bytes(row.blob)))
-        return told
+            output[row.channel].append(json.loads(bytes(row.blob)))
+        return output
 
     def _files(
-        self, told: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
+        self, written: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
     ) -> dict[str, list[dict[str, Any]]]:
         """Files by channel: those of tasks, and that of what all buckets announce together."""
         files: dict[str, list[dict[str, Any]]] = {}
-        for file in told:
+        for file in written:
             files.setdefault(file["channel"], []).append(file)
         for table in self._tables:
             if table.channel == channels.ANNOUNCED and patterns:
@@ -170,7 +170,7 @@ class Sink:
             samples[sample("write_seconds", table=channel)] = perf_counter() - started
         return samples
 
-    def _told(
+    def _summed(
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
     ) -> tuple[Samples, dict[str, dict[str, int]]]:
         """Samples, and offsets by topic and partition."""

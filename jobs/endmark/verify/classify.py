@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from endmark.domain import Domain
 from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType
-from endmark.verify.closed import load
+from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.formats import speak
+from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
-from endmark.verify.sides import key_column, microseconds
 
 DATE = r"\d{4}-\d\d-\d\d"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?Z"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from endmark.pipeline import COORDINATES, Stream
 from endmark.verify.conditions import keep_where
+from endmark.verify.join_sides import key_column
 from endmark.verify.session import Session, name
-from endmark.verify.sides import key_column
 
 # The condition names the stream's own columns, so these are by their own names; none has a `#`.
 _ROWS = """

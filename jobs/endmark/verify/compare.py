@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from endmark.pipeline import Pipeline
-from endmark.verify.actual import PROMISE
 from endmark.verify.breach import EXAMPLES, breach, readable
 from endmark.verify.control import CONTROL_UNBALANCED, count_control
+from endmark.verify.join_sides import Side, both_sides, coordinates
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
-from endmark.verify.running import check_running
+from endmark.verify.running_groups import check_running
 from endmark.verify.session import Session, fill, name, names
-from endmark.verify.sides import Side, both_sides, coordinates
+from endmark.verify.written_tables import PROMISE
 
 LONGEST_ERROR = 2_000
 

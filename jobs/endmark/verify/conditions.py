@@ -21,8 +21,11 @@ def keep_where(session: Session, table: str, columns: Sequence[str], written: st
     decide whether the condition fails on others.
 
     Args:
-        columns: those that the condition may name.
-        field: where it stands in the pipeline file.
+        session: the database that has the table.
+        table: the table's name, without quotes.
+        columns: the columns that the condition may name.
+        written: the condition in SQL, as the pipeline file has it.
+        field: where the condition stands in the pipeline file, for the message.
 
     Raises:
         ConfigError: it is no condition over these columns.

@@ -9,9 +9,9 @@ from endmark.errors import ConfigError
 from endmark.pipeline import Batch, EventTime, Join, Lookup, Pipeline
 from endmark.pipeline.fields import Model
 from endmark.pipeline.steps import Cache
+from endmark.verify.join_sides import microseconds
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
-from endmark.verify.sides import microseconds
 
 Part = TypeVar("Part", bound=Model)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.conditions import keep_where
-from endmark.verify.idle import is_uncertain
+from endmark.verify.idle_partitions import is_uncertain
+from endmark.verify.join_sides import Side, both_sides, microseconds, stream_names
 from endmark.verify.session import Session, name, names
-from endmark.verify.sides import Side, both_sides, microseconds, stream_names
 
 # A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
 _MATCHED = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from endmark.pipeline import Pipeline
+from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.session import Session, name
-from endmark.verify.sides import key_column, stream_names
 
 # All rows count, whatever becomes of them.
 _CLOSING = """

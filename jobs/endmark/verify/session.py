@@ -89,14 +89,28 @@ class Session:
         self._spill.cleanup()
 
     def run(self, template: str, values: Sequence[Any] = (), **fragments: str) -> list[dict[str, Any]]:
-        """Run one statement, its template filled and each `?` bound to a value; return its rows."""
+        """Run one statement and return its rows, each a dict by column.
+
+        Args:
+            template: SQL with `$x` for the fragment `x`, and `?` for a value.
+            values: one for each `?`, in their order.
+            fragments: SQL texts to put into the template as they are; `name` and `text` quote what needs it.
+
+        Raises:
+            duckdb.Error: DuckDB refuses the statement, or fails on a row.
+        """
         self._duckdb.execute(fill(template, **fragments), list(values))
         # Through Arrow, since DuckDB's own conversion of timestamps with a zone needs pytz.
         rows: list[dict[str, Any]] = self._duckdb.to_arrow_table().to_pylist()
         return rows
 
     def batches(self, template: str, rows: int, **fragments: str) -> pa.RecordBatchReader:
-        """Yield the rows of one statement in batches; read them before another statement is run."""
+        """Return a reader of one statement's rows; read them before another statement is run.
+
+        Args:
+            template, fragments: as in `run`; no values are bound.
+            rows: the most rows of one batch of the reader.
+        """
         return self._duckdb.execute(fill(template, **fragments)).to_arrow_reader(rows)
 
     def count(self, table: str) -> int:

@@ -24,6 +24,8 @@ def read_promise(
     """Return the promise that a record makes about rows of its stream.
 
     Args:
+        record: the record's value, JSON in UTF-8.
+        stream: the name of its stream.
         columns: what the stream declares.
         punctuated_on: those of its columns that a promise may restrict.
 

@@ -23,8 +23,10 @@ def parse_translated(
     """Parse the records at these positions.
 
     Args:
-        values: binary, of any format.
-        translate: a record as JSON for `parser`; UnreadableError if it is none.
+        values: a binary array of records, of any format.
+        at: positions in `values`, ascending.
+        translate: returns a record as JSON for `parser`; raises UnreadableError for one that it cannot read.
+        parser: the parser of the translated records.
     """
     texts, places, rejections = [], [], []
     for place, value in zip(at.tolist(), values.take(pa.array(at)).to_pylist(), strict=True):

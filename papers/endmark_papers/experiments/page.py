@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import endmark_papers.algorithms
-from endmark_papers.experiments.run import Results
+from endmark_papers.experiments.catalogue import Results
 
 # Algorithms in the order of the papers, by their modules, whose docstrings have the paragraphs read below.
 ALGORITHMS = {

@@ -6,7 +6,7 @@ from endmark.errors import ConfigError
 from endmark_feed.papers.event import Workload
 from endmark_feed.papers.news import News
 from endmark_feed.papers.orders import ORDERS, Order
-from endmark_feed.papers.punctuated import Clusters, Segments, Uniform
+from endmark_feed.papers.punctuated_streams import Clusters, Segments, Uniform
 
 FORMS = (
     "cluster-[asc|desc|random]-[size]",

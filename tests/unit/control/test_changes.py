@@ -20,7 +20,7 @@ from endmark.pipeline.change_rules import Change, ChangeRule
 from endmark.pipeline.fields import Model
 from endmark.verify.control import KNOBS as OF_VERIFY
 from support.bucket_tasks import BucketTasks
-from support.turning import SELLERS
+from support.knob_turns import SELLERS
 from support.verify_world import make_pipeline
 
 ROOT = Path(__file__).parents[3]

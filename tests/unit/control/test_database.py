@@ -50,7 +50,7 @@ def test_a_forecast_takes_the_place_of_the_one_before(ops: OpsDatabase) -> None:
     for forecast in (forecast_of("sellers", fastest=1.0), newest := forecast_of("sellers")):
         forecasts.tell(ops, "auction", forecast)
 
-    assert forecasts.told(ops, "auction") == [newest]
+    assert forecasts.newest_forecasts(ops, "auction") == [newest]
 
 
 def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:

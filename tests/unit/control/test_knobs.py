@@ -21,7 +21,7 @@ from endmark.pipelines import AUCTION
 from endmark.verify.consume import Log
 from support.bucket_tasks import BUCKETS
 from support.commands import endmark
-from support.turning import Turning, keys_of
+from support.knob_turns import Turning, keys_of
 from support.verify_world import bid, close, item, make_pipeline
 
 

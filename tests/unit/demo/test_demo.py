@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.run import caught_up
+from endmark.demo.choreography import caught_up
 
 
 def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -> None:

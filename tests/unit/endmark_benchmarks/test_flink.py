@@ -16,7 +16,7 @@ from endmark_benchmarks.contenders import flink, lookup_flink, stream_flink
 from endmark_benchmarks.contenders.flink import Said
 from endmark_benchmarks.harness.contest import Digest, in_process
 from endmark_benchmarks.measurements import stream_join
-from endmark_benchmarks.measurements.stream_join import CONTENDERS, Options
+from endmark_benchmarks.measurements.stream_join import CONTENDERS, StreamJoinOptions
 from endmark_benchmarks.workloads import stream_input
 
 FILES, ROWS = 3, 5_000
@@ -120,7 +120,7 @@ def test_flink_finds_the_relation_where_endmark_does() -> None:
 
 def test_an_unknown_contender_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'flnk' is not one of endmark, spark-rocksdb"):
-        Options(3, 10, (1,), 1, ("endmark", "flnk"), tmp_path)
+        StreamJoinOptions(3, 10, (1,), 1, ("endmark", "flnk"), tmp_path)
 
 
 def test_who_has_no_batches_runs_once_for_all_sizes_of_them(
@@ -135,7 +135,7 @@ def test_who_has_no_batches_runs_once_for_all_sizes_of_them(
     monkeypatch.setattr(stream_join, "in_process", run)
     monkeypatch.setattr(stream_join, "local_jars", lambda _: [])
     monkeypatch.setattr(stream_join, "flink_jars", lambda _: [])
-    options = Options(3, 10, (1, 3), 1, ("spark-rocksdb", "flink-heap"), tmp_path)
+    options = StreamJoinOptions(3, 10, (1, 3), 1, ("spark-rocksdb", "flink-heap"), tmp_path)
 
     small, large = stream_join.measure(options, print)["cells"]
 

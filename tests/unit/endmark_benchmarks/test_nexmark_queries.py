@@ -10,7 +10,7 @@ import pytest
 
 from endmark.errors import ConfigError
 from endmark_benchmarks.contenders.nexmark_duckdb import MICROS, loaded
-from endmark_benchmarks.measurements.nexmark import Options
+from endmark_benchmarks.measurements.nexmark import NexmarkOptions
 from endmark_benchmarks.workloads.nexmark.events import AUCTIONS, BIDS, PERSONS, SHARES, Generator
 from endmark_benchmarks.workloads.nexmark.queries import QUERIES
 from endmark_benchmarks.workloads.nexmark.record import OVER, SIDE_ROWS, Recording
@@ -36,7 +36,7 @@ def test_a_file_ends_with_what_is_over(recording: Recording) -> None:
             assert texts[:rows] == [None] * rows
             assert texts[rows:] == recording.generator.promises(10_000 * number)[name]
     assert recording.rows([PERSONS, BIDS]) == 20_000 * 47 // 50
-    assert Recording.of(json.loads(json.dumps(recording.told()))) == recording
+    assert Recording.of(json.loads(json.dumps(recording.to_json()))) == recording
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -107,4 +107,4 @@ def test_what_cannot_be_measured_is_refused(option: str, value: object, said: st
         "directory": Path(),
     }
     with pytest.raises(ConfigError, match=said):
-        Options(**options | {option: value})  # type: ignore[arg-type]
+        NexmarkOptions(**options | {option: value})  # type: ignore[arg-type]

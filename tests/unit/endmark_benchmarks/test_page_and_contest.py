@@ -1,4 +1,4 @@
-"""What `endmark bench` makes of runs, without running Spark."""
+"""Reports and pages that the benchmarks make of runs; no run of Spark is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark_benchmarks.harness import origin
 from endmark_benchmarks.harness.contest import Digest, Rates, compared, in_process, interleaved, with_jars
-from endmark_benchmarks.measurements.lookup_join import CONTENDERS, Options
+from endmark_benchmarks.measurements.lookup_join import CONTENDERS, LookupJoinOptions
 from endmark_benchmarks.page.chart import bars
 from endmark_benchmarks.page.write import of_operators, pictures, read, render, tables
 from endmark_benchmarks.workloads.faraway import Faraway
@@ -91,9 +91,9 @@ def test_options_are_checked(changed: dict[str, Any], says: str, tmp_path: Path)
         "contenders": ("endmark-auto",),
         "directory": tmp_path,
     }
-    assert Options(**fits).sizes == Sizes(stream=10_000, file=500, relation=10)
+    assert LookupJoinOptions(**fits).sizes == Sizes(stream=10_000, file=500, relation=10)
     with pytest.raises(ConfigError, match=re.escape(says)):
-        Options(**(fits | changed))
+        LookupJoinOptions(**(fits | changed))
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def told(total: float, sink: float, tasks: float, planning: float, **python: flo
 
 
 def test_a_rate_is_that_after_the_first_third() -> None:
-    warm, *rest = [pipeline.Batch(100, 50), pipeline.Batch(100, 1), pipeline.Batch(50, 2)]
+    warm, *rest = [pipeline.BatchTime(100, 50), pipeline.BatchTime(100, 1), pipeline.BatchTime(50, 2)]
     assert pipeline.rate([warm, *rest]) == 50
 
 
@@ -52,7 +52,7 @@ def test_streams_are_read_in_step() -> None:
 
 def test_too_few_batches_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="less than three batches of 400"):
-        pipeline.Options(1_000, 400, 10, 100.0, 1, tmp_path)
+        pipeline.PipelineOptions(1_000, 400, 10, 100.0, 1, tmp_path)
 
 
 def test_other_tables_end_it() -> None:
@@ -127,7 +127,7 @@ def test_percentiles_are_of_all_results() -> None:
 
 def test_a_share_is_one_of_the_highest_rate() -> None:
     with pytest.raises(ConfigError, match=re.escape("--share: 120 is not above 0 and at most 100")):
-        latency.Options(100, (50, 120), 1, 1, 10, 500, 1, Path())
+        latency.LatencyOptions(100, (50, 120), 1, 1, 10, 500, 1, Path())
 
 
 def test_stages_add_up_to_the_first_output() -> None:

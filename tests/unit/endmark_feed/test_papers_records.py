@@ -12,7 +12,7 @@ from endmark.client import key_hash
 from endmark_feed.bursts import arrival_blocks
 from endmark_feed.message import EPOCH, Kind
 from endmark_feed.papers.names import parse_workload
-from endmark_feed.papers.run import messages
+from endmark_feed.papers.topic_feed import messages
 
 WORKLOAD = parse_workload("punct-random-30-40", values=40)
 

@@ -13,9 +13,9 @@ from endmark.punctuation.pattern import Equals
 from endmark_feed.papers.names import parse_workload
 from endmark_papers.algorithms.contract import Announced, Closing, Counters, Element, Output, Row, Side
 from endmark_papers.experiments import counters, pages, punctuations, window_state
+from endmark_papers.experiments.catalogue import Experiment, Results, run_experiments
 from endmark_papers.experiments.page import render
 from endmark_papers.experiments.report import Spread, Table
-from endmark_papers.experiments.run import Experiment, Results, run_experiments
 from endmark_papers.experiments.streams import join_input
 
 DOCS = Path(__file__).parents[3] / "docs" / "operators"

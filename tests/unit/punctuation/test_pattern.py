@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from endmark.domain import Domain, PunctuationError
-from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern, domain_of
+from endmark.domain import Domain, PunctuationError, common_domain
+from endmark.punctuation.pattern import Anything, Between, Equals, Nothing, OneOf, Pattern
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NAN = float("nan")
@@ -69,12 +69,12 @@ def test_absent_end_is_neither_open_nor_closed() -> None:
     assert Between(None, None, low_open=True, high_open=True) == Between()
 
 
-def test_domain_of_patterns() -> None:
-    assert domain_of(Equals(1), Between(None, 2.5)) is Domain.DOUBLE
-    assert domain_of(OneOf(frozenset({1, Decimal(2)}))) is Domain.DECIMAL
-    assert domain_of(Anything(), Equals("a"), Nothing()) is Domain.STRING
+def test_domain_of_several_values() -> None:
+    assert common_domain({Domain.LONG, Domain.DOUBLE}) is Domain.DOUBLE
+    assert common_domain({Domain.LONG, Domain.DECIMAL}) is Domain.DECIMAL
+    assert common_domain({Domain.STRING}) is Domain.STRING
     with pytest.raises(PunctuationError, match="cannot mix"):
-        domain_of(Equals("a"), Equals(1))
+        common_domain({Domain.STRING, Domain.LONG})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from endmark.engine import channels
 from endmark.errors import PartitionError
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
-from endmark.spark.sink import Run, Sink
+from endmark.spark.sink import JobRun, Sink
 
 Offsets = dict[str, dict[str, int]]
 LOG: list[str] = []
@@ -35,7 +35,7 @@ def run(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch, batch_id: int, read: 
     monkeypatch.setattr(Sink, "_run", lambda *_: told)
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite:///r.db"})
     pace = Pace(pipeline, [], fixed=False)
-    started = Run("app", "run", [], None, ops, {"items": 2, "bids": 2}, LOG.append)
+    started = JobRun("app", "run", [], None, ops, {"items": 2, "bids": 2}, LOG.append)
     Sink(pipeline, started, MagicMock(), pace, Quarantine(pipeline))(MagicMock(), batch_id)
     batch = ops.latest_batch("auction")
     assert batch is not None

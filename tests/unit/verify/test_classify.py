@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Stream
 from endmark.verify.classify import classify
-from endmark.verify.run import load_records
 from endmark.verify.session import Session
+from endmark.verify.verification import load_records
 from support.payload_mutants import mutants
 from support.payloads import LISTED, MANY_KEYS, PIPELINE, STREAMS
 from support.verify_fates import Promise, fate

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from endmark.pipeline import Pipeline
-from endmark.verify.run import verify_records
+from endmark.verify.verification import verify_records
 from support.bucket_tasks import BucketTasks, total
 from support.verify_places import schema_of, seed_sellers, to_kafka, write_table
 from support.verify_recompute import SELLERS, tables_of

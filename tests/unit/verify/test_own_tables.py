@@ -1,14 +1,14 @@
-"""`verify` has tables of its own, since it shares no code with the engine: each name has its entry there."""
+"""`verify` has tables of its own, since it shares no code with the engine: each name has its entry there.
+
+`tests/unit/control/test_changes.py` holds its table of knobs.
+"""
 
 from __future__ import annotations
 
-from endmark.control.dials import KNOBS
 from endmark.operators.stream_join.presets import Preset
-from endmark.pipeline import Batch, EventTime, Join, Lookup
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
-from endmark.pipeline.steps import Cache
-from endmark.verify import announced, control, formats, measures
+from endmark.verify import formats, measures, output_punctuations
 
 
 def test_every_format_is_read() -> None:
@@ -20,17 +20,4 @@ def test_every_function_of_measures_is_recomputed() -> None:
 
 
 def test_every_preset_is_known() -> None:
-    assert announced.ANNOUNCES.keys() == set(Preset)
-
-
-def test_every_knob_is_known() -> None:
-    steps = {
-        Lookup: "lookup",
-        Cache: "lookup.cache",
-        Join: "join",
-        Batch: "batch",
-        EventTime: "streams.*.event_time",
-    }
-    known = {f"{steps[part]}.{field}" for part, fields in control.KNOBS.items() for field in fields}
-
-    assert known == KNOBS.keys()
+    assert output_punctuations.ANNOUNCES.keys() == set(Preset)

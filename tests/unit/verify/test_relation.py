@@ -17,8 +17,8 @@ from endmark.pipeline import Relation
 from endmark.types import ColumnType
 from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations
-from endmark.verify.run import load_records
 from endmark.verify.session import Session
+from endmark.verify.verification import load_records
 from support.postgresql import PostgreSql
 from support.verify_places import seed_sellers, to_kafka
 from support.verify_world import bid, make_pipeline

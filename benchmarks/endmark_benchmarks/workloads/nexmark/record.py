@@ -52,13 +52,13 @@ class Recording:
     streams: tuple[str, ...] = tuple(SHARES)
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Self:
-        """Return the recording that `told` of another process describes."""
-        known: dict[str, Any] = {"directory": Path(told["directory"]), "streams": tuple(told["streams"])}
-        known["generator"] = Generator(**told["generator"])
-        return cls(**told | known)
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the recording that `values` of another process describes."""
+        known: dict[str, Any] = {"directory": Path(values["directory"]), "streams": tuple(values["streams"])}
+        known["generator"] = Generator(**values["generator"])
+        return cls(**values | known)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the recording as values for JSON."""
         return asdict(self) | {"directory": str(self.directory)}
 

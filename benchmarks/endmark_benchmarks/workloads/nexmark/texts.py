@@ -76,10 +76,13 @@ def channels(random: np.random.Generator, count: int) -> tuple[pa.Array, pa.Arra
 def filling(
     random: np.random.Generator, beside: Sequence[int | pa.Array], average: int, count: int
 ) -> pa.Array:
-    """Letters that bring rows to an average size, give or take a fifth of what is missing.
+    """Return a text column that brings rows to an average size, give or take a fifth of what is missing.
 
     Args:
-        beside: bytes of the other columns, or those that are text.
+        random: the source of the letters.
+        beside: the other columns: bytes of each row as a number, or a text column.
+        average: the average size of a row in bytes.
+        count: the number of rows.
     """
     taken = sum(each if isinstance(each, int) else pc.binary_length(each).to_numpy() for each in beside)
     missing = np.maximum(average - np.broadcast_to(taken, count), 0)

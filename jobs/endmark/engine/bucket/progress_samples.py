@@ -19,7 +19,7 @@ def progress_samples(side: SideState) -> Samples:
     newest = max(side.newest.values(), default=NEVER)
     for partition in range(side.spec.partitions):
         labels = {"stream": stream, "partition": str(partition)}
-        if side.silence.is_idle(partition):
+        if side.idle_partitions.is_idle(partition):
             samples[sample("idle_partitions", **labels)] = 1
         elif partition in side.newest:
             behind = (newest - side.newest[partition]) / _SECOND

@@ -24,7 +24,7 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
         stream = side.spec.name
         samples[sample("join_spilled_segments", stream=stream)] += len(spilled)
         samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
-        deferred = sum(one.live for one in join.deferral.owed(side))
+        deferred = sum(one.live for one in join.spiller.owed(side))
         samples[sample("join_deferred_rows", stream=stream)] += deferred
         samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.closed.rows
         samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.named.rows

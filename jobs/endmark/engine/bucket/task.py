@@ -129,10 +129,12 @@ class BucketTask:
         if self._running is not None:
             with self._profile.phase("aggregate"):
                 # What a frame puts out has no sink that could number it.
-                told = self._running.told(self._join.deferral.batch_number if self._plan.in_band else None)
-            samples[sample("running_groups_total")] += told.num_rows
-            if told.num_rows:
-                yield channels.RUNNING, codec.encode(told)
+                running_rows = self._running.told(
+                    self._join.spiller.batch_number if self._plan.in_band else None
+                )
+            samples[sample("running_groups_total")] += running_rows.num_rows
+            if running_rows.num_rows:
+                yield channels.RUNNING, codec.encode(running_rows)
         if patterns:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
         self._join.notes["full_batch"] = self._plan.full_batch
@@ -143,10 +145,10 @@ class BucketTask:
             yield channels.REFUSED, codec.encode(frame_rejects.failures(failures))
         samples.update(state_samples(self._join, self._groups))
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
-        report["failures"] = failures.told()
+        report["failures"] = failures.reports()
         report["ignored"] = self._knobs.ignored
         report["greatest"] = lookups.ages(self._lookups.values())
-        report["least"] = lookups.times(self._lookups.values(), owed=self._join.deferral.owes)
+        report["least"] = lookups.times(self._lookups.values(), owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
 
     def _looked_up(

@@ -23,7 +23,7 @@ from endmark.engine.ingest.punctuation_rows import PromisePacker
 from endmark.engine.violation_rows import violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
-from endmark.operators.stream_join.clustering import ended
+from endmark.operators.stream_join.key_runs import ended_runs
 from endmark.operators.stream_join.order import Mark, batch_of, marks
 from endmark.operators.stream_join.side import NEVER, late_rows
 from endmark.profile import Profile
@@ -221,7 +221,7 @@ class _Task:
         if last is None:
             for label in self._buckets.labels:
                 self.packer.add(label, stream_channel(channels.FIRST, stream.name), rows.slice(0, 1))
-        found = ended(rows if last is None else codec.concat([last, rows]), key.columns)
+        found = ended_runs(rows if last is None else codec.concat([last, rows]), key.columns)
         self._pack_keys(stream, channels.ENDED, found)
         self._last[stream.name, partition] = rows.slice(rows.num_rows - 1)
 
@@ -291,7 +291,7 @@ class _Task:
             samples = self._counts | self.profile.take()
             report = {"samples": samples, "offsets": self._until, "turns": self._control.turns}
             report["unreadable"] = self._unreadable
-            report["failures"] = [told for failures in self._failures.values() for told in failures.told()]
+            report["failures"] = [each for failures in self._failures.values() for each in failures.reports()]
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
 
 

@@ -15,7 +15,7 @@ from endmark.punctuation.punctuation import Origin, Punctuation
 if TYPE_CHECKING:
     from endmark.condition_failures import Failures
     from endmark.engine.channels import Buckets, Packer
-    from endmark.engine.streams import Closing, StreamPlan
+    from endmark.engine.streams import ClosingPlan, StreamPlan
     from endmark.punctuation.pattern import Value
     from endmark.state.search import Ints
 
@@ -74,7 +74,7 @@ class PromisePacker:
             self._packer.add_json(label, stream_channel(channels.PROMISES, stream.name), written)
 
     def of_rows(
-        self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: Closing, failures: Failures
+        self, partition: int, rows: pa.RecordBatch, offsets: Ints, rule: ClosingPlan, failures: Failures
     ) -> int:
         """Pack the punctuations that rows make by the closing rule; return how many rows met the rule.
 

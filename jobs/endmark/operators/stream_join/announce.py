@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from endmark.punctuation.punctuation import Punctuation
 
     # Keys that the left and the right side name in a batch.
-    Closing = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+    ClosingKeys = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 CLOSED = "closed"
 EXPIRED = "expired"
@@ -79,6 +79,8 @@ class PatternAnnouncer:
     """Releases the patterns of both sides of one bucket; `begin` each batch, and read its `report`.
 
     Args:
+        left, right: the two sides of the bucket.
+        kind: the join's type; a semi join's results have columns of the left side alone.
         early: whether anything is announced before both sides have closed it; if not, patterns are not.
     """
 
@@ -96,7 +98,7 @@ class PatternAnnouncer:
             if not self._early:
                 side.promises.announce_nothing()
 
-    def release(self, by: str, closing: Closing = (None, None)) -> None:
+    def release(self, by: str, closing: ClosingKeys = (None, None)) -> None:
         """Announce the complete patterns that no live row matches.
 
         Args:
@@ -147,7 +149,9 @@ class _Live:
     """The live rows of a side, less those that wait to be purged, for several promises.
 
     Args:
-        closing: keys that the opposite side names in this batch.
+        side: the side whose rows are meant.
+        opposite: the other side, which closes their keys.
+        closing: distinct keys that `opposite` closes in this batch; `None` when it closes none.
     """
 
     def __init__(self, side: SideState, opposite: SideState, closing: pa.RecordBatch | None) -> None:

@@ -105,9 +105,9 @@ class ClosedKeys:
         """
         first = np.full(len(keys), LATER)
         for entries, i, j in self._find(keys, given, self.closed, self.named):
-            partition, told = int64(entries.column("partition"))[j], _told(entries, j)
+            partition, codes = int64(entries.column("partition"))[j], _codes(entries, j)
             own = partition == partitions[i]
-            np.minimum.at(first, i[own], told[own])
+            np.minimum.at(first, i[own], codes[own])
         none = first == LATER
         return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
 
@@ -149,11 +149,11 @@ class ClosedKeys:
     def _firsts(self, punctuations: pa.RecordBatch) -> pa.RecordBatch:
         """Return the first promise of each partition for each key, as entries."""
         columns = [*self._key.stored, "partition"]
-        told = _told(punctuations, np.arange(punctuations.num_rows))
-        told = punctuations.select(columns).append_column("told", pa.array(told))
-        firsts = pa.Table.from_batches([told]).group_by(columns, use_threads=False)
-        found = codec.concat(firsts.aggregate([("told", "min")]).to_batches())
-        first, named = int64(found.column("told_min")), found.select(columns)
+        codes = _codes(punctuations, np.arange(punctuations.num_rows))
+        coded = punctuations.select(columns).append_column("code", pa.array(codes))
+        firsts = pa.Table.from_batches([coded]).group_by(columns, use_threads=False)
+        found = codec.concat(firsts.aggregate([("code", "min")]).to_batches())
+        first, named = int64(found.column("code_min")), found.select(columns)
         named = named.append_column("offset", pa.array(first >> 1))
         return self._key.sorted(
             named.append_column("by_row", pa.array(1 - first % 2)) if self._by_rows else named
@@ -168,7 +168,7 @@ class ClosedKeys:
         return entries.filter(pa.array(~known & (since == LATER)))
 
 
-def _told(entries: pa.RecordBatch, at: Ints) -> Ints:
+def _codes(entries: pa.RecordBatch, at: Ints) -> Ints:
     """Return one number for the offset of each entry at some positions and whether a row made it.
 
     At the same offset, the promise of the row itself sorts before that of a closing rule.

@@ -25,9 +25,9 @@ from endmark.operators.stream_join.announce import CLOSED, EXPIRED, PatternAnnou
 from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.probe import Probe
 from endmark.operators.stream_join.propagate import announceable, final, hold_back, newly_closed
-from endmark.operators.stream_join.purge import Retirement
+from endmark.operators.stream_join.purge import Purger
 from endmark.operators.stream_join.side import SideSpec, SideState
-from endmark.operators.stream_join.spill import Deferral
+from endmark.operators.stream_join.spill import Spiller
 from endmark.state import codec, manifest
 from endmark.state.segment import Segment
 from endmark.types import JoinType
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.condition_failures import Failures
     from endmark.operators.stream_batch import StreamBatch
-    from endmark.operators.stream_join.announce import Closing
+    from endmark.operators.stream_join.announce import ClosingKeys
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
@@ -112,8 +112,8 @@ class StreamJoin:
         self._profile = store.profile
         self._probe = Probe(self.left, self.right, kind, residual)
         self._policy = policy
-        self._deferral = Deferral(self.left, self.right, self._probe, policy.memory)
-        self._retirement = Retirement(self.left, self.right, policy, self._deferral)
+        self._spiller = Spiller(self.left, self.right, self._probe, policy.memory)
+        self._purger = Purger(self.left, self.right, policy, self._spiller)
         early = policy.propagate is Propagation.EARLY
         self._patterns = PatternAnnouncer(self.left, self.right, kind, early=early)
         self.output = BatchOutput()
@@ -121,7 +121,7 @@ class StreamJoin:
         if restored is not None:
             notes = manifest.load(restored, self._lists())
             self.notes = notes["$caller"]
-            self._deferral.batch_number = notes["$batch_number"]
+            self._spiller.batch_number = notes["$batch_number"]
             for side in self._sides:
                 side.restore(notes[side.spec.name])
 
@@ -130,12 +130,12 @@ class StreamJoin:
 
     def snapshot(self) -> bytes:
         notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self._sides}
-        notes |= {"$batch_number": self._deferral.batch_number, "$caller": self.notes}
+        notes |= {"$batch_number": self._spiller.batch_number, "$caller": self.notes}
         return manifest.save(self._lists(), notes)
 
     @property
-    def deferral(self) -> Deferral:
-        return self._deferral
+    def spiller(self) -> Spiller:
+        return self._spiller
 
     @property
     def failures(self) -> Failures:
@@ -155,7 +155,7 @@ class StreamJoin:
         `output` speaks of this batch once the iterator is exhausted.
         """
         self.output = BatchOutput()
-        self._retirement.counts = self.output.counts
+        self._purger.counts = self.output.counts
         with self._profile.phase("purge"):
             for piece in self._process(left, right):
                 self.output.counts["join_results_total", ""] += piece.num_rows
@@ -171,7 +171,7 @@ class StreamJoin:
         }
         left, right = admitted[0].batch, admitted[1].batch
         arrived = admitted[0].rows, admitted[1].rows
-        self._deferral.begin(*arrived)
+        self._spiller.begin(*arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
         left_named, of_left = newly_closed(self.left, left)
@@ -201,36 +201,36 @@ class StreamJoin:
             hold_back(self.right, self.left, rule)
         self.output.widened = bool(of_left or of_right) and rule is not Propagation.NEVER
         self._maintain()
-        self._deferral.spill()
+        self._spiller.spill()
 
     def _take_in(self, news: tuple[_News, _News], *, pause: bool) -> Iterator[pa.RecordBatch]:
         """Purge what is closed, and put what has come into state."""
         for side, _, opposite, closing, promises in reversed(news):
-            yield from self._retirement.close(side, opposite, closing, promises, pause=pause)
+            yield from self._purger.close(side, opposite, closing, promises, pause=pause)
         for side, arrived, opposite, closing, _ in news:
             if arrived is not None:
-                yield from self._retirement.insert(side, arrived, opposite, closing)
-        self._deferral.inserted()
+                yield from self._purger.insert(side, arrived, opposite, closing)
+        self._spiller.inserted()
         for side, arrived, opposite, closing, promises in news:
             came = arrived is not None and arrived.live > 0
-            yield from self._retirement.release(side, opposite, closing, arrived=came, promised=promises > 0)
+            yield from self._purger.release(side, opposite, closing, arrived=came, promised=promises > 0)
 
     def _make_room(
         self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool
     ) -> Iterator[pa.RecordBatch]:
         """Drop what left its window; catch up with what is spilled, and purge before more is."""
         for side, horizon in zip(self._sides, horizons, strict=True):
-            yield from self._retirement.expire(side, horizon)
-        if self._deferral.is_due(pause=pause):
-            yield from self._deferral.catch_up()
-        if self._deferral.is_over_budget:
+            yield from self._purger.expire(side, horizon)
+        if self._spiller.is_due(pause=pause):
+            yield from self._spiller.catch_up()
+        if self._spiller.is_over_budget:
             for side, _, opposite, _, _ in news:
-                yield from self._retirement.close(side, opposite, None, 0, pause=True)
+                yield from self._purger.close(side, opposite, None, 0, pause=True)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Yield the results that spilled rows are owed before their keys are announced; follows `process`."""
         self._probe.spent = []
-        for piece in self._deferral.catch_up():
+        for piece in self._spiller.catch_up():
             self.output.counts["join_results_total", ""] += piece.num_rows
             yield piece
         self._spend(None)
@@ -244,20 +244,20 @@ class StreamJoin:
 
     def _maintain(self) -> None:
         for side in self._sides:
-            side.maintain(self._deferral.barriers(side))
+            side.maintain(self._spiller.barriers(side))
 
     def _spend(self, closing: pa.RecordBatch | None) -> None:
         """Remember when the left rows were that a semi join has put out, while that can hold back a key."""
         if not self._probe.spent:
             return
         traces = self.left.traces(self._probe.spent)
-        self._retirement.count("join_spent_rows_total", self.left, traces.num_rows)
+        self._purger.count("join_spent_rows_total", self.left, traces.num_rows)
         if self._policy.propagate is not Propagation.EARLY:
             return
         over = self.right.has_closed(self.left.key.keys(traces), closing)
         self.left.spent.append(traces.filter(pa.array(~over)))
 
-    def _announce(self, closing: Closing, horizons: tuple[int, int], *, widened: bool) -> None:
+    def _announce(self, closing: ClosingKeys, horizons: tuple[int, int], *, widened: bool) -> None:
         found = announceable(self.left, self.right, closing, horizons, self._policy.propagate)
         for reason, pieces in found.items():
             filled = [piece for piece in pieces if piece.num_rows]

@@ -96,6 +96,7 @@ def policy(
     """Combine a preset with the settings beside it.
 
     Args:
+        preset: the name of the preset.
         windowed: whether a side has a window.
         purge_every, memory: as in `Policy`.
         autotune: whether the job may turn `purge_every`.

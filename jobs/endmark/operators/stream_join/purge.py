@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from endmark.operators.stream_join.presets import Policy
     from endmark.operators.stream_join.side import SideState
-    from endmark.operators.stream_join.spill import Deferral
+    from endmark.operators.stream_join.spill import Spiller
     from endmark.state.segment import Segment
 
 
-class Retirement:
+class Purger:
     """Frees the state of both sides by one policy.
 
     Unmatched rows of an outer join come out when their key is closed, whether or not the policy purges them:
@@ -37,12 +37,12 @@ class Retirement:
     Args:
         left, right: the state of both sides.
         policy: says how many punctuations wait until rows are purged.
-        deferral: yields the results that spilled rows are owed before they die.
+        spiller: yields the results that spilled rows are owed before they die.
     """
 
-    def __init__(self, left: SideState, right: SideState, policy: Policy, deferral: Deferral) -> None:
+    def __init__(self, left: SideState, right: SideState, policy: Policy, spiller: Spiller) -> None:
         self._policy = policy
-        self._deferral = deferral
+        self._spiller = spiller
         results = Results(left.spec.schema, right.spec.schema)
         self._alone = {left.spec.name: results.left_alone, right.spec.name: results.right_alone}
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -71,7 +71,7 @@ class Retirement:
         waiting = opposite.unpurged.rows + opposite.unpurged_promises + named + promises
         # Outer rows must be looked for at once, which is all the work of purging them. And a key must not be
         # announced while spilled rows of it are owed results.
-        pause |= side.preserved or bool(self._deferral.spilled)
+        pause |= side.preserved or bool(self._spiller.spilled)
         if waiting < self._policy.purge_every and not pause:
             if closing is not None:
                 opposite.unpurged.append(closing)
@@ -143,7 +143,7 @@ class Retirement:
             found.append(Gone(newest, np.flatnonzero(opposite.has_closed(newest.keys, closing))))
         found = [rows for rows in found if len(rows)]
         if found:
-            yield from self._deferral.catch_up()
+            yield from self._spiller.catch_up()
         for rows in found:
             yield from self._put_out(side, rows)
             rows.segment.match(rows.positions)
@@ -157,7 +157,7 @@ class Retirement:
 
     def _retire(self, side: SideState, rows: list[Gone], metric: str) -> Iterator[pa.RecordBatch]:
         for one in rows:
-            yield from self._deferral.settle(side, one)
+            yield from self._spiller.settle(side, one)
         gone = kill(rows)
         self.count(metric, side, sum(map(len, gone)))
         if side.preserved:

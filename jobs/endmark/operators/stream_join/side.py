@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_join.closed_keys import ClosedKeys
-from endmark.operators.stream_join.clustering import Runs
-from endmark.operators.stream_join.idle import Silence
+from endmark.operators.stream_join.idle_partitions import IdlePartitions
 from endmark.operators.stream_join.key_promises import KeyPromises
+from endmark.operators.stream_join.key_runs import KeyRuns
 from endmark.operators.stream_join.order import Order
 from endmark.operators.stream_join.promises import Promises
 from endmark.state import codec
@@ -134,14 +134,14 @@ class SideState:
         self.closed_keys = ClosedKeys(
             store, self.key, self.key_promises, needed, by_rows=spec.unique or spec.clustered
         )
-        self.runs = Runs(self.key, types)
+        self.runs = KeyRuns(self.key, types)
         self.promises = Promises(spec.codec, spec.key, spec.partitions)
         self.pending = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
         self.unpurged = SegmentList(store, self.key)
         self.unpurged_promises = 0
         self.newest: dict[int, int] = {}
-        self.silence = Silence(spec.idle)
+        self.idle_partitions = IdlePartitions(spec.idle)
         self._reached = NEVER
 
     def lists(self) -> dict[str, SegmentList]:
@@ -163,7 +163,7 @@ class SideState:
 
     def _common(self) -> int:
         known = {*range(self.spec.partitions), *self.newest}
-        waited_for = [partition for partition in known if not self.silence.is_idle(partition)]
+        waited_for = [partition for partition in known if not self.idle_partitions.is_idle(partition)]
         if not all(partition in self.newest for partition in waited_for):
             return NEVER
         return min((self.newest[partition] for partition in waited_for), default=NEVER) - self.spec.lateness
@@ -171,7 +171,7 @@ class SideState:
     def advance(self, batch: StreamBatch) -> None:
         for partition, time in batch.newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
-        self.silence.hear(batch.heard)
+        self.idle_partitions.hear(batch.heard)
         if self.spec.idle is not None:
             self._reached = self.progress
 
@@ -184,7 +184,7 @@ class SideState:
             "order": {} if self.order is None else self.order.snapshot(),
             "runs": self.runs.snapshot(),
             "newest": self.newest,
-            "silence": self.silence.snapshot(),
+            "silence": self.idle_partitions.snapshot(),
             "reached": self._reached,
         }
 
@@ -197,7 +197,7 @@ class SideState:
             self.key_promises.add(self.order.restore(notes["order"]))
         self.runs.restore(notes["runs"])
         self.newest = {int(partition): time for partition, time in notes["newest"].items()}
-        self.silence.restore(notes["silence"])
+        self.idle_partitions.restore(notes["silence"])
         self._reached = notes["reached"]
 
     def promise(self, batch: StreamBatch) -> list[Punctuation]:

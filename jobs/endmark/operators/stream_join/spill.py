@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from endmark.state.segment_list import Gone
 
 
-class Deferral:
+class Spiller:
     """Decides which segments of one bucket's join are spilled, and finds the results that these owe.
 
     Args:

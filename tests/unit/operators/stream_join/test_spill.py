@@ -50,7 +50,7 @@ def results(join: StreamJoin, left: StreamBatch = EMPTY, right: StreamBatch = EM
 
 
 def spilled(join: StreamJoin) -> int:
-    return len(join.deferral.spilled)
+    return len(join.spiller.spilled)
 
 
 def test_a_segment_larger_than_the_budget(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_segment_larger_than_the_budget(tmp_path: Path) -> None:
     assert results(join, right=rows("right", 7, 8)) == []
 
     join = operator(tmp_path, memory=40, restored=join.snapshot())
-    assert [one.live for one in join.deferral.owed(join.right)] == [2]
+    assert [one.live for one in join.spiller.owed(join.right)] == [2]
     assert results(join) == [7, 8]
-    assert join.deferral.owed(join.right) == []
+    assert join.spiller.owed(join.right) == []
     assert results(join) == list(join.drain()) == []
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from endmark.pipeline import Aggregate, Lookup, Pipeline
-from endmark.verify.announced import ANNOUNCES
-from endmark.verify.broken import name_promises
-from endmark.verify.closed import close_keys, wider_columns, within
-from endmark.verify.idle import is_uncertain, measure_progress, possibly_idle
+from endmark.verify.broken_promises import name_promises
+from endmark.verify.closed_keys import close_keys, wider_columns, within
+from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
+from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 from endmark.verify.measures import expression
 from endmark.verify.order import ordering
+from endmark.verify.output_punctuations import ANNOUNCES
 from endmark.verify.relation import lookup_key
-from endmark.verify.running import expect_running
+from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
-from endmark.verify.sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 
 # A row's fate hangs on what its partition held before it, so the frame ends at the row before. The first
 # row of a unique key that nothing else rules out is the one that came; of a clustered one, what came is

@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from endmark.embedded.broker import Broker
-from endmark.verify.run import verify
+from endmark.verify.verification import verify
 from support.verify_warehouse import RECORDS, TABLES, Warehouse
 from support.verify_world import PARTITIONS, Row, raw
 

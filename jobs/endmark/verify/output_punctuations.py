@@ -16,11 +16,11 @@ from typing import Any
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType, JoinType
-from endmark.verify.broken import bound_of
-from endmark.verify.closed import wider_columns, within
-from endmark.verify.idle import is_uncertain
+from endmark.verify.broken_promises import bound_of
+from endmark.verify.closed_keys import wider_columns, within
+from endmark.verify.idle_partitions import is_uncertain
+from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 from endmark.verify.session import Session, fill, name, names, text
-from endmark.verify.sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 from endmark.verify.spans import Span, spans_of, written
 
 # When a preset announces a key: never, once both streams have closed it, or once either has.
@@ -89,7 +89,7 @@ SET punctuation = CASE WHEN json_valid(punctuation) THEN json(punctuation)::VARC
 
 
 def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_punctuations` and `uncertain_punctuations` from the tables of `expect` and
+    """Make `expected_punctuations` and `uncertain_punctuations` from the tables of `expected_tables` and
     `actual_punctuations`.
     """
     session.run(_PLAIN)

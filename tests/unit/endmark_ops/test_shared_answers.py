@@ -13,7 +13,7 @@ from endmark.control.description import Description
 from endmark_ops.access import parse_tokens
 from endmark_ops.app import create_app
 from endmark_ops.reach import Reach
-from endmark_ops.shared import SharedAnswers
+from endmark_ops.shared_answers import SharedAnswers
 from support.ops_client import OpsClient
 from support.ops_job import PIPELINE, Job
 
@@ -85,7 +85,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock by which answers age."""
     clock = Clock()
-    monkeypatch.setattr("endmark_ops.shared.time", clock)
+    monkeypatch.setattr("endmark_ops.shared_answers.time", clock)
     return clock
 
 

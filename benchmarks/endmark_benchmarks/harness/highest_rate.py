@@ -44,7 +44,7 @@ class Step(NamedTuple):
     def kept_up(self) -> bool:
         return self.lag <= LAG_SECONDS
 
-    def told(self) -> dict[str, float | None]:
+    def to_json(self) -> dict[str, float | None]:
         """Return the step as values for JSON, which has no infinity."""
         return self._asdict() | {"lag": self.lag if math.isfinite(self.lag) else None}
 

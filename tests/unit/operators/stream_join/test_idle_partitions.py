@@ -10,7 +10,7 @@ import pytest
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import violations
-from endmark.operators.stream_join.idle import Silence
+from endmark.operators.stream_join.idle_partitions import IdlePartitions
 from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
@@ -18,30 +18,30 @@ from endmark.state.store import MemoryBlobs, SegmentStore
 
 def test_a_partition_is_idle_beside_a_newer_one() -> None:
     """By more than what is allowed, and until it is heard again; a silent topic has no idle partition."""
-    silence = Silence(10)
-    silence.hear({0: (100, 100), 1: (100, 105)})
-    silence.hear({1: (108, 110)})
-    assert not silence.is_idle(0)
-    silence.hear({1: (111, 111)})
-    assert [silence.is_idle(partition) for partition in (0, 1)] == [True, False]
-    silence.hear({0: (104, 104)})
-    assert not silence.is_idle(0)
+    partitions = IdlePartitions(10)
+    partitions.hear({0: (100, 100), 1: (100, 105)})
+    partitions.hear({1: (108, 110)})
+    assert not partitions.is_idle(0)
+    partitions.hear({1: (111, 111)})
+    assert [partitions.is_idle(partition) for partition in (0, 1)] == [True, False]
+    partitions.hear({0: (104, 104)})
+    assert not partitions.is_idle(0)
 
 
 def test_a_partition_never_heard_is_silent_since_the_first_record() -> None:
     """Which need not be the first that is read."""
-    silence = Silence(10)
-    silence.hear({0: (100, 110)})
-    assert not silence.is_idle(1)
-    silence.hear({2: (99, 99)})
-    assert silence.is_idle(1)
+    partitions = IdlePartitions(10)
+    partitions.hear({0: (100, 110)})
+    assert not partitions.is_idle(1)
+    partitions.hear({2: (99, 99)})
+    assert partitions.is_idle(1)
 
 
 def test_nothing_is_idle_unless_declared() -> None:
     """However long it is silent."""
-    silence = Silence(None)
-    silence.hear({0: (0, 0), 1: (1 << 60, 1 << 60)})
-    assert not silence.is_idle(0)
+    partitions = IdlePartitions(None)
+    partitions.hear({0: (0, 0), 1: (1 << 60, 1 << 60)})
+    assert not partitions.is_idle(0)
 
 
 @pytest.fixture

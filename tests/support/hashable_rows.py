@@ -1,4 +1,4 @@
-"""Rows as a `Counter` takes them."""
+"""Rows that a `Counter` can count."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def counted(values: Iterable[Any]) -> tuple[Any, ...]:
-    """A row, in which what is an array is a tuple."""
+def hashable_row(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the values of a row, with a tuple for each list."""
     return tuple(tuple(each) if isinstance(each, list) else each for each in values)

@@ -50,9 +50,13 @@ class PunctuatedFrame(FrameSteps):
         value of each column of `partitioned_by`, or a list of values if that is one column.
 
         Args:
+            spark: the session, with the jars of Spark's Kafka source.
+            bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
+            topic: the topic, which exists.
             columns: types by name, as a pipeline file has them, such as `decimal(18,2)`.
             partitioned_by: the columns whose values say in which partition a row is.
-            punctuations: what the column of punctuations is to be called.
+            punctuations: the name to give to the column of punctuations.
+            max_records_per_batch: the most records that one batch reads from all partitions.
 
         Raises:
             ConfigError: there are several partitions and nothing says what is where, or a type is none.
@@ -86,8 +90,8 @@ class PunctuatedFrame(FrameSteps):
         Raises:
             ConfigError: a table is not the one that the checkpoint has written.
         """
-        told = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
-        paths = {name: Path(where) for name, where in told.items() if where is not None}
+        tables_asked = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
+        paths = {name: Path(where) for name, where in tables_asked.items() if where is not None}
 
         def tables(app_id: str) -> FrameTables:
             rows = Path(path), self._rows
@@ -112,7 +116,8 @@ class PunctuatedFrame(FrameSteps):
         violations are left out. Headers tell repeats apart, as those of a job's output topic do.
 
         Args:
-            topic: exists.
+            bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
+            topic: the topic, which exists.
             key: the columns by which records are keyed.
             checkpoint, trigger_seconds, available_now: as `write_delta` has them.
 

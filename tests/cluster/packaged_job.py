@@ -22,7 +22,7 @@ from cluster.standalone import Cluster
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.pipelines import AUCTION
-from endmark_feed.run import FeedOptions
+from endmark_feed.auction_feed import FeedOptions
 from support.faults import Faults, step
 from support.warehouse import Warehouse, wait_for
 

@@ -11,7 +11,7 @@ from kafka.record import MemoryRecords
 
 from endmark.control.database import Batch
 from endmark.errors import EndmarkError
-from endmark_benchmarks.harness.sustained import Step, bound, highest, step
+from endmark_benchmarks.harness.highest_rate import Step, bound, highest, step
 from endmark_benchmarks.workloads import auction
 from endmark_benchmarks.workloads.recorded_feed import Fed, RecordedFeed
 from endmark_feed.message import BIDS, ITEMS

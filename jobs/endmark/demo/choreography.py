@@ -28,8 +28,8 @@ from endmark.errors import MissingPartError
 from endmark.pipeline.file import load
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
-from endmark.verify.run import verify
-from endmark_feed.run import seed_relation
+from endmark.verify.verification import verify
+from endmark_feed.auction_feed import seed_relation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

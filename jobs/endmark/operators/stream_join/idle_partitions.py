@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Silence:
+class IdlePartitions:
     """Remembers the newest timestamp of each partition of one stream, and finds the idle ones.
 
     Args:

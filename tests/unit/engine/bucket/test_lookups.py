@@ -26,8 +26,8 @@ from endmark.relation.contract import KeyRange
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.verify.classify import classify
 from endmark.verify.relation import load_relations
-from endmark.verify.run import load_records
 from endmark.verify.session import Session
+from endmark.verify.verification import load_records
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.memory_relation import MemoryRelation
 from support.verify_others import OTHERS, seed_others

@@ -14,8 +14,8 @@ from endmark.operators.lookup.join import LookupJoin, LookupSpec, Source
 from endmark.state import codec
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
+from support.knob_turns import Turning, keys_of
 from support.memory_relation import MemoryRelation
-from support.turning import Turning, keys_of
 from support.verify_world import bid
 
 

@@ -8,8 +8,8 @@ bounds. Its time may have been turned, and since when that counted is the job's 
 from __future__ import annotations
 
 from endmark.pipeline import Pipeline
+from endmark.verify.join_sides import microseconds, stream_names
 from endmark.verify.session import Session, fill, name
-from endmark.verify.sides import microseconds, stream_names
 
 _MILLISECOND = 1000  # in microseconds; Kafka's timestamps are in milliseconds
 
@@ -55,7 +55,7 @@ AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND e.newest - $late
 
 
 def note_idle_violations(session: Session) -> None:
-    """Make `idle_violations` from `actual_violations`: the places of those that `expect` takes as given."""
+    """Make `idle_violations` from `actual_violations`: the places of those taken as given."""
     session.run(_NOTED)
 
 

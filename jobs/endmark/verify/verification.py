@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from endmark.pipeline import Pipeline
-from endmark.verify.actual import load_tables, spell_records
-from endmark.verify.announced import expect_punctuations
 from endmark.verify.classify import classify
 from endmark.verify.compare import check_conservation, compare_tables, count_topics
 from endmark.verify.consume import Log, Range
 from endmark.verify.control import classify_control
-from endmark.verify.expect import expect
+from endmark.verify.expected_tables import expect
 from endmark.verify.formats import name_reasons
-from endmark.verify.idle import note_idle_violations
+from endmark.verify.idle_partitions import note_idle_violations
+from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
-from endmark.verify.running import keep_latest
+from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
+from endmark.verify.written_tables import load_tables, spell_records
 
 
 def verify(

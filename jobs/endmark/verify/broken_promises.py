@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
+from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.order import ordering
 from endmark.verify.patterns import Bound
 from endmark.verify.session import Session, name
-from endmark.verify.sides import key_column, stream_names
 from endmark.verify.spans import Span, cut_below, spans_of, written
 
 _CLOSED = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.embedded import jars as parts_jars
+from endmark.embedded import jars as embedded_jars
 from endmark.embedded.java import require_java
 from endmark.errors import MissingPartError
 
@@ -20,8 +20,7 @@ def names(paths: list[Path]) -> set[str]:
 
 def a_home_with_pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, revision: str) -> Path:
     """An empty cache, and pins that name one small jar."""
-    pins = tmp_path / "ivy.xml"
-    pins.write_text(f"""
+    (tmp_path / "ivy.xml").write_text(f"""
         <ivy-module version="2.0">
           <info organisation="endmark" module="jars"/>
           <configurations><conf name="spark"/></configurations>
@@ -29,11 +28,10 @@ def a_home_with_pins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, revision: 
             <dependency org="org.apache.commons" name="commons-pool2" rev="{revision}" conf="spark->master"/>
           </dependencies>
         </ivy-module>""")
-    monkeypatch.setattr(parts_jars, "_PINS", pins)
-    known = Path(parts_jars.__file__).with_name("jars.sha256").read_text().splitlines()
+    monkeypatch.setattr(embedded_jars, "_PINS", tmp_path)
+    known = Path(embedded_jars.__file__).with_name("jars.sha256").read_text().splitlines()
     sums = tmp_path / "jars.sha256"
     sums.write_text("".join(f"{line}\n" for line in known if line.endswith(f" {SMALL}")))
-    monkeypatch.setattr(parts_jars, "_SUMS", sums)
     monkeypatch.setenv("ENDMARK_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -51,7 +49,7 @@ def test_spark_gets_its_jars_and_none_that_spark_ships(jars: list[Path]) -> None
 
 
 def test_the_broker_gets_a_whole_class_path() -> None:
-    found = names(parts_jars.broker_jars(print))
+    found = names(embedded_jars.broker_jars(print))
     assert {"kafka_2.13-4.1.1.jar", "log4j-slf4j-impl-2.24.3.jar"} <= found
     # A jar of packaging "bundle", which is easily left out.
     assert any(name.startswith("snappy-java-") for name in found)
@@ -59,7 +57,7 @@ def test_the_broker_gets_a_whole_class_path() -> None:
 
 def test_a_second_call_is_silent(jars: list[Path]) -> None:
     said: list[str] = []
-    assert parts_jars.spark_jars(said.append) == jars
+    assert embedded_jars.spark_jars(said.append) == jars
     assert said == []
 
 
@@ -68,7 +66,7 @@ def test_a_jar_that_was_changed_is_refused_whenever_it_is_used(
 ) -> None:
     """One changed byte, one jar more and one less are told by the jar's name."""
     a_home_with_pins(monkeypatch, tmp_path, "2.13.1")
-    pins = parts_jars.pins_digest()
+    pins = embedded_jars.pins_digest(tmp_path)
     cached = tmp_path / "home" / "jars" / pins / "spark"
     cached.mkdir(parents=True)
     [small] = [jar for jar in jars if jar.name == Path(SMALL).name]
@@ -76,18 +74,18 @@ def test_a_jar_that_was_changed_is_refused_whenever_it_is_used(
     kept = cached / small.name
 
     kept.write_bytes(good)
-    assert parts_jars.spark_jars(print) == [kept]
+    assert embedded_jars.spark_jars(print) == [kept]
     kept.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     with pytest.raises(MissingPartError, match=rf"{small.name} is not the jar .* remove {cached}"):
-        parts_jars.spark_jars(print)
+        embedded_jars.spark_jars(print)
     kept.write_bytes(good)
     (cached / "more-1.0.jar").write_bytes(good)
     with pytest.raises(MissingPartError, match=r"more-1\.0\.jar is not the jar"):
-        parts_jars.spark_jars(print)
+        embedded_jars.spark_jars(print)
     (cached / "more-1.0.jar").unlink()
     kept.unlink()
     with pytest.raises(MissingPartError, match=f"{small.name} is not the jar"):
-        parts_jars.spark_jars(print)
+        embedded_jars.spark_jars(print)
 
 
 def test_a_jar_that_a_repository_gives_changed_is_not_kept(
@@ -97,20 +95,28 @@ def test_a_jar_that_a_repository_gives_changed_is_not_kept(
     sums = tmp_path / "jars.sha256"
     sums.write_text(f"{'0' * 64}  {SMALL}\n")
     with pytest.raises(MissingPartError, match=r"commons-pool2-2\.13\.1\.jar is not the jar"):
-        parts_jars.spark_jars(print)
+        embedded_jars.spark_jars(print)
     assert list(home.glob("jars/**/*.jar")) == []
 
 
-def test_every_pinned_jar_has_a_checksum() -> None:
-    """Each dependency of `ivy.xml` has one in each of its configurations."""
-    folder = Path(parts_jars.__file__).parent
-    sums = (folder / "jars.sha256").read_text().splitlines()
+@pytest.mark.parametrize(
+    ("folder", "least"),
+    [
+        ("jobs/endmark/embedded", 9),
+        ("benchmarks/endmark_benchmarks/contenders", 11),
+        ("tests/containers/standins", 2),
+    ],
+)
+def test_every_pinned_jar_has_a_checksum(folder: str, least: int) -> None:
+    """Each dependency of an `ivy.xml` has one in each of its configurations."""
+    pinned = Path(__file__).parents[2] / folder
+    sums = (pinned / "jars.sha256").read_text().splitlines()
     known = {line.split()[1] for line in sums}
     assert len(known) == len(sums)
     pins = re.findall(
-        r'<dependency .*name="(.+?)" rev="(.+?)" conf="(.+?)"', (folder / "ivy.xml").read_text()
+        r'<dependency .*name="(.+?)" rev="(.+?)" conf="(.+?)"', (pinned / "ivy.xml").read_text()
     )
-    assert len(pins) > 20
+    assert len(pins) >= least
     for name, revision, mappings in pins:
         for mapping in mappings.split(";"):
             jar = f"{mapping.partition('->')[0]}/{name}-{revision}"
@@ -122,7 +128,7 @@ def test_two_callers_fetch_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     said: list[str] = []
     found: list[set[str]] = []
     callers = [
-        threading.Thread(target=lambda: found.append(names(parts_jars.spark_jars(said.append))))
+        threading.Thread(target=lambda: found.append(names(embedded_jars.spark_jars(said.append))))
         for _ in range(2)
     ]
     for caller in callers:
@@ -141,7 +147,7 @@ def test_a_jar_that_is_nowhere_is_named_and_nothing_is_kept(
     home = a_home_with_pins(monkeypatch, tmp_path, "99.99")
     for _ in range(2):
         with pytest.raises(MissingPartError, match=r"commons-pool2;99\.99: not found") as caught:
-            parts_jars.spark_jars(print)
+            embedded_jars.spark_jars(print)
         assert "\n" not in str(caught.value)
     assert list(home.glob("jars/**/*.jar")) == []
 
@@ -150,14 +156,14 @@ def test_no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_port: 
     a_home_with_pins(monkeypatch, tmp_path, "2.13.1")
     monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={free_port}")
     with pytest.raises(MissingPartError, match=r"cannot fetch Spark's .*commons-pool2.*check the network"):
-        parts_jars.spark_jars(print)
+        embedded_jars.spark_jars(print)
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("ENDMARK_HOME", str(tmp_path / "file"))
     with pytest.raises(MissingPartError, match="Not a directory; set ENDMARK_HOME"):
-        parts_jars.spark_jars(print)
+        embedded_jars.spark_jars(print)
 
 
 def test_java_is_found() -> None:

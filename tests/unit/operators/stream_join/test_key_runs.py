@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from endmark.operators.stream_batch import RunNews
-from endmark.operators.stream_join.clustering import Runs, ended
+from endmark.operators.stream_join.key_runs import KeyRuns, ended_runs
 from endmark.pipeline.boundedness import states
 from endmark.state.keys import KeySpec
 from support.verify_world import make_pipeline
@@ -40,18 +40,18 @@ def test_the_first_row_of_another_key_ends_a_run() -> None:
     """Of another value in any column; the last run stays open."""
     rows = keys((1, "a", 0, 4), (1, "a", 0, 5), (1, "b", 0, 7), (2, "b", 0, 8), (1, "a", 0, 9))
 
-    assert told([ended(rows, KEY.columns)]) == [(1, "a", 0, 7), (1, "b", 0, 8), (2, "b", 0, 9)]
-    assert ended(rows.slice(0, 1), KEY.columns).num_rows == 0
+    assert told([ended_runs(rows, KEY.columns)]) == [(1, "a", 0, 7), (1, "b", 0, 8), (2, "b", 0, 9)]
+    assert ended_runs(rows.slice(0, 1), KEY.columns).num_rows == 0
 
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_run_goes_on_in_the_next_batch(restart: bool) -> None:
     """Unless that begins with another key; each partition has its own, and a silent one keeps it open."""
-    runs = Runs(KEY, TYPES)
+    runs = KeyRuns(KEY, TYPES)
     assert runs.take(RunNews(last=keys((1, "a", 0, 4), (2, "b", 1, 3), (3, "c", 2, 6)))) == []
     if restart:
         snapshot = json.loads(json.dumps(runs.snapshot()))
-        runs = Runs(KEY, TYPES)
+        runs = KeyRuns(KEY, TYPES)
         runs.restore(snapshot)
 
     again = runs.take(RunNews(first=keys((1, "a", 0, 5), (2, "a", 1, 8)), last=keys((1, "a", 0, 6))))

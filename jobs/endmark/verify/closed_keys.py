@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import ColumnType
+from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.order import gather_patterns
 from endmark.verify.patterns import Bound, read
 from endmark.verify.session import Session, fill, name, names
-from endmark.verify.sides import key_column, stream_names
 
 _PUNCTUATIONS = """
 CREATE TABLE $punctuations AS

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from endmark.state.keys import KeySpec
 
 
-def ended(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
+def ended_runs(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
     """Return the keys whose runs end among rows of one partition, which are in the order of offsets.
 
     Each has the `partition` and `offset` of the row that ends its run.
@@ -38,7 +38,7 @@ def ended(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
     return pa.record_batch(columns, names=[*key, "partition", "offset"])
 
 
-class Runs:
+class KeyRuns:
     """The open runs of one clustered side whose key is of this bucket, by partition.
 
     Args:
@@ -59,7 +59,7 @@ class Runs:
                 first, last = news.first.slice(at, 1), self._open.pop(partition, None)
                 if last is not None:
                     two = codec.concat([last, first.select(last.schema.names)])
-                    found.append(self._key.coded(ended(two, self._key.columns)))
+                    found.append(self._key.coded(ended_runs(two, self._key.columns)))
         if news.last is not None:
             names = [*self._key.columns, "partition", "offset"]
             for at, partition in enumerate(news.last.column("partition").to_pylist()):
