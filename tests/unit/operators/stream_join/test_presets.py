@@ -122,7 +122,7 @@ def test_state_is_bounded_by_what_the_preset_does() -> None:
 
 def test_a_checkpoint_keeps_its_preset(tmp_path: Path) -> None:
     """State that one preset left behind would never be freed by the rules of another."""
-    assert settings(preset_of("auto"), buckets=2)["pipeline.join"]["preset"] == "auto"
+    assert settings(preset_of("auto"), buckets=2)["join"]["preset"] == "auto"
     with claimed(tmp_path):
         pin(tmp_path, settings(preset_of("pjoin"), buckets=2))
         with pytest.raises(
