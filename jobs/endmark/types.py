@@ -40,7 +40,15 @@ class ColumnType:
 
     @classmethod
     def decimal(cls, precision: int, scale: int) -> ColumnType:
-        """Raises ValueError for digits that no decimal has."""
+        """Return the type of decimals with these digits.
+
+        Args:
+            precision: the number of digits in all.
+            scale: the number of digits after the point.
+
+        Raises:
+            ValueError: no decimal has such digits.
+        """
         if not (1 <= precision <= DECIMAL_DIGITS and scale <= precision):
             raise ValueError(
                 f"decimal({precision},{scale}) cannot be: a decimal has 1 to {DECIMAL_DIGITS} digits in all, "

@@ -113,9 +113,11 @@ class _Trial:
 
 @dataclass
 class Autotune:
-    """Args:
-    tuned: the knobs.
-    values: that knobs have before the first batch.
+    """The tuner of one job's knobs.
+
+    Args:
+        tuned: the knobs.
+        values: the value of each knob before the first batch.
     """
 
     tuned: Sequence[Tuned]

@@ -93,8 +93,10 @@ class OpsDatabase:
         killed starts again at once.
 
         Args:
-            app_id: of the checkpoint, by which it is known wherever it is.
-            checkpoint: where it is, for people.
+            run_id: the run, by a name that no other run has.
+            pipeline: the pipeline's name.
+            app_id: the id of the checkpoint, by which it is known wherever it is.
+            checkpoint: the place of the checkpoint, for people.
 
         Raises:
             MissingPartError: the name is taken.
@@ -208,6 +210,8 @@ class OpsDatabase:
         """Store the knobs that a batch has heard of, replacing what an earlier attempt stored.
 
         Args:
+            pipeline: the pipeline's name.
+            batch_id: the number of the batch.
             told: rows of `turns` without what this adds.
             filed: the values in the pipeline file, which were in force before the first turn.
         """

@@ -46,9 +46,10 @@ def nearest(owners: Ints, places: Ints, amounts: pa.Array, count: int) -> Double
     """The nearest double of each of `count` sums, ties to even; infinite where no double is so large.
 
     Args:
-        owners: which sum each digit belongs to, from 0.
-        places: of the digits, once for each owner.
-        amounts: what they have come to, of type `AMOUNT`.
+        owners: the number of the sum that each digit belongs to, from 0.
+        places: the place of each digit in its sum; a sum has each place once at most.
+        amounts: the value of each digit, of type `AMOUNT`.
+        count: the number of sums; one without digits is 0.
     """
     sums = np.zeros(count)
     if len(owners) == 0:

@@ -28,7 +28,7 @@ _BLOCKS = 4_096
 
 @dataclass(frozen=True)
 class Asked:
-    """What the rows that are to be answered ask of R.
+    """The part of R that answers a set of stream rows.
 
     Args:
         keys: the number of their distinct keys.
@@ -97,7 +97,7 @@ class Setup:
 
     @property
     def asked(self) -> Asked:
-        """What a batch asks of R on average. Its rows are all over R, so a scan reads all of it."""
+        """The part of R that answers an average batch. Its rows are all over R, so a scan reads all of it."""
         shares, keys = _key_blocks(self.exponent, self.relation_rows)
         return Asked(
             keys=distinct_keys(shares / keys, self.batch_rows, keys),
