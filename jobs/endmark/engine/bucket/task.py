@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from endmark.engine import channels, frame_rejects
-from endmark.engine.bucket import lookups
 from endmark.engine.bucket.announced_keys import announced
 from endmark.engine.bucket.frame_settings import require_same
 from endmark.engine.bucket.knob_turns import Knobs
+from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
 from endmark.engine.bucket.progress_samples import progress_samples
 from endmark.engine.bucket.state_samples import state_samples
 from endmark.engine.bucket.unpack import unpack
@@ -87,17 +87,13 @@ class BucketTask:
             )
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
-        self._lookups = {
-            stream.name: lookups.StreamLookups(plans, store, snapshots)
-            for stream in (plan.left, plan.right)
-            if (plans := plan.lookups_of(stream.name))
-        }
+        self._lookups = Lookups(plan.lookups, store, snapshots)
 
     def snapshot(self) -> BucketSnapshot:
         return BucketSnapshot(
             self._join.snapshot(),
             self._groups.snapshot() if self._groups else None,
-            {relation: data for each in self._lookups.values() for relation, data in each.snapshot().items()},
+            self._lookups.snapshot(),
             self._knobs.snapshot(),
         )
 
@@ -115,12 +111,16 @@ class BucketTask:
         with self._profile.phase("unpack"):
             sides = self._plan.left, self._plan.right
             came = {
-                stream.name: unpack(stream, arrived, looked_up=stream.name in self._lookups)
+                stream.name: unpack(stream, arrived, looked_up=stream.name in self._lookups.gates)
                 for stream in sides
             }
         samples: Counter[str] = Counter()
+        with self._profile.phase("lookup"):
+            looked_up = self._lookups.process(came, pause=pause)
+        samples.update(self._lookups.samples(came))
+        # One stream may let more batches in than the other.
+        entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
-        entering = self._looked_up(came, samples, pause=pause)
         for number, (left, right) in enumerate(entering, 1):
             yield from self._step((left, right), samples, catch_up=pause and number == len(entering))
             if number == len(entering):
@@ -147,27 +147,14 @@ class BucketTask:
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
         report["failures"] = failures.reports()
         report["ignored"] = self._knobs.ignored
-        report["greatest"] = lookups.ages(self._lookups.values())
-        report["least"] = lookups.times(self._lookups.values(), owed=self._join.spiller.owes)
+        report["greatest"] = self._lookups.ages()
+        report["least"] = self._lookups.times(owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
-
-    def _looked_up(
-        self, came: dict[str, StreamBatch], samples: Counter[str], *, pause: bool
-    ) -> list[tuple[StreamBatch, StreamBatch]]:
-        """Return the batches that enter the join one after the other; the streams are not in step."""
-        entering = {name: [batch] for name, batch in came.items()}
-        with self._profile.phase("lookup"):
-            entering |= lookups.process(self._lookups, came, pause=pause)
-        for name, each in self._lookups.items():
-            rows = came[name].rows
-            samples.update(each.samples(0 if rows is None else rows.num_rows))
-        left, right = entering.values()
-        return list(zip_longest(left, right, fillvalue=StreamBatch()))
 
     def _expect_promises(self) -> None:
         for side in (self._join.left, self._join.right):
-            if (mine := self._lookups.get(side.spec.name)) is not None:
-                self._join.expect(side, mine.gates.held_promises)
+            if (gate := self._lookups.gates.get(side.spec.name)) is not None:
+                self._join.expect(side, gate.held_promises)
 
     def _step(
         self, sides: tuple[StreamBatch, StreamBatch], samples: Counter[str], *, catch_up: bool
@@ -208,8 +195,8 @@ class BucketTask:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
                 continue
-            for letters in lookups.missed_letters(stream, self._plan.lookups_of(stream.name), rows):
-                name = sample("dead_letters_total", stream=stream.name, reason=lookups.NO_MATCH)
+            for letters in missed_letters(stream, self._plan.lookups_of(stream.name), rows):
+                name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
                 samples[name] += letters.num_rows
                 yield channels.DEAD_LETTERS, codec.encode(letters)
 
