@@ -8,9 +8,9 @@ The number of rows that R answers within a batch depends on time, but a batch th
 same. So a batch lets in either everything, or what was complete when it began. In a pause it lets in
 everything, unless rows without a match are parked: then R may change, so its answers enter a batch later.
 
-All lookups of a stream are asked for a row at the same time, each for its own relation R, and it enters the
-stream join when all have answered it. They get the same rows in the same batches, so they hold back the same
-batches. The first one hands on everything that came with the rows. The others hand on the columns of their
+All lookups of a stream look a row up at the same time, each in its own relation R. The row enters the stream
+join when all have answered it. The lookups get the same rows in the same batches, so they hold back the same
+batches. The first lookup hands on everything that came with the rows. The others hand on the columns of their
 relations alone.
 """
 
