@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.gate import Gate, GateSpec
-from endmark.operators.lookup.gates import Gates
+from endmark.operators.lookup.gate import Gate, GatedLookup, GateSpec, side_by_side
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
@@ -142,16 +141,17 @@ class _Run:
             self._blobs.blobs = dict(before)
             lookup = replace(self._spec.lookup, budget=Budget(reads=reads))
             store = SegmentStore(self._blobs, self._directory)
-            gate = Gate(
+            gated = GatedLookup(
                 replace(self._spec, lookup=lookup), copy.deepcopy(self._source), store, None, self._snapshot
             )
-            gates, held = Gates([gate]), gate.held.memory
+            gate, held = Gate([gated]), gated.held.memory
             self.now += 1
-            yield [_said(one) for one in gates.process(came, self.now, pause=batch.pause)]
+            answers = side_by_side(gate.asks(came, self.now, pause=batch.pause))
+            yield [_said(one) for one in gate.enter(answers, self.now)]
             if lookup.capacity is not None:
-                assert gate.output.pending_bytes <= max(0, lookup.capacity - held)
-            snapshot = gate.snapshot()
-        self._snapshot, self.due = snapshot, gates.due(self.now)
+                assert gated.output.pending_bytes <= max(0, lookup.capacity - held)
+            snapshot = gated.snapshot()
+        self._snapshot, self.due = snapshot, gate.due(self.now)
 
 
 @pytest.mark.parametrize("strategy", list(STRATEGIES))

@@ -14,8 +14,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.gate import Gate, GateSpec
-from endmark.operators.lookup.gates import MISSED, Gates
+from endmark.operators.lookup.gate import MISSED, Gate, GatedLookup, GateSpec, side_by_side
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
@@ -138,14 +137,14 @@ class _Run:
         pages = relation.directory(1)
         return Source(relation, pages, "hybrid", measure(relation, pages))
 
-    def _gate(self, place: int, store: SegmentStore, reads: int) -> Gate:
+    def _lookup(self, place: int, store: SegmentStore, reads: int) -> GatedLookup:
         how = self._lookups[place]
         key = KeySpec.of(["id"], [pa.int64()])
         lookup = LookupSpec(SCHEMA, key, {"v": f"v{place}"}, how.misses, Budget(reads=reads), how.capacity)
         spec = GateSpec(lookup, RECORD, CODEC, ("id", "name"), how.carries)
         if place == 0:
             spec = GateSpec(lookup, JOIN_KEY, CODEC, (), how.carries)
-        return Gate(spec, copy.deepcopy(self._sources[place]), store, None, self._snapshots[place])
+        return GatedLookup(spec, copy.deepcopy(self._sources[place]), store, None, self._snapshots[place])
 
     def attempts(self, came: StreamBatch, batch: Given) -> Iterator[list[Said]]:
         """What each attempt lets in, each a little later than the one before; the last one counts."""
@@ -154,13 +153,13 @@ class _Run:
             self._blobs = MemoryBlobs()
             self._blobs.blobs = dict(before)
             store = SegmentStore(self._blobs, self._directory)
-            made = [self._gate(place, store, reads[place]) for place in range(len(self._lookups))]
-            gates = Gates(made)
+            made = [self._lookup(place, store, reads[place]) for place in range(len(self._lookups))]
+            gate = Gate(made)
             self.now += 1
-            entering = gates.process(came, self.now, pause=batch.pause)
+            entering = gate.enter(side_by_side(gate.asks(came, self.now, pause=batch.pause)), self.now)
             yield [_said(one, len(made)) for one in entering]
-            snapshots = [gate.snapshot() for gate in made]
-        self._snapshots, self.due = list(snapshots), gates.due(self.now)
+            snapshots = [gated.snapshot() for gated in made]
+        self._snapshots, self.due = list(snapshots), gate.due(self.now)
 
 
 @cases(60)

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from endmark.engine import channels
 from endmark.engine.bucket.lookup_plan import LookupPlan
-from endmark.engine.bucket.lookups import StreamLookups, process
+from endmark.engine.bucket.lookups import Lookups
 from endmark.engine.channels import Packer
 from endmark.engine.segment_cache import cache_directory
 from endmark.engine.stored_task import StateBlobs
@@ -129,13 +129,13 @@ class _Processor(StatefulProcessor):
         """
         found = self._blobs.find(_LOOKUP)
         restored = {} if found is None else {self._plan.relation: found}
-        lookups = {self._plan.stream: StreamLookups([self._plan], self._store, restored)}
+        lookups = Lookups([self._plan], self._store, restored)
         came = StreamBatch(rows=codec.concat([codec.decode(bytes(row.blob)) for row in rows]))
-        for entering in process(lookups, {self._plan.stream: came}, pause=True)[self._plan.stream]:
+        for entering in lookups.process({self._plan.stream: came}, pause=True)[self._plan.stream]:
             if entering.rows is not None:
                 blob = codec.encode(entering.rows.select(list(_ANSWERED)))
                 yield Row(channel=channels.RESULTS, blob=blob)
-        self._blobs.put(_LOOKUP, lookups[self._plan.stream].snapshot()[self._plan.relation])
+        self._blobs.put(_LOOKUP, lookups.snapshot()[self._plan.relation])
 
     def close(self) -> None:
         pass

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from endmark.operators.lookup.costs import JoinCosts
 from endmark.operators.lookup.join import LookupJoin, LookupSpec, Misses, Source
-from endmark.operators.lookup.read_sizes import PAGES_AT_ONCE
 from endmark.operators.lookup.read_timing import measure
 from endmark.operators.lookup.reader import Budget
+from endmark.operators.lookup.reads import PAGES_AT_ONCE
 from endmark.relation.contract import PageDirectory
 from endmark.state import codec
 from endmark.state.keys import KeySpec

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from endmark.operators.lookup.read_sizes import PAGES_AT_ONCE
+from endmark.operators.lookup.reads import PAGES_AT_ONCE
 from endmark.operators.lookup.strategies import STRATEGIES, oldest_page
 
 if TYPE_CHECKING:

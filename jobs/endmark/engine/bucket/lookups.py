@@ -1,9 +1,9 @@
-"""The lookups of a stream in the task of a bucket, with their clock, caches and figures."""
+"""The lookups of both streams in the task of a bucket, with their clock, caches and figures."""
 
 from __future__ import annotations
 
 import time
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 from endmark.engine.bucket.process_caches import shared_cache
 from endmark.engine.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.metrics import Samples, sample
-from endmark.operators.lookup.gate import Gate
-from endmark.operators.lookup.gates import MISSED, Gates, side_by_side
+from endmark.operators.lookup.gate import MISSED, Gate, GatedLookup, side_by_side
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
@@ -29,87 +28,83 @@ NO_MATCH = "no_match"
 _SECOND = 1_000_000
 
 
-class StreamLookups:
-    """One bucket's lookups of one stream, batch by batch: gates with a clock, caches and figures.
+class Lookups:
+    """The lookups of both streams in one bucket, batch by batch: gates with a clock, caches and figures.
+
+    Attributes:
+        gates: the gate of each stream that is looked up, by its name.
 
     Args:
-        plans: the plans of the stream's lookups, in their order.
+        plans: the plans of the lookups, those of one stream in their order.
         store: keeps the rows that wait.
         restored: the snapshots of an earlier task, by relation.
     """
 
     def __init__(
-        self, plans: Sequence[LookupPlan], store: SegmentStore, restored: Mapping[str, bytes]
+        self, plans: Iterable[LookupPlan], store: SegmentStore, restored: Mapping[str, bytes]
     ) -> None:
         self._lookups = [_Lookup(plan, store, restored.get(plan.relation)) for plan in plans]
-        self.gates = Gates([lookup.gate for lookup in self._lookups])
+        by_stream: dict[str, list[GatedLookup]] = {}
+        for lookup in self._lookups:
+            by_stream.setdefault(lookup.plan.stream, []).append(lookup.gated)
+        self.gates = {stream: Gate(gated) for stream, gated in by_stream.items()}
 
     def snapshot(self) -> dict[str, bytes]:
         """Return the state of each lookup, by relation."""
-        return {lookup.plan.relation: lookup.gate.snapshot() for lookup in self._lookups}
+        return {lookup.plan.relation: lookup.gated.snapshot() for lookup in self._lookups}
 
-    def evict(self, came: StreamBatch) -> None:
-        """Free the rows of R in caches that a batch of the stream closes."""
+    def process(self, came: Mapping[str, StreamBatch], *, pause: bool) -> dict[str, list[StreamBatch]]:
+        """Look up one batch; return the batches of each stream that enter the join, in order.
+
+        Args:
+            came: the batch, by stream. A stream without a lookup enters as it came.
+            pause: leave no row waiting, parked ones aside.
+        """
+        now = _now()
+        asks = {stream: gate.asks(came[stream], now, pause=pause) for stream, gate in self.gates.items()}
+        answers = iter(side_by_side([ask for each in asks.values() for ask in each]))
+        entering = {stream: [batch] for stream, batch in came.items()}
+        for stream, gate in self.gates.items():
+            entering[stream] = gate.enter(list(islice(answers, len(asks[stream]))), now)
         for lookup in self._lookups:
-            lookup.evict(came)
+            lookup.evict(came[lookup.plan.stream])
+        return entering
 
-    def samples(self, rows: int) -> Samples:
-        """Return the figures of the last batch, in which `rows` rows came."""
-        return {name: value for lookup in self._lookups for name, value in lookup.samples(rows).items()}
+    def samples(self, came: Mapping[str, StreamBatch]) -> Samples:
+        """Return the figures of the last batch, given the batch of each stream."""
+        return {
+            name: value
+            for lookup in self._lookups
+            for name, value in lookup.samples(came[lookup.plan.stream].rows).items()
+        }
 
-    def ages(self, now: int) -> Samples:
-        """Return the ages of the caches, in seconds."""
-        return {name: value for lookup in self._lookups for name, value in lookup.ages(now).items()}
+    def ages(self) -> Samples:
+        """Return the ages of caches in seconds; of all buckets, the greatest counts."""
+        now = _now()
+        return {name: age for lookup in self._lookups for name, age in lookup.ages(now).items()}
 
+    def times(self, *, owed: bool) -> Samples:
+        """Return the Unix times of waiting rows in seconds; of all buckets, the least counts.
 
-def process(
-    lookups: Mapping[str, StreamLookups], came: Mapping[str, StreamBatch], *, pause: bool
-) -> dict[str, list[StreamBatch]]:
-    """Look up one batch; return the batches that enter the join, by the streams that are looked up.
-
-    Args:
-        lookups: by the name of their stream.
-        came: the batch, by stream.
-        pause: leave no row waiting, parked ones aside.
-    """
-    now = _now()
-    entering = side_by_side(
-        [partial(each.gates.process, came[name], now, pause=pause) for name, each in lookups.items()]
-    )
-    for name, each in lookups.items():
-        each.evict(came[name])
-    return dict(zip(lookups, entering, strict=True))
-
-
-def ages(lookups: Iterable[StreamLookups]) -> Samples:
-    """Return the ages of caches in seconds; of all buckets, the greatest counts."""
-    now = _now()
-    return {name: age for each in lookups for name, age in each.ages(now).items()}
-
-
-def times(lookups: Collection[StreamLookups], *, owed: bool) -> Samples:
-    """Return the Unix times of waiting rows in seconds; of all buckets, the least counts.
-
-    Args:
-        lookups: the lookups of all streams.
-        owed: the join waits for another batch, too.
-    """
-    now = _now()
-    found = {
-        "batch_due_time_seconds": [now if owed else None, *(each.gates.due(now) for each in lookups)],
-        "lookup_waiting_time_seconds": [each.gates.waits_since for each in lookups],
-    }
-    known = {name: [time for time in some if time is not None] for name, some in found.items()}
-    return {sample(name): min(some) / _SECOND for name, some in known.items() if some}
+        Args:
+            owed: the join waits for another batch, too.
+        """
+        now, gates = _now(), self.gates.values()
+        found = {
+            "batch_due_time_seconds": [now if owed else None, *(gate.due(now) for gate in gates)],
+            "lookup_waiting_time_seconds": [gate.waits_since for gate in gates],
+        }
+        known = {name: [time for time in some if time is not None] for name, some in found.items()}
+        return {sample(name): min(some) / _SECOND for name, some in known.items() if some}
 
 
 class _Lookup:
-    """One lookup of a stream."""
+    """One lookup with its plan and cache."""
 
     def __init__(self, plan: LookupPlan, store: SegmentStore, restored: bytes | None) -> None:
         self.plan = plan
         self._cache = None if plan.cache is None else shared_cache(plan, plan.cache)
-        self.gate = Gate(plan.gate, plan.source, store, self._cache, restored, plan.reading)
+        self.gated = GatedLookup(plan.gate, plan.source, store, self._cache, restored, plan.reading)
 
     def evict(self, came: StreamBatch) -> None:
         """Free the rows of R in the cache that the stream will not ask for again."""
@@ -118,11 +113,11 @@ class _Lookup:
             if over is not None:
                 self._cache.evict(over)
 
-    def samples(self, rows: int) -> Samples:
-        output = self.gate.output
+    def samples(self, rows: pa.RecordBatch | None) -> Samples:
+        output = self.gated.output
         samples = Samples()
         counts = {
-            "lookup_rows_total": rows,
+            "lookup_rows_total": 0 if rows is None else rows.num_rows,
             "lookup_missed_rows_total": output.misses,
             "lookup_cached_rows_total": output.cached_rows,
             "lookup_read_rows_total": output.figures.rows,
@@ -131,8 +126,8 @@ class _Lookup:
             "lookup_pending_bytes": output.pending_bytes,
             "lookup_memory_bytes": self.plan.gate.lookup.capacity or 0,
             "lookup_parked_rows": output.parked_rows,
-            "lookup_held_rows": self.gate.held.rows,
-            "lookup_held_bytes": self.gate.held.memory,
+            "lookup_held_rows": self.gated.held.rows,
+            "lookup_held_bytes": self.gated.held.memory,
             "lookup_ordered_rows_total": output.ordered_rows,
             "lookup_ordered_bytes_total": output.ordered_bytes,
             "lookup_ordered_seconds_total": output.ordered_seconds,

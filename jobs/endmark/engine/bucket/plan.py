@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
 from endmark.engine.streams import group_plan, residual
+from endmark.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,3 +92,25 @@ class BucketPlan:
 
     def lookups_of(self, stream: str) -> list[LookupPlan]:
         return [lookup for lookup in self.lookups if lookup.stream == stream]
+
+
+def require_same(was: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse state that was made with other arguments, as `BucketPlan.made_with` has them.
+
+    Args:
+        was: those that the state was made with.
+        now: those of the plan.
+
+    Raises:
+        ConfigError: some argument differs. The error names it, and both of its values.
+    """
+    changes = [
+        f"{name} was {was.get(name, 'left out')}, is {now.get(name, 'left out')}"
+        for name in sorted(was.keys() | now.keys())
+        if was.get(name) != now.get(name)
+    ]
+    if changes:
+        raise ConfigError(
+            f"the checkpoint was made with other arguments: {', '.join(changes)}; "
+            "go back to them, or start with a new checkpoint"
+        )

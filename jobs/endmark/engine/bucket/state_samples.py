@@ -1,17 +1,20 @@
-"""Samples of the state that a bucket keeps for the join and for groups."""
+"""Samples of the state that a bucket keeps for the join and for groups, and of the streams' progress."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from endmark.engine.bucket.progress_samples import waits_for
-from endmark.metrics import sample
+from endmark.metrics import Samples, sample
+from endmark.operators.stream_join.side import NEVER
 
 if TYPE_CHECKING:
     from endmark.operators.group_by.group_by import ClosingAggregate
     from endmark.operators.stream_join.join import StreamJoin
+    from endmark.operators.stream_join.side import SideState
     from endmark.state.segment_list import SegmentList
+
+_SECOND = 1_000_000
 
 
 def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[str]:
@@ -29,11 +32,30 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
         samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.closed.rows
         samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.named.rows
         samples[
-            sample("pending_punctuations", stream=side.spec.name, waits_for=waits_for(side, opposite))
+            sample("pending_punctuations", stream=side.spec.name, waits_for=_waits_for(side, opposite))
         ] += side.pending.rows
     if groups is not None:
         for kept in groups.lists.values():
             samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))
+    return samples
+
+
+def progress_samples(side: SideState) -> Samples:
+    """Return the samples of one side. All buckets report the same, since each knows all partitions."""
+    stream, samples = side.spec.name, Samples()
+    newest = max(side.newest.values(), default=NEVER)
+    for partition in range(side.spec.partitions):
+        labels = {"stream": stream, "partition": str(partition)}
+        if side.idle_partitions.is_idle(partition):
+            samples[sample("idle_partitions", **labels)] = 1
+        elif partition in side.newest:
+            behind = (newest - side.newest[partition]) / _SECOND
+            samples[sample("partition_behind_seconds", **labels)] = behind
+        else:
+            samples[sample("silent_partitions", **labels)] = 1
+    if side.progress != NEVER:
+        samples[sample("progress_event_time_seconds", stream=stream)] = side.progress / _SECOND
+        samples[sample("progress_behind_seconds", stream=stream)] = (newest - side.progress) / _SECOND
     return samples
 
 
@@ -43,3 +65,8 @@ def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, i
         sample("state_bytes", **labels): segments.size,
         sample("state_segments", **labels): len(segments.segments),
     }
+
+
+def _waits_for(side: SideState, opposite: SideState) -> str:
+    """Return what the pending punctuations of a side wait for: a `window` or a `closing`."""
+    return "closing" if opposite.preserved or side.spec.window is None else "window"

@@ -5,32 +5,34 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from endmark.engine import channels, frame_rejects
-from endmark.engine.bucket import lookups
-from endmark.engine.bucket.announced_keys import announced
-from endmark.engine.bucket.frame_settings import require_same
 from endmark.engine.bucket.knob_turns import Knobs
-from endmark.engine.bucket.progress_samples import progress_samples
-from endmark.engine.bucket.state_samples import state_samples
-from endmark.engine.bucket.unpack import unpack
+from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
+from endmark.engine.bucket.plan import require_same
+from endmark.engine.bucket.state_samples import progress_samples, state_samples
 from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.group_by.running_groups import RunningGroups
-from endmark.operators.stream_batch import StreamBatch
+from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.announce import Report
 from endmark.operators.stream_join.join import StreamJoin
+from endmark.punctuation.json_text import named
 from endmark.state import codec
+from endmark.state.segment import merge_sorted
+from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.streams import StreamPlan
     from endmark.state.store import SegmentStore
 
 
@@ -87,17 +89,13 @@ class BucketTask:
             )
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
-        self._lookups = {
-            stream.name: lookups.StreamLookups(plans, store, snapshots)
-            for stream in (plan.left, plan.right)
-            if (plans := plan.lookups_of(stream.name))
-        }
+        self._lookups = Lookups(plan.lookups, store, snapshots)
 
     def snapshot(self) -> BucketSnapshot:
         return BucketSnapshot(
             self._join.snapshot(),
             self._groups.snapshot() if self._groups else None,
-            {relation: data for each in self._lookups.values() for relation, data in each.snapshot().items()},
+            self._lookups.snapshot(),
             self._knobs.snapshot(),
         )
 
@@ -115,12 +113,16 @@ class BucketTask:
         with self._profile.phase("unpack"):
             sides = self._plan.left, self._plan.right
             came = {
-                stream.name: unpack(stream, arrived, looked_up=stream.name in self._lookups)
+                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.gates)
                 for stream in sides
             }
         samples: Counter[str] = Counter()
+        with self._profile.phase("lookup"):
+            looked_up = self._lookups.process(came, pause=pause)
+        samples.update(self._lookups.samples(came))
+        # One stream may let more batches in than the other.
+        entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
-        entering = self._looked_up(came, samples, pause=pause)
         for number, (left, right) in enumerate(entering, 1):
             yield from self._step((left, right), samples, catch_up=pause and number == len(entering))
             if number == len(entering):
@@ -147,27 +149,14 @@ class BucketTask:
         report: dict[str, Any] = {"samples": dict(samples), "alike": self._progress()}
         report["failures"] = failures.reports()
         report["ignored"] = self._knobs.ignored
-        report["greatest"] = lookups.ages(self._lookups.values())
-        report["least"] = lookups.times(self._lookups.values(), owed=self._join.spiller.owes)
+        report["greatest"] = self._lookups.ages()
+        report["least"] = self._lookups.times(owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
-
-    def _looked_up(
-        self, came: dict[str, StreamBatch], samples: Counter[str], *, pause: bool
-    ) -> list[tuple[StreamBatch, StreamBatch]]:
-        """Return the batches that enter the join one after the other; the streams are not in step."""
-        entering = {name: [batch] for name, batch in came.items()}
-        with self._profile.phase("lookup"):
-            entering |= lookups.process(self._lookups, came, pause=pause)
-        for name, each in self._lookups.items():
-            rows = came[name].rows
-            samples.update(each.samples(0 if rows is None else rows.num_rows))
-        left, right = entering.values()
-        return list(zip_longest(left, right, fillvalue=StreamBatch()))
 
     def _expect_promises(self) -> None:
         for side in (self._join.left, self._join.right):
-            if (mine := self._lookups.get(side.spec.name)) is not None:
-                self._join.expect(side, mine.gates.held_promises)
+            if (gate := self._lookups.gates.get(side.spec.name)) is not None:
+                self._join.expect(side, gate.held_promises)
 
     def _step(
         self, sides: tuple[StreamBatch, StreamBatch], samples: Counter[str], *, catch_up: bool
@@ -183,7 +172,7 @@ class BucketTask:
                 with self._profile.phase("aggregate"):
                     measured.append(self._groups.inputs(result))
         yield from self._violations()
-        yield from announced(self._join, self._plan.kind)
+        yield from self._announced_keys()
         yield from self._missed(samples)
         self._count_output(samples)
         if self._groups is not None and self._plan.group is not None:
@@ -208,8 +197,8 @@ class BucketTask:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
                 continue
-            for letters in lookups.missed_letters(stream, self._plan.lookups_of(stream.name), rows):
-                name = sample("dead_letters_total", stream=stream.name, reason=lookups.NO_MATCH)
+            for letters in missed_letters(stream, self._plan.lookups_of(stream.name), rows):
+                name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
                 samples[name] += letters.num_rows
                 yield channels.DEAD_LETTERS, codec.encode(letters)
 
@@ -221,6 +210,22 @@ class BucketTask:
             elif stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
                 rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
+
+    def _announced_keys(self) -> Iterator[tuple[str, bytes]]:
+        """Yield rows of the punctuations table for the keys that the join's last batch announces.
+
+        Each key is announced once for the key columns of each side that results show. A result of an outer
+        join may have one side alone, so one punctuation on the columns of both would not cover it.
+        """
+        join = self._join
+        shown = (join.left,) if self._plan.kind is JoinType.SEMI else (join.left, join.right)
+        for by, keys in join.output.announced_by.items():
+            values = [keys.column(name) for name in join.left.key.columns]
+            for side in shown:
+                texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
+                reasons = pa.repeat(pa.scalar(by), len(texts))
+                rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)
+                yield channels.ANNOUNCED, codec.encode(rows)
 
     def _closed_groups(self, groups: ClosingAggregate) -> pa.RecordBatch:
         announced = self._join.output.announced
@@ -248,3 +253,41 @@ class BucketTask:
                 for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
                     samples[sample(name, stream=violation.side, partition=str(partition))] += rows
+
+
+def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up: bool) -> StreamBatch:
+    """Return the batch of one stream, unpacked from one bucket's blobs.
+
+    Args:
+        stream: whose share.
+        blobs: all of the batch, by channel.
+        looked_up: rows go through a lookup first, so that they need not be sorted by the key of the join.
+    """
+
+    def of(channel: str) -> list[bytes]:
+        return blobs.get(channels.stream_channel(channel, stream.name), [])
+
+    def batch(channel: str) -> pa.RecordBatch | None:
+        found = [codec.decode(blob) for blob in of(channel)]
+        return codec.concat(found) if found else None
+
+    rows = [codec.decode(blob) for blob in of(channels.ROWS)]
+    together = codec.concat if looked_up else partial(merge_sorted, key=stream.side.key)
+    newest: dict[int, int] = {}
+    for blob in of(channels.PROGRESS):
+        for partition, time in json.loads(blob).items():
+            newest[int(partition)] = max(time, newest.get(int(partition), time))
+    heard: dict[int, tuple[int, int]] = {}
+    for blob in of(channels.HEARD):
+        heard |= {int(partition): tuple(times) for partition, times in json.loads(blob).items()}
+    promises = stream.side.codec.read(map(json.loads, of(channels.PROMISES)))
+    return StreamBatch(
+        rows=together(rows) if rows else None,
+        closed_keys=batch(channels.CLOSED_KEYS),
+        promises=promises,
+        key_promises=stream.side.codec.on_key(promises),
+        newest=newest,
+        marks=batch(channels.MARKS),
+        heard=heard,
+        runs=RunNews(batch(channels.ENDED), batch(channels.FIRST), batch(channels.LAST)),
+    )

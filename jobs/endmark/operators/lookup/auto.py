@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from endmark.operators.lookup.costs import range_count
-from endmark.operators.lookup.read_sizes import LIST_KEYS
-from endmark.operators.lookup.reads import ReadKeys, ReadPages, overdue
+from endmark.operators.lookup.reads import LIST_KEYS, ReadKeys, ReadPages, overdue
 from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Asked
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.operators.lookup.reads import LIST_KEYS
 
 if TYPE_CHECKING:
     from endmark.state.search import Ints

@@ -1,4 +1,4 @@
-"""The gate between a lookup and the stream join: it holds a batch back until R has answered all its rows.
+"""The gate between the lookups of a stream and the stream join: batches pass it when R has answered all rows.
 
 Rows that wait for R hold back all that came with them and after them: rows, punctuations, progress. So the
 stream join sees the stream as it would without a lookup, only later. Nothing is closed, announced, purged or
@@ -7,35 +7,47 @@ late before the rows that precede it have entered.
 The number of rows that R answers within a batch depends on time, but a batch that is repeated must give the
 same. So a batch lets in either everything, or what was complete when it began. In a pause it lets in
 everything, unless rows without a match are parked: then R may change, so its answers enter a batch later.
+
+All lookups of a stream look a row up at the same time, each in its own relation R. The row enters the stream
+join when all have answered it. The lookups get the same rows in the same batches, so they hold back the same
+batches. The first lookup hands on everything that came with the rows. The others hand on the columns of their
+relations alone.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial, reduce
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from endmark.operators.lookup.held_batches import Held, numbered, unnumbered
 from endmark.operators.lookup.join import LookupJoin, LookupOutput
+from endmark.operators.stream_batch import StreamBatch
 from endmark.state import codec
+from endmark.state.keys import CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from endmark.operators.lookup.cache import FrontCache
     from endmark.operators.lookup.join import LookupSpec, Source
     from endmark.operators.promise_codec import PromiseCodec
-    from endmark.operators.stream_batch import StreamBatch
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import KeySpec
     from endmark.state.store import SegmentStore
+
+T = TypeVar("T")
+MISSED = "$missed"  # int64: the place of the lookup that has given a row up
 
 
 @dataclass(frozen=True)
 class GateSpec:
-    """The specification of a gate.
+    """The specification of a gated lookup: what it looks up, and how its rows enter the stream join.
 
     Args:
         lookup: the join with R; its schema ends with `BATCH`.
@@ -59,20 +71,116 @@ class GateSpec:
 
 @dataclass(frozen=True)
 class Answered:
-    """The rows that R has answered in one batch.
+    """The answers of one lookup in one batch.
 
     Args:
         complete: how many rows of the stream, from the first on, may enter now: as many if it is repeated.
-        joined, missed: rows with their match, and those without; with `BATCH`.
+        batch: the batch as it came, but with rows that R has answered: as `rows` those with a match, each
+            beside it, and as `bystanders` those without. They came in this batch or before, see `BATCH`.
     """
 
     complete: int
-    joined: pa.RecordBatch | None
-    missed: pa.RecordBatch | None
+    batch: StreamBatch
 
 
 class Gate:
-    """The gate between one lookup and the stream join, for one bucket's share of a stream; see `Gates`.
+    """The gate of one stream in one bucket.
+
+    Args:
+        lookups: at least one. The first has the key by which rows enter the stream join. The others have the
+            partition and offset of a record as their key, and keep these and the columns of R.
+    """
+
+    def __init__(self, lookups: Sequence[GatedLookup]) -> None:
+        self._lookups = lookups
+
+    @property
+    def held_promises(self) -> list[Punctuation]:
+        """The promises that have not entered the stream join."""
+        return self._lookups[0].held.promises
+
+    @property
+    def waits_since(self) -> int | None:
+        """The arrival time of the oldest batch that is held back, in microseconds since 1970."""
+        return self._lookups[0].held.since
+
+    def due(self, now: int) -> int | None:
+        """Return the time at which another batch would let rows in (µs since 1970); `None` if none waits."""
+        until = self._lookups[0].held.until
+        if until is not None and until <= min(one.answered_rows for one in self._lookups):
+            return now
+        times = [one.asks_at(now) for one in self._lookups]
+        return min((time for time in times if time is not None), default=None)
+
+    def asks(self, came: StreamBatch, now: int, *, pause: bool) -> list[Callable[[], Answered]]:
+        """Return the questions of one batch, one for each relation; `enter` takes their answers.
+
+        Args:
+            came: the batch; its rows have the stream's columns.
+            now: microseconds since 1970.
+            pause: leave no row waiting, parked ones aside.
+        """
+        shares = [came, *(StreamBatch(rows=came.rows) for _ in self._lookups[1:])]
+        return [
+            partial(lookup.ask, share, now, pause=pause)
+            for lookup, share in zip(self._lookups, shares, strict=True)
+        ]
+
+    def enter(self, answers: Sequence[Answered], now: int) -> list[StreamBatch]:
+        """Return the batches of the stream that enter the join, in order.
+
+        Args:
+            answers: the answers to `asks`, in their order.
+            now: microseconds since 1970.
+        """
+        complete = min(one.complete for one in answers)
+        entering = [
+            lookup.enter(one.batch, complete, now) for lookup, one in zip(self._lookups, answers, strict=True)
+        ]
+        return [self._together(batch) for batch in zip(*entering, strict=True)]
+
+    def _together(self, batch: Sequence[StreamBatch]) -> StreamBatch:
+        """Return one batch of the stream, given the share of each lookup in it."""
+        first, *others = batch
+        rows = reduce(self._joined, (other.rows for other in others), first.rows)
+        return replace(first, rows=rows, bystanders=self._given_up([one.bystanders for one in batch]))
+
+    def _joined(self, rows: pa.RecordBatch | None, others: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        """Return each row beside all matches that another lookup has found for its record."""
+        if rows is None or others is None:
+            return None
+        found = pa.Table.from_batches([others.drop_columns([CODE])])
+        joined = pa.Table.from_batches([rows]).join(found, self._record, join_type="inner", use_threads=False)
+        return self._sorted(joined)
+
+    def _given_up(self, missed: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
+        """Return the rows that some lookup has given up, each once, with the first lookup that did."""
+        found: pa.Table | None = None
+        for place, given_up in enumerate(missed):
+            if given_up is None:
+                continue
+            by_record = place > 0
+            rows = self._lookups[0].key.coded(given_up.drop_columns([CODE])) if by_record else given_up
+            more = pa.Table.from_batches([rows.append_column(MISSED, pa.repeat(place, rows.num_rows))])
+            if found is not None:
+                more = more.join(
+                    found.select(self._record), self._record, join_type="left anti", use_threads=False
+                )
+                more = pa.concat_tables([found, more.select(found.column_names)])
+            found = more
+        return None if found is None else self._sorted(found)
+
+    @property
+    def _record(self) -> list[str]:
+        """The columns that identify a record of the stream."""
+        return list(self._lookups[-1].key.columns)
+
+    def _sorted(self, rows: pa.Table) -> pa.RecordBatch | None:
+        return self._lookups[0].key.sorted(codec.concat(rows.to_batches())) if rows.num_rows else None
+
+
+class GatedLookup:
+    """One lookup of a stream in one bucket, with the batches that it holds back.
 
     Args:
         spec: its specification.
@@ -131,17 +239,17 @@ class Gate:
             return now
         return pending.first_due
 
-    def ask(self, rows: pa.RecordBatch | None, now: int, *, pause: bool) -> Answered:
+    def ask(self, came: StreamBatch, now: int, *, pause: bool) -> Answered:
         """Look up the rows of one batch, and those that wait; `enter` is to follow.
 
         Args:
-            rows: rows of the stream, in its columns; `None` without any.
+            came: the batch; its rows have the stream's columns.
             now: microseconds since 1970.
             pause: leave no row waiting, parked ones aside.
         """
         drain = pause or not self._carries
         whole = drain and not self._spec.parks
-        pending = self._join.pending
+        rows, pending = came.rows, self._join.pending
         complete = pending.answered_rows
         self._number += 1
         if rows is None and complete == pending.arrived_rows:
@@ -153,22 +261,22 @@ class Gate:
                 output = self._join.process(rows, now, drain=drain, beside=self.held.memory)
         joined = self._leaving(output.joined, self._spec.dropped)
         missed = self._leaving(output.missed, ())
-        return Answered(pending.arrived_rows if whole else complete, joined, missed)
+        batch = replace(came, rows=joined, bystanders=missed)
+        return Answered(pending.arrived_rows if whole else complete, batch)
 
-    def enter(self, came: StreamBatch, answered: Answered, complete: int, now: int) -> list[StreamBatch]:
+    def enter(self, answered: StreamBatch, complete: int, now: int) -> list[StreamBatch]:
         """Return the batches of the stream that enter the join with its first `complete` rows, in order.
 
         Args:
-            came: the batch that `ask` was given the rows of.
-            answered: the result of `ask`.
+            answered: the batch that `ask` has returned.
             complete: a number of rows of the stream, counted from the first that ever came.
             now: microseconds since 1970.
         """
         until = self._join.pending.arrived_rows
         if complete == until and not self.held:
-            return [replace(came, rows=unnumbered(answered.joined), bystanders=unnumbered(answered.missed))]
-        self.held.hold(self._number, until, came, now)
-        self.held.keep(answered.joined, answered.missed)
+            rows, missed = unnumbered(answered.rows), unnumbered(answered.bystanders)
+            return [replace(answered, rows=rows, bystanders=missed)]
+        self.held.hold(self._number, until, answered, now)
         entering = self.held.let_go(complete)
         self.held.maintain()
         return entering
@@ -178,3 +286,13 @@ class Gate:
         if not pieces:
             return None
         return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces).drop_columns(list(dropped))))
+
+
+def side_by_side(reads: Sequence[Callable[[], T]]) -> list[T]:
+    """Call all of them in threads and return their results: they mostly wait for a database."""
+    if len(reads) < 2:
+        return [read() for read in reads]
+    first, *others = reads
+    with ThreadPoolExecutor(len(others), thread_name_prefix="lookup") as pool:
+        found = [pool.submit(other) for other in others]
+        return [first(), *(one.result() for one in found)]

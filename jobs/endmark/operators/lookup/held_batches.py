@@ -6,7 +6,7 @@ leaves when R has answered all of its rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,6 @@ from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from endmark.operators.promise_codec import PromiseCodec
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.store import SegmentStore
@@ -31,23 +29,19 @@ BATCH = "$batch"  # int64: the number of the batch in which a row came
 
 @dataclass(frozen=True)
 class _HeldBatch:
-    """The metadata of a held batch; its rows are in the lists of `Held`.
+    """A held batch without its tables, which are in the lists of `Held`.
 
     Args:
         number: of the batch.
         until: how many rows of the stream had come by its end.
-        promises: punctuations that came in it, beside those that name a key.
-        newest: the newest event time by partition, in microseconds.
-        heard: oldest and newest timestamp of Kafka's records by partition, in microseconds.
         since: when it came, in microseconds since 1970.
+        batch: its promises and its progress.
     """
 
     number: int
     until: int
-    promises: Sequence[Punctuation]
-    newest: Mapping[int, int]
-    heard: Mapping[int, tuple[int, int]]
     since: int
+    batch: StreamBatch
 
 
 class Held:
@@ -81,22 +75,30 @@ class Held:
     def notes(self) -> list[dict[str, Any]]:
         """Return the notes that `restore` takes once a snapshot has filled the lists, ready for JSON."""
         return [
-            {**vars(one), "promises": [self._codec.write(promise) for promise in one.promises]}
+            {
+                "number": one.number,
+                "until": one.until,
+                "since": one.since,
+                "promises": [self._codec.write(promise) for promise in one.batch.promises],
+                "newest": one.batch.newest,
+                "heard": one.batch.heard,
+            }
             for one in self._batches
         ]
 
     def restore(self, notes: list[dict[str, Any]]) -> None:
         self._batches = [
-            _HeldBatch(
-                number=one["number"],
-                until=one["until"],
-                promises=self._codec.read(one["promises"]),
-                newest={int(partition): time for partition, time in one["newest"].items()},
-                heard={int(partition): (first, last) for partition, (first, last) in one["heard"].items()},
-                since=one["since"],
-            )
-            for one in notes
+            _HeldBatch(one["number"], one["until"], one["since"], self._restored(one)) for one in notes
         ]
+
+    def _restored(self, notes: dict[str, Any]) -> StreamBatch:
+        promises = self._codec.read(notes["promises"])
+        return StreamBatch(
+            promises=promises,
+            key_promises=self._codec.on_key(promises),
+            newest={int(partition): time for partition, time in notes["newest"].items()},
+            heard={int(partition): (first, last) for partition, (first, last) in notes["heard"].items()},
+        )
 
     @property
     def rows(self) -> int:
@@ -111,7 +113,7 @@ class Held:
     @property
     def promises(self) -> list[Punctuation]:
         """The promises that have not entered the stream join."""
-        return [promise for one in self._batches for promise in one.promises]
+        return [promise for one in self._batches for promise in one.batch.promises]
 
     @property
     def since(self) -> int | None:
@@ -124,25 +126,23 @@ class Held:
         return self._batches[0].until if self._batches else None
 
     def hold(self, number: int, until: int, came: StreamBatch, now: int) -> None:
-        """Keep a batch without its rows.
+        """Keep a batch, with rows of it and of earlier ones that R has answered.
 
         Args:
             number: of the batch.
             until: how many rows of the stream have come by its end.
-            came: the batch.
+            came: the batch; its rows and bystanders have the column `BATCH`.
             now: microseconds since 1970.
         """
-        self._batches.append(_HeldBatch(number, until, came.promises, came.newest, came.heard, now))
+        rest = replace(came, rows=None, bystanders=None, closed_keys=None, marks=None, runs=RunNews())
+        self._batches.append(_HeldBatch(number, until, now, rest))
+        for rows, held in ((came.rows, self._rows), (came.bystanders, self._missed)):
+            if rows is not None:
+                held.append(rows)
         keys = {"closed_keys": came.closed_keys, "marks": came.marks, **came.runs._asdict()}
         for name, some in keys.items():
             if some is not None:
                 self._lists[name].append(self._lists[name].key.sorted(numbered(some, number)))
-
-    def keep(self, joined: pa.RecordBatch | None, missed: pa.RecordBatch | None) -> None:
-        """Keep rows that R has answered; they have the column `BATCH`."""
-        for rows, held in ((joined, self._rows), (missed, self._missed)):
-            if rows is not None:
-                held.append(rows)
 
     def let_go(self, complete: int) -> list[StreamBatch]:
         """Return the batches whose rows are all among the first `complete`; an empty one if there is none."""
@@ -157,15 +157,12 @@ class Held:
         for one in free:
             rows, missed, closed, marks, *runs = (_of_batch(gone, one.number, key) for key, gone in taken)
             entering.append(
-                StreamBatch(
+                replace(
+                    one.batch,
                     rows=rows,
                     bystanders=missed,
                     closed_keys=closed,
-                    promises=one.promises,
-                    key_promises=self._codec.on_key(one.promises),
-                    newest=one.newest,
                     marks=marks,
-                    heard=one.heard,
                     runs=RunNews(*runs),
                 )
             )

@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 
 from endmark.operators.lookup.auto import Auto
 from endmark.operators.lookup.costs import ReadCosts
-from endmark.operators.lookup.pieces import Piece, Pieces
 from endmark.operators.lookup.queue import ASKED, Pending
 from endmark.operators.lookup.reader import Budget, ReadFigures, Resolver
 from endmark.operators.lookup.strategies import STRATEGIES
-from endmark.operators.lookup.waiting_rows import Waiting
+from endmark.operators.lookup.waiting_rows import Piece, Waiting
 from endmark.operators.stream_join.results import Results
 from endmark.state import codec
 
@@ -202,7 +201,7 @@ class LookupJoin:
         arrived = self._from_cache(self.pending.arrived(came), now)
         started = time.perf_counter()
         new = codec.concat([*self.pending.due(now), arrived])
-        pieces = Pieces([*self.pending.waiting(), Piece(new)])
+        pieces = [*self.pending.waiting(), Piece(new)]
         waiting = Waiting(pieces, self._spec.key, self._resolver.directory)
         self.output.ordered_seconds = time.perf_counter() - started
         budget = Budget() if drain else self._spec.budget

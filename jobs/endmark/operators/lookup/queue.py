@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from endmark.operators.lookup.pieces import Piece
-from endmark.operators.lookup.waiting_rows import SERIAL
+from endmark.operators.lookup.waiting_rows import SERIAL, Piece
 from endmark.state import manifest
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList

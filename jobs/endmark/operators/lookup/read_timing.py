@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.lookup.costs import LEAST, ReadCosts
-from endmark.operators.lookup.read_sizes import LIST_KEYS
+from endmark.operators.lookup.reads import LIST_KEYS
 from endmark.state import codec
 
 if TYPE_CHECKING:

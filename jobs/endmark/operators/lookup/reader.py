@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.errors import EndmarkError
-from endmark.operators.lookup.read_sizes import LIST_KEYS, PAGES_AT_ONCE
-from endmark.operators.lookup.reads import ReadKeys, ReadPages, parts
+from endmark.operators.lookup.reads import LIST_KEYS, PAGES_AT_ONCE, ReadKeys, ReadPages, parts
 from endmark.relation.read_ahead import read_ahead
 from endmark.state.keys import KeySpec
 

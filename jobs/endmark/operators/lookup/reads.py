@@ -1,11 +1,9 @@
-"""Reads of R: pages or keys; and rows that have waited for theirs too long."""
+"""Reads of R: pages or keys, how many of them at once, and rows that have waited for theirs too long."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from endmark.operators.lookup.read_sizes import LIST_KEYS, LISTS_AT_ONCE, PAGES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +11,12 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.waiting_rows import Waiting
     from endmark.state.search import Bools, Ints
 
+# Keys in one list: enough that its round trips do not matter, few enough to be read while others are joined.
+LIST_KEYS = 2_000
+# Pages, and lists of keys, that are read while those before them are joined. Bounds memory by the size of a
+# page, not of R, and lets one merge resolve many pages.
+PAGES_AT_ONCE = 64
+LISTS_AT_ONCE = 8
 # A row is overdue if at least this many times the rows that waited when the batch began have come after it.
 # A strategy that serves crowded pages first lets most rows wait for less than two such times.
 OVERDUE_TIMES = 4

@@ -12,8 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from endmark.operators.lookup.read_sizes import LIST_KEYS, LISTS_AT_ONCE, PAGES_AT_ONCE
-from endmark.operators.lookup.reads import ReadKeys, ReadPages, overdue
+from endmark.operators.lookup.reads import (
+    LIST_KEYS,
+    LISTS_AT_ONCE,
+    PAGES_AT_ONCE,
+    ReadKeys,
+    ReadPages,
+    overdue,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

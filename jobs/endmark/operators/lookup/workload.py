@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from endmark.operators.lookup.page_model import aligned_yield
-from endmark.operators.lookup.read_sizes import PAGES_AT_ONCE
+from endmark.operators.lookup.reads import PAGES_AT_ONCE
 
 if TYPE_CHECKING:
     from endmark.operators.lookup.page_model import Floats

@@ -19,7 +19,7 @@ from endmark.control.knobs import filed, steps_of
 from endmark.driver.checkpoint import claimed, pin, settings
 from endmark.errors import ConfigError
 from endmark.metrics import add
-from endmark.operators.lookup.gates import side_by_side
+from endmark.operators.lookup.gate import side_by_side
 from endmark.pipeline import Pipeline
 from endmark.planning.forecast import forecast
 from endmark.relation.contract import KeyRange

@@ -13,10 +13,8 @@ import pytest
 from endmark.operators.lookup import reads, strategies
 from endmark.operators.lookup.auto import Auto
 from endmark.operators.lookup.costs import ReadCosts
-from endmark.operators.lookup.pieces import Piece, Pieces
-from endmark.operators.lookup.read_sizes import LIST_KEYS
 from endmark.operators.lookup.read_timing import measure
-from endmark.operators.lookup.reads import Read, ReadKeys, ReadPages, parts
+from endmark.operators.lookup.reads import LIST_KEYS, Read, ReadKeys, ReadPages, parts
 from endmark.operators.lookup.strategies import (
     STRATEGIES,
     BestPage,
@@ -26,7 +24,7 @@ from endmark.operators.lookup.strategies import (
     Scan,
     SingleKeys,
 )
-from endmark.operators.lookup.waiting_rows import SERIAL, Waiting
+from endmark.operators.lookup.waiting_rows import SERIAL, Piece, Waiting
 from endmark.state.keys import KeySpec
 from support.memory_relation import MemoryRelation
 
@@ -38,7 +36,7 @@ KEY = KeySpec.of(["k"], [pa.int64()])
 def _waiting(keys: list[int]) -> Waiting:
     serials = pa.array(range(len(keys)), pa.int64())
     rows = pa.record_batch({"k": pa.array(keys, pa.int64()), SERIAL: serials})
-    return Waiting(Pieces([Piece(rows)]), KEY, PAGES)
+    return Waiting([Piece(rows)], KEY, PAGES)
 
 
 def _pages(read: Read) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endmark.engine.bucket.frame_settings import require_same
+from endmark.engine.bucket.plan import require_same
 from endmark.errors import ConfigError
 
 WAS = {"on": "shop string, day date32[day]", "preset": "auto"}

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.pieces import Piece, Pieces
+from endmark.operators.lookup.waiting_rows import Piece, Pieces
 
 
 @st.composite
