@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from endmark.punctuation.pattern import Pattern
     from endmark.punctuation.punctuation import Punctuation
 
-    # Keys that the left and the right side name in a batch.
-    ClosingKeys = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+    # The newly closed keys of the left and of the right side in a batch.
+    ClosedKeysBySide = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 CLOSED = "closed"
 EXPIRED = "expired"
@@ -98,17 +98,17 @@ class PatternAnnouncer:
             if not self._early:
                 side.promises.announce_nothing()
 
-    def release(self, by: str, closing: ClosingKeys = (None, None)) -> None:
+    def release(self, by: str, closed_keys: ClosedKeysBySide = (None, None)) -> None:
         """Announce the complete patterns that no live row matches.
 
         Args:
             by: how the last of their rows went, `closed` or `expired`.
-            closing: the keys that the left and the right side name in this batch. Their rows may wait to be
+            closed_keys: the newly closed keys of the left and of the right side. Their rows may wait to be
                 purged, and are live no more.
         """
-        for (side, opposite), named in zip(self._sides, reversed(closing), strict=True):
+        for (side, opposite), keys in zip(self._sides, reversed(closed_keys), strict=True):
             complete = side.promises.complete()
-            live = _Live(side, opposite, named) if complete else None
+            live = _Live(side, opposite, keys) if complete else None
             for promise in complete:
                 if live is not None and not live.matches(promise):
                     side.promises.announce(promise)
@@ -151,13 +151,13 @@ class _Live:
     Args:
         side: the side whose rows are meant.
         opposite: the other side, which closes their keys.
-        closing: distinct keys that `opposite` closes in this batch; `None` when it closes none.
+        closed_keys: the newly closed keys of `opposite`; `None` without any.
     """
 
-    def __init__(self, side: SideState, opposite: SideState, closing: pa.RecordBatch | None) -> None:
+    def __init__(self, side: SideState, opposite: SideState, closed_keys: pa.RecordBatch | None) -> None:
         self._rows = [segment.live_batch() for segment in side.rows.segments if segment.live]
-        if opposite.unpurged.rows or opposite.unpurged_promises:
-            over = [opposite.has_closed(side.spec.key.keys(rows), closing) for rows in self._rows]
+        if opposite.unpurged_keys.rows or opposite.unpurged_promise_count:
+            over = [opposite.has_closed(side.spec.key.keys(rows), closed_keys) for rows in self._rows]
             self._rows = [rows.filter(pa.array(~mask)) for rows, mask in zip(self._rows, over, strict=True)]
         self._values: dict[str, pa.Array] = {}
 

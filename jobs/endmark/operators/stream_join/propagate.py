@@ -19,11 +19,8 @@ from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.side import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from endmark.operators.stream_batch import StreamBatch
+    from endmark.operators.stream_join.announce import ClosedKeysBySide
     from endmark.operators.stream_join.side import SideState
-    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools
     from endmark.state.segment import Segment
@@ -32,19 +29,10 @@ if TYPE_CHECKING:
 _FOR_EVER = 1 << 62
 
 
-def newly_closed(side: SideState, batch: StreamBatch) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
-    """Take up what a batch closes; return the keys that it names for the first time, and its key promises.
-
-    The keys are in the order of their codes; `None` without any.
-    """
-    promised = side.promise(batch)
-    return side.closed_keys.take(batch.closed_keys, widened=bool(promised)), promised
-
-
 def announceable(
     left: SideState,
     right: SideState,
-    closing: tuple[pa.RecordBatch | None, pa.RecordBatch | None],
+    closed_keys: ClosedKeysBySide,
     horizons: tuple[int, int],
     rule: Propagation,
 ) -> dict[str, list[pa.RecordBatch]]:
@@ -52,12 +40,12 @@ def announceable(
 
     Args:
         left, right: the state of both sides.
-        closing: the keys that the left and the right side close by name in this batch.
+        closed_keys: the newly closed keys of the left and of the right side.
         horizons: event times (µs) before which rows of the left and the right side have left the window.
         rule: the rule of propagation.
     """
     found = {EXPIRED: [*expired(left, horizons[0]), *expired(right, horizons[1])], CLOSED: []}
-    for side, opposite, keys in ((left, right, closing[0]), (right, left, closing[1])):
+    for side, opposite, keys in ((left, right, closed_keys[0]), (right, left, closed_keys[1])):
         if keys is not None:
             found[CLOSED] += propagate(side, opposite, keys, rule)
     return found
@@ -65,36 +53,36 @@ def announceable(
 
 def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
     """Return the pending keys whose last row has left the window; they are pending no longer."""
-    return [gone.batch.select(side.key.stored) for gone in side.pending.expire(horizon)]
+    return [gone.batch.select(side.key.stored) for gone in side.pending_keys.expire(horizon)]
 
 
 def propagate(
-    side: SideState, opposite: SideState, closing: pa.RecordBatch, rule: Propagation
+    side: SideState, opposite: SideState, closed_keys: pa.RecordBatch, rule: Propagation
 ) -> list[pa.RecordBatch]:
     """Announce the keys that a side closes in this batch, or keep them pending; return those announced.
 
     Args:
         side, opposite: the state of the side and of the other one.
-        closing: the keys that `side` closes by name.
+        closed_keys: the newly closed keys of `side`.
         rule: the rule of propagation.
     """
     side.closed_keys.close()
     if rule is Propagation.NEVER:
         return []
-    keys = side.key.keys(closing)
+    keys = side.key.keys(closed_keys)
     both = opposite.has_closed(keys)
     if rule is Propagation.CLOSED:
-        return [closing.filter(pa.array(both))]
+        return [closed_keys.filter(pa.array(both))]
     # What the other side had announced stays announced; what it held back is complete now, since
     # this side's punctuation has just purged the rows it was waiting for. It cannot have announced what
     # this side's rows could still be a result of.
-    held = np.ones(len(keys), bool) if side.preserved else opposite.pending.contains(keys)
-    completed = closing.filter(pa.array(both & held))
-    opposite.pending.remove(side.key.keys(completed))
+    held = np.ones(len(keys), bool) if side.preserved else opposite.pending_keys.contains(keys)
+    completed = closed_keys.filter(pa.array(both & held))
+    opposite.pending_keys.remove(side.key.keys(completed))
     last = np.full(len(keys), _FOR_EVER) if opposite.preserved else side.last_times(keys)
     waiting = ~both & (last != NEVER)
-    side.hold(closing.filter(pa.array(waiting)), last[waiting])
-    return [completed, closing.filter(pa.array(~both & ~waiting))]
+    side.hold(closed_keys.filter(pa.array(waiting)), last[waiting])
+    return [completed, closed_keys.filter(pa.array(~both & ~waiting))]
 
 
 def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
@@ -107,7 +95,7 @@ def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
         rule: the rule of propagation.
     """
     side.closed_keys.forget()
-    opposite.pending.remove_where(side.key_promises.positions)  # final now: closed by both
+    opposite.pending_keys.remove_where(side.key_promises.positions)  # final now: closed by both
     if opposite.preserved or rule is not Propagation.EARLY:
         return
     for segments in (side.rows, side.spent):
@@ -124,7 +112,7 @@ def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeyS
         return
     found = side.key.distinct(rows)
     keys = side.key.keys(found)
-    fresh = ~side.pending.contains(keys) & ~opposite.has_closed(keys)
+    fresh = ~side.pending_keys.contains(keys) & ~opposite.has_closed(keys)
     held = found.filter(pa.array(fresh))
     side.hold(held, side.last_times(side.key.keys(held)))
 
@@ -144,7 +132,7 @@ def final(left: SideState, right: SideState, keys: Keys, rule: Propagation) -> B
     if rule is Propagation.CLOSED:
         return over
     if not right.preserved:
-        over |= closed[0] & ~left.pending.contains(keys)
+        over |= closed[0] & ~left.pending_keys.contains(keys)
     if not left.preserved:
-        over |= closed[1] & ~right.pending.contains(keys)
+        over |= closed[1] & ~right.pending_keys.contains(keys)
     return over

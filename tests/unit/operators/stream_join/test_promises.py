@@ -46,7 +46,7 @@ def test_ever_more_takes_one_interval() -> None:
 
     ranges = {"seller": {"between": {"to": 49}}}
     box = {"note": {"equals": "a"}, "seller": {"between": {"from": -49}}}
-    assert json.loads(json.dumps(one.snapshot())) == {"promised": {"0": [ranges, box]}, "unannounced": []}
+    assert json.loads(json.dumps(one.snapshot())) == {"by_partition": {"0": [ranges, box]}, "unannounced": []}
 
 
 def test_a_promise_of_many_values_is_restored() -> None:
