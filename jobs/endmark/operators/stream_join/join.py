@@ -21,10 +21,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from endmark.operators.stream_join.admit import Violation, admit
-from endmark.operators.stream_join.announce import CLOSED, EXPIRED, PatternAnnouncer, Report
+from endmark.operators.stream_join.announce import (
+    CLOSED,
+    EXPIRED,
+    PatternAnnouncer,
+    Report,
+    announceable,
+    final,
+    hold_back,
+)
 from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.probe import Probe
-from endmark.operators.stream_join.propagate import announceable, final, hold_back
 from endmark.operators.stream_join.purge import Purger
 from endmark.operators.stream_join.side import SideSpec, SideState
 from endmark.operators.stream_join.spill import Spiller
