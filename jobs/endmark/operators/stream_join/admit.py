@@ -141,8 +141,8 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
     """Return masks of the rows that break a promise other than one that names their key, by reason."""
     keys = side.spec.key.keys(rows)
     partitions, offsets, batch = _places(side, rows, batch)
-    closed = side.sent_key_promises.closed_by(keys, partitions)
-    closed |= side.sent_key_promises.closed_before(batch.key_promises, keys, partitions, offsets)
+    closed = side.sent_key_promises.promised_by(keys, partitions)
+    closed |= side.sent_key_promises.broken_within(batch.key_promises, keys, partitions, offsets)
     closed |= side.promises.broken(rows, partitions)
     closed |= side.promises.broken_within(batch.promises, rows, partitions, offsets)
     found = {"late": _late(side, rows)}
@@ -183,7 +183,7 @@ def broken(
     if side.order is not None and reason == "unordered":
         ordered = rows.column(side.spec.key.columns[0])
         return side.order.promises(ordered, partitions, offsets, batch.marks)
-    patterns = side.sent_key_promises.broken(batch.key_promises, keys, partitions, offsets)
+    patterns = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
     named, _ = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
     values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
     return [

@@ -140,7 +140,7 @@ class ClosedKeys:
         for batch, i, j in self._find(keys, entries, self.promised):
             named = Keys(keys.codes[i], tuple(column.take(pa.array(i)) for column in keys.columns))
             partitions = int64(batch.column("partition"))[j]
-            np.add.at(promised, i, ~self._key_promises.closed_by(named, partitions))
+            np.add.at(promised, i, ~self._key_promises.promised_by(named, partitions))
         return promised
 
     def _keep(

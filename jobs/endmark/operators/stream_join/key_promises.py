@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 
 
-class Closed(Protocol):
-    """The keys that one partition has promised."""
+class KeySet(Protocol):
+    """The set of keys that one partition has promised."""
 
     def add(self, promise: Punctuation) -> None: ...
     def match(self, keys: Keys) -> Bools: ...
@@ -161,40 +161,40 @@ class KeyPromises:
         self._key = key
         self._types = types
         self._partitions = partitions
-        self._closed: dict[int, Closed] = {}
+        self._by_partition: dict[int, KeySet] = {}
 
     @cached_property
     def _domains(self) -> dict[str, Domain]:
         return dict(zip(self._key.columns, map(domain_of_type, self._types), strict=True))
 
     def __bool__(self) -> bool:
-        return bool(self._closed)
+        return bool(self._by_partition)
 
     def add(self, promises: Iterable[Punctuation]) -> None:
         """Remember promises, each of which has an origin."""
         for promise in promises:
             partition = promise.place.partition
-            if partition not in self._closed:
-                self._closed[partition] = self._nothing(partition)
-            self._closed[partition].add(promise)
+            if partition not in self._by_partition:
+                self._by_partition[partition] = self._nothing(partition)
+            self._by_partition[partition].add(promise)
             vars(self).pop("_everywhere", None)
 
-    def _nothing(self, partition: int) -> Closed:
+    def _nothing(self, partition: int) -> KeySet:
         if len(self._domains) == 1:
             ((name, domain),) = self._domains.items()
             return Interval(self._stream, partition, name, domain)
         return Boxes(self._domains)
 
-    def closed_by(self, keys: Keys, partitions: Ints) -> Bools:
+    def promised_by(self, keys: Keys, partitions: Ints) -> Bools:
         """Return a mask of the rows whose key their own partition has promised."""
         found = np.zeros(len(keys), bool)
-        for partition, closed in self._closed.items():
+        for partition, key_set in self._by_partition.items():
             own = partitions == partition
             if own.any():
-                found |= own & closed.match(keys)
+                found |= own & key_set.match(keys)
         return found
 
-    def closed_before(
+    def broken_within(
         self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
     ) -> Bools:
         """Return a mask of the rows that stand behind a promise in its partition and match it.
@@ -209,12 +209,12 @@ class KeyPromises:
             partition, offset = promise.place
             behind = (partitions == partition) & (offsets > offset)
             if behind.any():
-                closed = self._nothing(partition)
-                closed.add(promise)
-                found |= behind & closed.match(keys)
+                key_set = self._nothing(partition)
+                key_set.add(promise)
+                found |= behind & key_set.match(keys)
         return found
 
-    def broken(
+    def broken_promises(
         self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
     ) -> list[Punctuation | None]:
         """Return the promise that each row breaks, in normal form; `None` for a row that breaks none.
@@ -230,12 +230,12 @@ class KeyPromises:
         for partition in np.unique(partitions).tolist():
             coming = [promise for promise in promises if promise.place.partition == partition]
             coming.sort(key=offset_of, reverse=True)
-            closed = deepcopy(self._closed.get(partition)) or self._nothing(partition)
+            key_set = deepcopy(self._by_partition.get(partition)) or self._nothing(partition)
             own = np.flatnonzero(partitions == partition)
             for at in own[np.argsort(offsets[own])].tolist():
                 while coming and offset_of(coming[-1]) < offsets[at]:
-                    closed.add(coming.pop())
-                found[at] = closed.broken_by(keys, at)
+                    key_set.add(coming.pop())
+                found[at] = key_set.broken_by(keys, at)
         return found
 
     def naming(self, key: Sequence[Value], partition: int, offset: int) -> Punctuation:
@@ -250,18 +250,18 @@ class KeyPromises:
 
     def contain(self, keys: Keys) -> Bools:
         """Return a mask of the keys that every partition has promised."""
-        if len(self._closed) < self._partitions:
+        if len(self._by_partition) < self._partitions:
             return np.zeros(len(keys), bool)
         if self._everywhere is not None:
             return self._everywhere.contain(keys.codes)
-        everywhere: Bools = self.count(keys) == len(self._closed)
+        everywhere: Bools = self.count(keys) == len(self._by_partition)
         return everywhere
 
     def count(self, keys: Keys) -> Ints:
         """Count the partitions that have promised each key."""
         found = np.zeros(len(keys), np.int64)
-        for closed in self._closed.values():
-            found += closed.match(keys)
+        for key_set in self._by_partition.values():
+            found += key_set.match(keys)
         return found
 
     def positions(self, segment: Segment) -> Ints:
@@ -275,9 +275,11 @@ class KeyPromises:
         """The spans of keys that every partition has promised; `None` if codes of keys are hashes."""
         if self._key.hashed:
             return None
-        if len(self._closed) < self._partitions:
+        if len(self._by_partition) < self._partitions:
             return Spans([])
-        first, *others = (closed.ranges for closed in self._closed.values() if isinstance(closed, Interval))
+        first, *others = (
+            key_set.ranges for key_set in self._by_partition.values() if isinstance(key_set, Interval)
+        )
         spans = list(first.spans())
         for other in others:
             spans = common(spans, list(other.spans()))
@@ -294,14 +296,14 @@ class KeyPromises:
                         for name, pattern in promise.patterns
                     },
                 ]
-                for promise in closed.promises()
+                for promise in key_set.promises()
             ]
-            for partition, closed in self._closed.items()
+            for partition, key_set in self._by_partition.items()
         }
 
     def restore(self, snapshot: Mapping[str, Sequence[Any]]) -> None:
         for partition, promises in snapshot.items():
-            self._closed[int(partition)] = self._nothing(int(partition))
+            self._by_partition[int(partition)] = self._nothing(int(partition))
             for offset, written in promises:
                 self.add([self.read(written, Origin(int(partition), offset))])
 
