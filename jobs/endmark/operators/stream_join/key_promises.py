@@ -167,9 +167,6 @@ class KeyPromises:
     def _domains(self) -> dict[str, Domain]:
         return dict(zip(self._key.columns, map(domain_of_type, self._types), strict=True))
 
-    def __bool__(self) -> bool:
-        return bool(self._by_partition)
-
     def add(self, promises: Iterable[Punctuation]) -> None:
         """Remember promises, each of which has an origin."""
         for promise in promises:

@@ -251,14 +251,8 @@ class SideState:
     def maintain(self, barriers: Sequence[int]) -> None:
         """Merge segments; rows of batches up to a barrier stay apart from later ones."""
         self.rows.maintain(barriers)
-        for segments in (
-            self.closed_keys.closed,
-            self.closed_keys.promised,
-            self.pending_keys,
-            self.spent,
-            self.unpurged_keys,
-        ):
-            segments.maintain()
+        for keys in (self.closed_keys, self.pending_keys, self.spent, self.unpurged_keys):
+            keys.maintain()
 
 
 def _newest_traces(key: KeySpec, traces: pa.RecordBatch) -> pa.RecordBatch:
