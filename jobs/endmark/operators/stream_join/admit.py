@@ -183,14 +183,14 @@ def broken(
     if side.order is not None and reason == "unordered":
         ordered = rows.column(side.spec.key.columns[0])
         return side.order.promises(ordered, partitions, offsets, batch.marks)
-    patterns = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
+    promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
     named, _ = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
     values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
     return [
-        pattern
+        promise
         or (side.sent_key_promises.naming(key, int(partition), int(since)) if since < offset else None)
-        for pattern, key, partition, since, offset in zip(
-            patterns, zip(*values, strict=True), partitions, named, offsets, strict=True
+        for promise, key, partition, since, offset in zip(
+            promises, zip(*values, strict=True), partitions, named, offsets, strict=True
         )
     ]
 

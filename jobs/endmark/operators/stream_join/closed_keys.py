@@ -40,7 +40,7 @@ class ClosedKeys:
     Args:
         store: keeps the entries.
         key: the key by the names that both sides share.
-        key_promises: the patterns of the same side.
+        key_promises: the key promises of the same side.
         needed: how many partitions must have promised a key before it is closed.
         by_rows: rows close keys, too. Entries have a column `by_row` then: 1 if a row did, else 0.
     """

@@ -146,11 +146,6 @@ class Promises:
         """Drop the patterns that are not announced yet."""
         self._unannounced.clear()
 
-    @property
-    def waiting(self) -> int:
-        """The number of patterns that are not announced yet."""
-        return len(self._unannounced)
-
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `restore`, ready for JSON."""
         by_partition = {
