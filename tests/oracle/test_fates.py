@@ -27,8 +27,8 @@ def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     parsed = parser.parse(pa.array(values, pa.binary()))
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
-    keys = [tuple(key.values()) for key in parsed.closed.to_pylist()]
-    found.update(zip(parsed.closed_at.tolist(), keys, strict=True))
+    keys = [tuple(key.values()) for key in parsed.closed_keys.to_pylist()]
+    found.update(zip(parsed.closed_keys_at.tolist(), keys, strict=True))
     found.update((at, Promise(tuple(map(_bound, promise.patterns)))) for at, promise in parsed.promises)
     for rejection in parsed.rejections:
         assert rejection.value == values[rejection.at]

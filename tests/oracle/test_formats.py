@@ -109,15 +109,15 @@ def fates(stream: Stream, values: list[bytes | None]) -> list[Any]:
     parsed = parse(stream, values)
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
-    keys = [tuple(key.values()) for key in parsed.closed.to_pylist()]
-    found.update(zip(parsed.closed_at.tolist(), keys, strict=True))
+    keys = [tuple(key.values()) for key in parsed.closed_keys.to_pylist()]
+    found.update(zip(parsed.closed_keys_at.tolist(), keys, strict=True))
     found.update((at, "promise") for at, _ in parsed.promises)
     for rejection in parsed.rejections:
         assert rejection.value == values[rejection.at]
         assert rejection.reason == reason_of(rejection.value, stream), rejection
         found[rejection.at] = "dead letter"
     assert list(parsed.row_at) == sorted(parsed.row_at)
-    assert list(parsed.closed_at) == sorted(parsed.closed_at)
+    assert list(parsed.closed_keys_at) == sorted(parsed.closed_keys_at)
     return [found[at] for at in range(len(values))]
 
 

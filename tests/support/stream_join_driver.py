@@ -245,7 +245,7 @@ class Driver:
             number
             for join in self._joins
             for side in (join.left, join.right)
-            for segment in side.pending.segments
+            for segment in side.pending_keys.segments
             for number in self._numbers(segment.live_batch())
         }
 

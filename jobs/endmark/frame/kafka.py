@@ -81,7 +81,7 @@ class ParseStage:
             texts = pa.concat_arrays(
                 [
                     json_text.named(
-                        dict(zip(parsed.closed.schema.names, parsed.closed.columns, strict=True))
+                        dict(zip(parsed.closed_keys.schema.names, parsed.closed_keys.columns, strict=True))
                     ),
                     pa.array(
                         [self._written(each) for _, each in parsed.promises if self._passes(each)],

@@ -71,7 +71,7 @@ class DebeziumParser:
         pieces = []
         for form in self._forms:
             found = form.read(values, left)
-            left[found.row_at] = left[found.closed_at] = False
+            left[found.row_at] = left[found.closed_keys_at] = False
             pieces.append(found)
         pieces.append(parse_translated(values, np.flatnonzero(left), self._translated, self._flat))
         return replace(_merged(pieces), skipped=skipped)
@@ -130,7 +130,9 @@ class _Form:
         before = members(dict.fromkeys(columns, ANY_SCALAR) | {name: kinds[name] for name in named})
         self._deletion = written("d", before, "null") if named else None
         self._rows = JsonReader(columns, {name: (*path, "after", name) for name in columns}, ignoring=True)
-        self._keys = JsonReader(named, {name: (*path, "before", name) for name in named}, ignoring=True)
+        self._closed_keys = JsonReader(
+            named, {name: (*path, "before", name) for name in named}, ignoring=True
+        )
 
     def read(self, values: pa.Array, among: Bools) -> Parsed:
         if self._nested:
@@ -138,8 +140,8 @@ class _Form:
             opened = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
             among = among & mask(pc.less_equal(opened, _MOST_OPENED))
         rows, row_at = self._rows.read(values, _written(values, among, self._row))
-        keys, key_at = self._keys.read(values, _written(values, among, self._deletion))
-        return Parsed(rows, row_at, keys, key_at, [], [])
+        closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, among, self._deletion))
+        return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [])
 
 
 def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
@@ -152,14 +154,16 @@ def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
 def _merged(pieces: list[Parsed]) -> Parsed:
     """One from several, in the order of the records again."""
     row_at = np.concatenate([piece.row_at for piece in pieces])
-    key_at = np.concatenate([piece.closed_at for piece in pieces])
+    closed_keys_at = np.concatenate([piece.closed_keys_at for piece in pieces])
     last = pieces[-1]
     return replace(
         last,
         rows=_ordered([piece.rows for piece in pieces], row_at),
         row_at=np.sort(row_at),
-        closed=_ordered([piece.closed for piece in pieces if piece.closed.num_columns], key_at),
-        closed_at=np.sort(key_at),
+        closed_keys=_ordered(
+            [piece.closed_keys for piece in pieces if piece.closed_keys.num_columns], closed_keys_at
+        ),
+        closed_keys_at=np.sort(closed_keys_at),
     )
 
 

@@ -34,12 +34,12 @@ class Punctuated:
     """The punctuations of a column of text.
 
     Args:
-        closed: keys that are named by one value of each column, in the columns' own types.
+        closed_keys: keys that are named by one value of each column, in the columns' own types.
         promises: punctuations of any other shape.
         rejected: texts that are no punctuation of these columns, each with what is wrong.
     """
 
-    closed: pa.RecordBatch
+    closed_keys: pa.RecordBatch
     promises: list[Punctuation]
     rejected: list[tuple[str, str]]
 
@@ -135,7 +135,7 @@ class TextPunctuations:
 
     def read(self, texts: pa.Array) -> Punctuated:
         """Read the texts that are not null. No text raises."""
-        closed, at = self._named.read(texts)
+        closed_keys, at = self._named.read(texts)
         others = np.ones(len(texts), bool)
         others[at] = False
         promises, rejected = [], []
@@ -144,7 +144,7 @@ class TextPunctuations:
                 promises.append(self._one.read(text))
             except PunctuationError as why:
                 rejected.append((text, str(why)))
-        return Punctuated(closed, promises, rejected)
+        return Punctuated(closed_keys, promises, rejected)
 
 
 def example_of(key: pa.Schema) -> str:

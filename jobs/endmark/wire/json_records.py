@@ -39,7 +39,7 @@ class Parsed:
 
     Args:
         rows: data rows; `row_at` are their positions in the input.
-        closed: keys closed by equals-punctuations, one column per key column; `closed_at` are their
+        closed_keys: keys that punctuations name, one column per key column; `closed_keys_at` are their
             positions.
         promises: punctuations of any other shape, with their positions.
         rejections: one for each record that is none of these.
@@ -48,8 +48,8 @@ class Parsed:
 
     rows: pa.RecordBatch
     row_at: Ints
-    closed: pa.RecordBatch
-    closed_at: Ints
+    closed_keys: pa.RecordBatch
+    closed_keys_at: Ints
     promises: list[tuple[int, Punctuation]]
     rejections: list[Rejection]
     skipped: int = 0
@@ -90,18 +90,18 @@ class JsonParser:
         closes = bool(named) and named.keys() <= self.punctuated_on.keys()
         self._punctuation = members({MARK: naming(named)}) if closes else None
         self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns})
-        self._closed = JsonReader(named, {name: (MARK, name, "equals") for name in named})
+        self._closed_keys = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:
         """Sort out binary `values`; no input raises."""
         plain, is_row, is_punctuation = self._well_formed(values)
         rows, row_at = self._rows.read(plain, np.flatnonzero(is_row))
-        closed, closed_at = self._closed.read(plain, np.flatnonzero(is_punctuation))
+        closed_keys, closed_keys_at = self._closed_keys.read(plain, np.flatnonzero(is_punctuation))
         rejected = np.ones(len(values), bool)
         rejected[row_at] = False
-        rejected[closed_at] = False
+        rejected[closed_keys_at] = False
         promises, rejections = self._sort_out(values, plain, np.flatnonzero(rejected))
-        return Parsed(rows, row_at, closed, closed_at, promises, rejections)
+        return Parsed(rows, row_at, closed_keys, closed_keys_at, promises, rejections)
 
     def _well_formed(self, values: pa.Array) -> tuple[pa.Array, Bools, Bools]:
         """The records, and which of them match the expression of a row and that of a punctuation.

@@ -43,7 +43,7 @@ def parse_translated(
     return replace(
         parsed,
         row_at=of[parsed.row_at],
-        closed_at=of[parsed.closed_at],
+        closed_keys_at=of[parsed.closed_keys_at],
         promises=[(places[number], promise) for number, promise in parsed.promises],
         rejections=sorted(rejections, key=lambda each: each.at),
     )

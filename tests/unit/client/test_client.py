@@ -92,7 +92,7 @@ def test_what_is_sent_is_read_as_it_was(broker: Broker) -> None:
 
     assert not parsed.rejections
     assert parsed.rows.to_pylist() == [ROW]
-    assert parsed.closed.to_pylist() == [{"item_id": ROW["item_id"]}] * PARTITIONS
+    assert parsed.closed_keys.to_pylist() == [{"item_id": ROW["item_id"]}] * PARTITIONS
     assert len(parsed.promises) == (len(ROW) - 1 + 2) * PARTITIONS
 
 

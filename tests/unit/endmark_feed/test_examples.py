@@ -45,7 +45,10 @@ def test_records_are_those_of_the_pipeline(name: str) -> None:
         kinds = Counter(each.kind for each in mine)
         assert {each.reason for each in parsed.rejections} <= {"update"}
         assert parsed.rows.num_rows + len(parsed.rejections) == kinds[Kind.ROW]
-        assert (parsed.closed.num_rows, parsed.skipped) == (kinds[Kind.PUNCTUATION], kinds[Kind.TOMBSTONE])
+        assert (parsed.closed_keys.num_rows, parsed.skipped) == (
+            kinds[Kind.PUNCTUATION],
+            kinds[Kind.TOMBSTONE],
+        )
         assert {each.partition for each in mine} == set(range(example.partitions[plan.topic]))
 
 

@@ -112,7 +112,7 @@ def test_each_bound_frees_state_and_nothing_else_does(
                 for state in kept
             }, (punctuated, closing, moving, time_first)
             if history.freed["groups"]:
-                assert history.join.left.pending.rows == history.join.right.pending.rows == 0
+                assert history.join.left.pending_keys.rows == history.join.right.pending_keys.rows == 0
 
 
 def test_a_declared_order_bounds_as_punctuations_do(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_rows_are_inserted_or_read_and_deletions_close(
     )
 
     assert (ids(parsed), parsed.row_at.tolist()) == ([1, 4], [0, 3])
-    assert (parsed.closed.to_pylist(), parsed.closed_at.tolist()) == (
+    assert (parsed.closed_keys.to_pylist(), parsed.closed_keys_at.tolist()) == (
         [{"order_id": 2}, {"order_id": 3}],
         [1, 4],
     )
@@ -79,8 +79,8 @@ def test_other_spellings_stand_in_their_place() -> None:
     )
 
     assert (ids(parsed), parsed.row_at.tolist()) == ([1, 2, 3, 5], [0, 1, 2, 4])
-    assert parsed.closed.to_pylist() == [{"order_id": 4}, {"order_id": 6}, {"order_id": 7}]
-    assert parsed.closed_at.tolist() == [3, 5, 6]
+    assert parsed.closed_keys.to_pylist() == [{"order_id": 4}, {"order_id": 6}, {"order_id": 7}]
+    assert parsed.closed_keys_at.tolist() == [3, 5, 6]
 
 
 def test_a_primary_key_beside_the_join_key_is_promised() -> None:

@@ -34,7 +34,7 @@ def test_a_value_of_the_key_names_it() -> None:
     """In the type of the column, whatever the spaces; other columns may stand beside it without a word."""
     found = read({"shop": {"equals": 2}}, ' {"shop":{"equals":-1} }')
 
-    assert found.closed == pa.record_batch({"shop": pa.array([2, -1], pa.int32())})
+    assert found.closed_keys == pa.record_batch({"shop": pa.array([2, -1], pa.int32())})
     assert found.promises == []
     assert found.rejected == []
 
@@ -43,7 +43,7 @@ def test_of_several_columns_all_name_a_key() -> None:
     whole = {"day": {"equals": "2026-01-31"}, "shop": {"equals": 2}}
     found = read(whole, {"shop": {"equals": 2}}, key=("shop", "day"))
 
-    assert [list(row.values()) for row in found.closed.to_pylist()] == [[2, date(2026, 1, 31)]]
+    assert [list(row.values()) for row in found.closed_keys.to_pylist()] == [[2, date(2026, 1, 31)]]
     assert [promise.patterns for promise in found.promises] == [(("shop", Equals(2)),)]
 
 
@@ -62,7 +62,7 @@ def test_other_shapes_are_promises(text: Any, patterns: dict[str, Pattern]) -> N
     found = read(text)
 
     assert [dict(promise.patterns) for promise in found.promises] == [patterns]
-    assert (found.closed.num_rows, found.rejected) == (0, [])
+    assert (found.closed_keys.num_rows, found.rejected) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_is_none_is_said(text: Any, why: str) -> None:
     """With the text, what is wrong with it and what it should be like; those beside it are read."""
     found = read({"shop": {"equals": 2}}, text, {"day": {"equals": "2026-01-31"}})
 
-    assert found.closed.column("shop").to_pylist() == [2]
+    assert found.closed_keys.column("shop").to_pylist() == [2]
     assert len(found.promises) == 1
     ((rejected, error),) = found.rejected
     assert rejected == (text if isinstance(text, str) else json.dumps(text))

@@ -123,8 +123,8 @@ def test_punctuations_are_told_from_rows() -> None:
     ]
     parsed = PARSER.parse(values(record(), *closing, record()))
 
-    assert parsed.closed.column(0).to_pylist() == [5, -(2**63), 2**63 - 1]
-    assert parsed.closed_at.tolist() == [1, 2, 3]
+    assert parsed.closed_keys.column(0).to_pylist() == [5, -(2**63), 2**63 - 1]
+    assert parsed.closed_keys_at.tolist() == [1, 2, 3]
     assert parsed.row_at.tolist() == [0, 4]
 
 
@@ -158,9 +158,9 @@ def test_punctuation_of_many_columns() -> None:
     good = b'{"$punctuation": {"day": {"equals": "2026-01-31"}, "fee": {"equals": "12.3"}}}'
     parsed = parser.parse(values(record(), good, good.replace(b"12.3", b"12.30"), good.replace(b"12.3", b"")))
 
-    assert parsed.closed.to_pylist() == [{"fee": Decimal("12.30"), "day": date(2026, 1, 31)}] * 2
-    assert parsed.closed.schema.types == [COLUMNS["fee"].arrow, COLUMNS["day"].arrow]
-    assert parsed.closed_at.tolist() == [1, 2]
+    assert parsed.closed_keys.to_pylist() == [{"fee": Decimal("12.30"), "day": date(2026, 1, 31)}] * 2
+    assert parsed.closed_keys.schema.types == [COLUMNS["fee"].arrow, COLUMNS["day"].arrow]
+    assert parsed.closed_keys_at.tolist() == [1, 2]
     [rejection] = parsed.rejections
     assert '{"fee": {"equals": "1.50"}, "day": {"equals": "2026-01-31"}}' in rejection.error
 
@@ -172,11 +172,11 @@ def test_keys_are_named_by_the_key_columns_alone() -> None:
     named = b'{"$punctuation": {"id": {"equals": 1}}}'
 
     parsed = JsonParser(COLUMNS, ("name", "id"), "lots", key=("id",)).parse(values(wider, named))
-    assert parsed.closed.to_pylist() == [{"id": 1}]
+    assert parsed.closed_keys.to_pylist() == [{"id": 1}]
     assert [(at, promise.names()) for at, promise in parsed.promises] == [(0, ("id", "name"))]
 
     parsed = JsonParser(COLUMNS, ("name",), "lots", key=("id",)).parse(values(wider, named))
-    assert (parsed.closed.num_rows, parsed.promises, len(parsed.rejections)) == (0, [], 2)
+    assert (parsed.closed_keys.num_rows, parsed.promises, len(parsed.rejections)) == (0, [], 2)
 
 
 def test_punctuations_of_other_shapes() -> None:
@@ -224,6 +224,6 @@ def test_no_input_raises_and_none_vanishes(records: list[bytes | None]) -> None:
     """Whatever comes, each record is exactly one of row, punctuation and rejection."""
     parsed = PARSER.parse(values(*records))
 
-    places = [*parsed.row_at.tolist(), *parsed.closed_at.tolist(), *(r.at for r in parsed.rejections)]
+    places = [*parsed.row_at.tolist(), *parsed.closed_keys_at.tolist(), *(r.at for r in parsed.rejections)]
     assert list(range(len(records))) == sorted(places)
     assert records.count(record()) == parsed.rows.num_rows

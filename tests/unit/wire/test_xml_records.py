@@ -78,7 +78,7 @@ def test_figure_3() -> None:
     )
 
     assert parsed.rows.to_pylist() == [{"sno": 79, "ipaddr": "202.112.39.8"}]
-    assert (parsed.closed.to_pylist(), parsed.closed_at.tolist()) == ([{"sno": 79}], [1])
+    assert (parsed.closed_keys.to_pylist(), parsed.closed_keys_at.tolist()) == ([{"sno": 79}], [1])
     assert not parsed.rejections
 
 

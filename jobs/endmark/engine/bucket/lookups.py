@@ -109,7 +109,7 @@ class _Lookup:
     def evict(self, came: StreamBatch) -> None:
         """Free the rows of R in the cache that the stream will not ask for again."""
         if self._cache is not None and self.plan.over is not None:
-            over = self.plan.over.named(came)
+            over = self.plan.over.closed_keys(came)
             if over is not None:
                 self._cache.evict(over)
 

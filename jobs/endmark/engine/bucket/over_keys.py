@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from endmark.engine.ingest.punctuation_rows import named_keys
+from endmark.engine.ingest.punctuation_rows import closed_keys
 from endmark.state import codec
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class OverKeys:
         joined = tuple(shared[name] for name in key) if set(key) == shared.keys() else ()
         return cls(pa.schema([stream.side.schema.field(f"{stream.name}_{name}") for name in key]), joined)
 
-    def named(self, came: StreamBatch) -> pa.RecordBatch | None:
-        """Return the keys that a batch names, by the stream's names of their columns; `None` without any."""
+    def closed_keys(self, came: StreamBatch) -> pa.RecordBatch | None:
+        """Return the keys that a batch closes by name, in the stream's own columns; `None` without any."""
         found = []
         if self.joined and came.closed_keys is not None:
             found.append(came.closed_keys.select(list(self.joined)).rename_columns(self.columns.names))
         for promise in came.promises:
             if set(promise.names()) == set(self.columns.names):
-                keys = named_keys(promise, tuple(self.columns.names))
+                keys = closed_keys(promise, tuple(self.columns.names))
                 found.append(pa.RecordBatch.from_pylist(keys, self.columns))
         return codec.concat(found) if found else None

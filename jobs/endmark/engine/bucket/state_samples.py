@@ -30,10 +30,10 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
         deferred = sum(one.live for one in join.spiller.owed(side))
         samples[sample("join_deferred_rows", stream=stream)] += deferred
         samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.closed.rows
-        samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.named.rows
+        samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.promised.rows
         samples[
             sample("pending_punctuations", stream=side.spec.name, waits_for=_waits_for(side, opposite))
-        ] += side.pending.rows
+        ] += side.pending_keys.rows
     if groups is not None:
         for kept in groups.lists.values():
             samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))

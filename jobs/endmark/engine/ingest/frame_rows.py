@@ -142,7 +142,7 @@ class PackFrame:
             packer.add(first, channels.REFUSED, frame_rejects.dead_letters(stream.name, rejected))
         # All stand behind the rows of their batch, so one offset is as good as another.
         promises = PromisePacker(packer, self._buckets, stream)
-        promises.named(0, said.closed, np.zeros(said.closed.num_rows, np.int64))
+        promises.closed_keys(0, said.closed_keys, np.zeros(said.closed_keys.num_rows, np.int64))
         for promise in said.promises:
             promises.promise(0, 0, promise)
 

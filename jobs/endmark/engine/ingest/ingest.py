@@ -125,7 +125,7 @@ class _Task:
             parsed = self._parser(stream).parse(batch.column("value"))
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
-        said = parsed.closed.num_rows + len(parsed.promises)
+        said = parsed.closed_keys.num_rows + len(parsed.promises)
         self._counts[sample("punctuations_total", stream=stream.name)] += said
         self._of_partition("partition_punctuations_total", stream, partition, said)
         if parsed.skipped:
@@ -237,7 +237,7 @@ class _Task:
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)
-        packed.named(partition, parsed.closed, offsets[parsed.closed_at])
+        packed.closed_keys(partition, parsed.closed_keys, offsets[parsed.closed_keys_at])
         if stream.closing is not None:
             failures = self._failures.setdefault(stream.name, Failures(stream.closing.condition.field))
             closing = packed.of_rows(partition, parsed.rows, offsets[parsed.row_at], stream.closing, failures)

@@ -34,24 +34,24 @@ class PromisePacker:
         self._buckets = buckets
         self._stream = stream
 
-    def named(self, partition: int, closed: pa.RecordBatch, offsets: Ints) -> None:
-        """Pack keys that punctuations name.
+    def closed_keys(self, partition: int, closed_keys: pa.RecordBatch, offsets: Ints) -> None:
+        """Pack keys that punctuations close by name.
 
         Args:
             partition: the partition of the punctuations.
-            closed: the keys, by the stream's names of their columns.
+            closed_keys: the keys, by the stream's names of their columns.
             offsets: the offset of the punctuation of each key.
         """
-        if closed.num_rows == 0:
+        if closed_keys.num_rows == 0:
             return
         key = self._stream.side.key.shared
         columns = [
-            *(closed.column(name) for name in self._stream.on),
-            pa.repeat(pa.scalar(partition, pa.int64()), closed.num_rows),
+            *(closed_keys.column(name) for name in self._stream.on),
+            pa.repeat(pa.scalar(partition, pa.int64()), closed_keys.num_rows),
             pa.array(offsets),
         ]
-        closed = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
-        for label, share in self._buckets.by_key(closed, key):
+        closed_keys = pa.record_batch(columns, names=[*key.columns, "partition", "offset"])
+        for label, share in self._buckets.by_key(closed_keys, key):
             self._packer.add(label, stream_channel(channels.CLOSED_KEYS, self._stream.name), share)
 
     def promise(self, partition: int, offset: int, promise: Punctuation) -> None:
@@ -62,11 +62,11 @@ class PromisePacker:
             promise: the punctuation, by the stream's names of its columns.
         """
         stream, types = self._stream, self._stream.side.schema
-        named = named_keys(promise, stream.on)
+        named = closed_keys(promise, stream.on)
         if named:
             kinds = pa.schema([(name, types.field(f"{stream.name}_{name}").type) for name in stream.on])
-            closed = pa.RecordBatch.from_pylist(named, kinds)
-            self.named(partition, closed, np.full(len(named), offset, np.int64))
+            keys = pa.RecordBatch.from_pylist(named, kinds)
+            self.closed_keys(partition, keys, np.full(len(named), offset, np.int64))
             return
         patterns = {f"{stream.name}_{name}": pattern for name, pattern in promise.patterns}
         written = stream.side.codec.write(Punctuation.of(stream.name, patterns, Origin(partition, offset)))
@@ -98,7 +98,7 @@ class PromisePacker:
             failures.add(len(answer.failed), answer.why, [at])
         last = rows.select(list(rule.on)).filter(pa.array(met))
         if set(rule.on) == set(self._stream.on):
-            self.named(partition, last, offsets[met])
+            self.closed_keys(partition, last, offsets[met])
             return int(last.num_rows)
         for offset, values in zip(offsets[met].tolist(), last.to_pylist(), strict=True):
             patterns = {name: Equals(value) for name, value in values.items()}
@@ -106,7 +106,7 @@ class PromisePacker:
         return int(last.num_rows)
 
 
-def named_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
+def closed_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
     """Return the keys that a promise names: one value of each column `on`, or several of a single column."""
     if not set(promise.names()) <= set(on):
         return []

@@ -60,7 +60,7 @@ class Admitted:
 def admit(side: SideState, batch: StreamBatch) -> Admitted:
     """Split a batch into rows that are joined, bystanders, and violations."""
     if side.spec.unique or side.spec.clustered:
-        batch = _named_by_rows(side, batch)
+        batch = _closed_by_rows(side, batch)
     found = Admitted(batch)
     if batch.bystanders is not None:
         bad = _reject(side, batch.bystanders, batch, found)
@@ -93,7 +93,7 @@ def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(pa.array(np.sort(first)))
 
 
-def _named_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
+def _closed_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
     """Return the batch with the keys that its rows close beside those of punctuations.
 
     Each row of a stream with unique keys closes its own key, unless it breaks a promise. A row of a clustered
@@ -101,18 +101,18 @@ def _named_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
     """
     columns = [*side.spec.key.stored, str(side.spec.partition), str(side.spec.offset)]
     names = [*side.key.stored, "partition", "offset"]
-    named = []
+    closed_keys = []
     if batch.closed_keys is not None:
-        named.append((batch.closed_keys.select(names), 0))
-    named += [(keys.select(names), 1) for keys in side.runs.take(batch.runs)]
+        closed_keys.append((batch.closed_keys.select(names), 0))
+    closed_keys += [(keys.select(names), 1) for keys in side.runs.take(batch.runs)]
     for rows in (batch.bystanders, batch.rows):
         if rows is not None and side.spec.unique:
             bad = _any(_ruled_out(side, rows, batch)) | _overtaken(side, rows)
             good = rows.filter(pa.array(~bad))
-            named.append((good.select(columns).rename_columns(names), 1))
+            closed_keys.append((good.select(columns).rename_columns(names), 1))
     marked = [
         keys.append_column("by_row", pa.array(np.full(keys.num_rows, by_row)))
-        for keys, by_row in named
+        for keys, by_row in closed_keys
         if keys.num_rows
     ]
     return replace(batch, closed_keys=codec.concat(marked) if marked else None)
@@ -128,7 +128,8 @@ def violations(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
     """
     found = _ruled_out(side, rows, batch)
     partitions, offsets, batch = _places(side, rows, batch)
-    since, by_row = side.closed_keys.named_at(side.spec.key.keys(rows), partitions, batch.closed_keys)
+    keys = side.spec.key.keys(rows)
+    since, by_row = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
     named = (since < offsets) & ~_any(found)
     found["closed"] |= named & ~by_row
     found["unclustered" if side.spec.clustered else "repeated"] = named & by_row
@@ -140,8 +141,8 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
     """Return masks of the rows that break a promise other than one that names their key, by reason."""
     keys = side.spec.key.keys(rows)
     partitions, offsets, batch = _places(side, rows, batch)
-    closed = side.sent_key_promises.closed_by(keys, partitions)
-    closed |= side.sent_key_promises.closed_before(batch.key_promises, keys, partitions, offsets)
+    closed = side.sent_key_promises.promised_by(keys, partitions)
+    closed |= side.sent_key_promises.broken_within(batch.key_promises, keys, partitions, offsets)
     closed |= side.promises.broken(rows, partitions)
     closed |= side.promises.broken_within(batch.promises, rows, partitions, offsets)
     found = {"late": _late(side, rows)}
@@ -182,14 +183,14 @@ def broken(
     if side.order is not None and reason == "unordered":
         ordered = rows.column(side.spec.key.columns[0])
         return side.order.promises(ordered, partitions, offsets, batch.marks)
-    patterns = side.sent_key_promises.broken(batch.key_promises, keys, partitions, offsets)
-    named, _ = side.closed_keys.named_at(keys, partitions, batch.closed_keys)
+    promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
+    named, _ = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
     values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
     return [
-        pattern
+        promise
         or (side.sent_key_promises.naming(key, int(partition), int(since)) if since < offset else None)
-        for pattern, key, partition, since, offset in zip(
-            patterns, zip(*values, strict=True), partitions, named, offsets, strict=True
+        for promise, key, partition, since, offset in zip(
+            promises, zip(*values, strict=True), partitions, named, offsets, strict=True
         )
     ]
 

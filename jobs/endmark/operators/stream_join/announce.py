@@ -1,11 +1,16 @@
-"""Output punctuations of patterns: a promise of an input is announced over the columns of the results.
+"""Announcements of the stream join: the keys and the patterns that no later result has.
 
-A pattern that every partition of a stream has promised is announced over that stream's own columns once no
-live row of the stream matches it: such a row could still be in a result, one to come cannot. That holds for
-outer joins too, as the columns of the stream are null in results without it, and a null is no value. A
-pattern on the key alone rules out pairs by the other stream's key columns as well. It is announced over those
-too, unless rows of the other stream are results by themselves, or that stream punctuates its key, so that its
-own promises say it.
+**Keys** that a side closes by name are announced one by one, each once no live row of the side has it. When
+the other side is preserved, its rows are results even without a partner, so that side must have closed the
+key as well. This is the rule `early`. By the rule `closed`, both sides must have closed the key in any case.
+
+**Patterns** that every partition of a stream has promised are announced as a whole, over that stream's own
+columns, once no live row of the stream matches: such a row could still be in a result, one to come cannot.
+That holds for outer joins too, as the columns of the stream are null in results without it, and a null is no
+value. A pattern on the key alone rules out pairs by the other stream's key columns as well. It is announced
+over those too, unless rows of the other stream are results by themselves, or that stream punctuates its key,
+so that its own promises say it. Keys that it closes and that still wait follow one by one; `final` tells
+which keys are announced.
 
 A pattern goes to every bucket, and each answers for the rows it has. Every batch runs in all buckets, so what
 some bucket releases in a batch and none keeps waiting is announced then: `aligned`, which remembers nothing.
@@ -19,10 +24,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.promises import match
+from endmark.operators.stream_join.side import NEVER
 from endmark.punctuation.columns import matches
 from endmark.types import JoinType
 
@@ -32,13 +40,127 @@ if TYPE_CHECKING:
     from endmark.operators.stream_join.side import SideState
     from endmark.punctuation.pattern import Pattern
     from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.search import Bools
+    from endmark.state.segment import Segment
 
-    # Keys that the left and the right side name in a batch.
-    ClosingKeys = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+    # The newly closed keys of the left and of the right side in a batch.
+    ClosedKeysBySide = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
 
 CLOSED = "closed"
 EXPIRED = "expired"
 _ALL_VALUES: dict[str, Any] = {"between": {}}  # a pattern in JSON
+# After any event time. A key with this time waits for the other side's punctuation.
+_FOR_EVER = 1 << 62
+
+
+def announceable(
+    left: SideState,
+    right: SideState,
+    closed_keys: ClosedKeysBySide,
+    horizons: tuple[int, int],
+    rule: Propagation,
+) -> dict[str, list[pa.RecordBatch]]:
+    """Return the keys that are announced in a batch, by what completed them: `closed` or `expired`.
+
+    Args:
+        left, right: the state of both sides.
+        closed_keys: the newly closed keys of the left and of the right side.
+        horizons: event times (µs) before which rows of the left and the right side have left the window.
+        rule: the rule of propagation.
+    """
+    found = {EXPIRED: [*expired(left, horizons[0]), *expired(right, horizons[1])], CLOSED: []}
+    for side, opposite, keys in ((left, right, closed_keys[0]), (right, left, closed_keys[1])):
+        if keys is not None:
+            found[CLOSED] += propagate(side, opposite, keys, rule)
+    return found
+
+
+def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
+    """Return the pending keys whose last row has left the window; they are pending no longer."""
+    return [gone.batch.select(side.key.stored) for gone in side.pending_keys.expire(horizon)]
+
+
+def propagate(
+    side: SideState, opposite: SideState, closed_keys: pa.RecordBatch, rule: Propagation
+) -> list[pa.RecordBatch]:
+    """Announce the keys that a side closes in this batch, or keep them pending; return those announced.
+
+    Args:
+        side, opposite: the state of the side and of the other one.
+        closed_keys: the newly closed keys of `side`.
+        rule: the rule of propagation.
+    """
+    side.closed_keys.close()
+    if rule is Propagation.NEVER:
+        return []
+    keys = side.key.keys(closed_keys)
+    both = opposite.has_closed(keys)
+    if rule is Propagation.CLOSED:
+        return [closed_keys.filter(pa.array(both))]
+    # What the other side had announced stays announced; what it held back is complete now, since
+    # this side's punctuation has just purged the rows it was waiting for. It cannot have announced what
+    # this side's rows could still be a result of.
+    held = np.ones(len(keys), bool) if side.preserved else opposite.pending_keys.contains(keys)
+    completed = closed_keys.filter(pa.array(both & held))
+    opposite.pending_keys.remove(side.key.keys(completed))
+    last = np.full(len(keys), _FOR_EVER) if opposite.preserved else side.last_times(keys)
+    waiting = ~both & (last != NEVER)
+    side.hold(closed_keys.filter(pa.array(waiting)), last[waiting])
+    return [completed, closed_keys.filter(pa.array(~both & ~waiting))]
+
+
+def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
+    """Drop the closed keys that the patterns of a side match; keep pending those with a live row.
+
+    If the other side is preserved, no key is final before that side has closed it, too, so none is kept.
+
+    Args:
+        side, opposite: the state of the side and of the other one.
+        rule: the rule of propagation.
+    """
+    side.closed_keys.forget()
+    opposite.pending_keys.remove_where(side.key_promises.positions)  # final now: closed by both
+    if opposite.preserved or rule is not Propagation.EARLY:
+        return
+    for segments in (side.rows, side.spent):
+        for segment in segments.segments:
+            _hold_live(side, opposite, segment, segments.key)
+
+
+def _hold_live(side: SideState, opposite: SideState, segment: Segment, key: KeySpec) -> None:
+    at = side.key_promises.positions(segment)
+    if segment.dead is not None:
+        at = at[~segment.dead[at]]
+    rows = segment.batch.select(key.stored).take(pa.array(at)).rename_columns(side.key.stored)
+    if rows.num_rows == 0:
+        return
+    found = side.key.distinct(rows)
+    keys = side.key.keys(found)
+    fresh = ~side.pending_keys.contains(keys) & ~opposite.has_closed(keys)
+    held = found.filter(pa.array(fresh))
+    side.hold(held, side.last_times(side.key.keys(held)))
+
+
+def final(left: SideState, right: SideState, keys: Keys, rule: Propagation) -> Bools:
+    """Return a mask of the keys that are announced; call it between two batches.
+
+    Args:
+        left, right: the state of both sides.
+        keys: any keys.
+        rule: the rule of propagation.
+    """
+    if rule is Propagation.NEVER:
+        return np.zeros(len(keys), bool)
+    closed = left.has_closed(keys), right.has_closed(keys)
+    over = closed[0] & closed[1]
+    if rule is Propagation.CLOSED:
+        return over
+    if not right.preserved:
+        over |= closed[0] & ~left.pending_keys.contains(keys)
+    if not left.preserved:
+        over |= closed[1] & ~right.pending_keys.contains(keys)
+    return over
 
 
 @dataclass
@@ -98,17 +220,17 @@ class PatternAnnouncer:
             if not self._early:
                 side.promises.announce_nothing()
 
-    def release(self, by: str, closing: ClosingKeys = (None, None)) -> None:
+    def release(self, by: str, closed_keys: ClosedKeysBySide = (None, None)) -> None:
         """Announce the complete patterns that no live row matches.
 
         Args:
             by: how the last of their rows went, `closed` or `expired`.
-            closing: the keys that the left and the right side name in this batch. Their rows may wait to be
+            closed_keys: the newly closed keys of the left and of the right side. Their rows may wait to be
                 purged, and are live no more.
         """
-        for (side, opposite), named in zip(self._sides, reversed(closing), strict=True):
+        for (side, opposite), keys in zip(self._sides, reversed(closed_keys), strict=True):
             complete = side.promises.complete()
-            live = _Live(side, opposite, named) if complete else None
+            live = _Live(side, opposite, keys) if complete else None
             for promise in complete:
                 if live is not None and not live.matches(promise):
                     side.promises.announce(promise)
@@ -151,13 +273,13 @@ class _Live:
     Args:
         side: the side whose rows are meant.
         opposite: the other side, which closes their keys.
-        closing: distinct keys that `opposite` closes in this batch; `None` when it closes none.
+        closed_keys: the newly closed keys of `opposite`; `None` without any.
     """
 
-    def __init__(self, side: SideState, opposite: SideState, closing: pa.RecordBatch | None) -> None:
+    def __init__(self, side: SideState, opposite: SideState, closed_keys: pa.RecordBatch | None) -> None:
         self._rows = [segment.live_batch() for segment in side.rows.segments if segment.live]
-        if opposite.unpurged.rows or opposite.unpurged_promises:
-            over = [opposite.has_closed(side.spec.key.keys(rows), closing) for rows in self._rows]
+        if opposite.unpurged_keys.rows or opposite.unpurged_promise_count:
+            over = [opposite.has_closed(side.spec.key.keys(rows), closed_keys) for rows in self._rows]
             self._rows = [rows.filter(pa.array(~mask)) for rows, mask in zip(self._rows, over, strict=True)]
         self._values: dict[str, pa.Array] = {}
 

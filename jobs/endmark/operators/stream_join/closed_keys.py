@@ -35,76 +35,86 @@ class ClosedKeys:
 
     Attributes:
         closed: the entries of closed keys.
-        named: the entries of keys that some partitions have not promised yet.
+        promised: the entries of keys that are not closed, since some partitions have not promised them yet.
 
     Args:
         store: keeps the entries.
         key: the key by the names that both sides share.
-        promises: the patterns of the same side.
+        key_promises: the key promises of the same side.
         needed: how many partitions must have promised a key before it is closed.
         by_rows: rows close keys, too. Entries have a column `by_row` then: 1 if a row did, else 0.
     """
 
     def __init__(
-        self, store: SegmentStore, key: KeySpec, promises: KeyPromises, needed: int, *, by_rows: bool = False
+        self,
+        store: SegmentStore,
+        key: KeySpec,
+        key_promises: KeyPromises,
+        needed: int,
+        *,
+        by_rows: bool = False,
     ) -> None:
         self._key = key
-        self._promises = promises
+        self._key_promises = key_promises
         self._needed = needed
         self._by_rows = by_rows
         self.closed = SegmentList(store, key)
-        self.named = SegmentList(store, key)
-        self._closing: pa.RecordBatch | None = None
+        self.promised = SegmentList(store, key)
+        self._newly_closed: pa.RecordBatch | None = None
 
-    def take(self, punctuations: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
-        """Remember keys that are named; return those that are closed for the first time, in order of code.
+    def take(self, closed_keys: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
+        """Remember the keys that a batch names; return the newly closed ones in the order of their codes.
 
-        These count as closed after `close`.
+        These count as closed after `close`. A key is newly closed once, in the batch that completes it.
 
         Args:
-            punctuations: keys with `partition` and `offset`; `None` without any.
+            closed_keys: keys that punctuations name, with `partition` and `offset`; `None` without any.
             widened: patterns came, which may complete keys that were named before.
         """
-        entries = None if punctuations is None else self._unknown(self._firsts(punctuations))
-        asked = [segment.live_batch() for segment in self.named.segments if widened]
-        asked += [] if entries is None else [entries]
-        if not any(batch.num_rows for batch in asked):
+        entries = None if closed_keys is None else self._unknown(self._firsts(closed_keys))
+        candidates = [segment.live_batch() for segment in self.promised.segments if widened]
+        candidates += [] if entries is None else [entries]
+        if not any(batch.num_rows for batch in candidates):
             return None
-        keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in asked]))
+        keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in candidates]))
         found = self._key.keys(keys)
-        over = self.closed.contains(found) | self._promises.contain(found)
+        known = self.closed.contains(found) | self._key_promises.contain(found)
         complete = self._count(found, entries) >= self._needed
-        closing = keys.filter(pa.array(complete & ~over))
-        self._keep(entries, keys.filter(pa.array(over)), closing)
-        return closing if closing.num_rows else None
+        newly_closed = keys.filter(pa.array(complete & ~known))
+        self._keep(entries, keys.filter(pa.array(known)), newly_closed)
+        return newly_closed if newly_closed.num_rows else None
 
     def close(self) -> None:
-        if self._closing is not None:
-            self.closed.append(self._closing)
-            self._closing = None
+        """Store as closed the keys that `take` has returned."""
+        if self._newly_closed is not None:
+            self.closed.append(self._newly_closed)
+            self._newly_closed = None
 
     def maintain(self) -> None:
-        for entries in (self.closed, self.named):
+        for entries in (self.closed, self.promised):
             entries.maintain()
 
     def forget(self) -> None:
         """Drop the entries of keys that patterns close."""
-        for entries in (self.closed, self.named):
-            entries.remove_where(self._promises.positions)
+        for entries in (self.closed, self.promised):
+            entries.remove_where(self._key_promises.positions)
 
-    def named_at(self, keys: Keys, partitions: Ints, given: pa.RecordBatch | None) -> tuple[Ints, Bools]:
+    def promised_since(
+        self, keys: Keys, partitions: Ints, closed_keys: pa.RecordBatch | None
+    ) -> tuple[Ints, Bools]:
         """Find the first promise of each row's own partition that names its key.
 
         Args:
             keys: the keys of the rows.
             partitions: the partitions of the rows.
-            given: keys that the present batch names, beside those that are remembered; `None` without any.
+            closed_keys: keys that punctuations of the present batch name, beside those that are remembered;
+                `None` without any.
 
         Returns:
             The offset of each promise, `LATER` without one, and a mask of those that a row made.
         """
         first = np.full(len(keys), LATER)
-        for entries, i, j in self._find(keys, given, self.closed, self.named):
+        for entries, i, j in self._find(keys, closed_keys, self.closed, self.promised):
             partition, codes = int64(entries.column("partition"))[j], _codes(entries, j)
             own = partition == partitions[i]
             np.minimum.at(first, i[own], codes[own])
@@ -112,59 +122,67 @@ class ClosedKeys:
         return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
 
     def _find(
-        self, keys: Keys, given: pa.RecordBatch | None, *lists: SegmentList
+        self, keys: Keys, more: pa.RecordBatch | None, *lists: SegmentList
     ) -> Iterator[tuple[pa.RecordBatch, Ints, Ints]]:
-        """Yield entries of some keys with positions (key, entry), from lists and from those `given`."""
+        """Yield entries of some keys with positions (key, entry), from lists and from `more` entries."""
         for entries in lists:
             for segment, i, j in entries.find(keys):
                 if len(i):
                     yield segment.batch, i, j
-        if given is not None:
-            batch = self._key.sorted(given)
+        if more is not None:
+            batch = self._key.sorted(more)
             for i, j in keys.pairs(self._key.keys(batch)):
                 yield batch, i, j
 
     def _count(self, keys: Keys, entries: pa.RecordBatch | None) -> Ints:
         """Count the partitions that have promised each key, by its name or by a pattern."""
-        promised = self._promises.count(keys)
-        for batch, i, j in self._find(keys, entries, self.named):
+        promised = self._key_promises.count(keys)
+        for batch, i, j in self._find(keys, entries, self.promised):
             named = Keys(keys.codes[i], tuple(column.take(pa.array(i)) for column in keys.columns))
             partitions = int64(batch.column("partition"))[j]
-            np.add.at(promised, i, ~self._promises.closed_by(named, partitions))
+            np.add.at(promised, i, ~self._key_promises.promised_by(named, partitions))
         return promised
 
-    def _keep(self, entries: pa.RecordBatch | None, over: pa.RecordBatch, closing: pa.RecordBatch) -> None:
-        """Store entries in `closed` or `named`; those of keys that are being closed wait for `close`."""
-        ending = self._key.keys(closing)
-        waiting = [gone.batch for gone in self.named.remove(ending) if len(gone)]
+    def _keep(
+        self, entries: pa.RecordBatch | None, known: pa.RecordBatch, newly_closed: pa.RecordBatch
+    ) -> None:
+        """Store entries in `closed` or `promised`; those of newly closed keys wait for `close`.
+
+        Args:
+            entries: those of the present batch; `None` without any.
+            known: the keys that were closed before.
+            newly_closed: the keys that the batch closes.
+        """
+        new = self._key.keys(newly_closed)
+        waiting = [gone.batch for gone in self.promised.remove(new) if len(gone)]
         if entries is not None:
             keys = self._key.keys(entries)
-            closed, now = keys.among(self._key.keys(over)), keys.among(ending)
+            closed, now = keys.among(self._key.keys(known)), keys.among(new)
             self.closed.append(entries.filter(pa.array(closed)))
-            self.named.append(entries.filter(pa.array(~closed & ~now)))
+            self.promised.append(entries.filter(pa.array(~closed & ~now)))
             waiting.append(entries.filter(pa.array(now)))
-        if closing.num_rows:
-            self._closing = self._key.sorted(codec.concat(waiting))
+        if newly_closed.num_rows:
+            self._newly_closed = self._key.sorted(codec.concat(waiting))
 
-    def _firsts(self, punctuations: pa.RecordBatch) -> pa.RecordBatch:
+    def _firsts(self, closed_keys: pa.RecordBatch) -> pa.RecordBatch:
         """Return the first promise of each partition for each key, as entries."""
         columns = [*self._key.stored, "partition"]
-        codes = _codes(punctuations, np.arange(punctuations.num_rows))
-        coded = punctuations.select(columns).append_column("code", pa.array(codes))
+        codes = _codes(closed_keys, np.arange(closed_keys.num_rows))
+        coded = closed_keys.select(columns).append_column("code", pa.array(codes))
         firsts = pa.Table.from_batches([coded]).group_by(columns, use_threads=False)
         found = codec.concat(firsts.aggregate([("code", "min")]).to_batches())
-        first, named = int64(found.column("code_min")), found.select(columns)
-        named = named.append_column("offset", pa.array(first >> 1))
-        return self._key.sorted(
-            named.append_column("by_row", pa.array(1 - first % 2)) if self._by_rows else named
-        )
+        first, entries = int64(found.column("code_min")), found.select(columns)
+        entries = entries.append_column("offset", pa.array(first >> 1))
+        if self._by_rows:
+            entries = entries.append_column("by_row", pa.array(1 - first % 2))
+        return self._key.sorted(entries)
 
     def _unknown(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         """Return the entries of keys that their partition has not promised before."""
         keys = self._key.keys(entries)
-        known = self._promises.contain(keys)
+        known = self._key_promises.contain(keys)
         partitions = int64(entries.column("partition"))
-        since, _ = self.named_at(keys, partitions, None)
+        since, _ = self.promised_since(keys, partitions, None)
         return entries.filter(pa.array(~known & (since == LATER)))
 
 

@@ -21,10 +21,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from endmark.operators.stream_join.admit import Violation, admit
-from endmark.operators.stream_join.announce import CLOSED, EXPIRED, PatternAnnouncer, Report
+from endmark.operators.stream_join.announce import (
+    CLOSED,
+    EXPIRED,
+    PatternAnnouncer,
+    Report,
+    announceable,
+    final,
+    hold_back,
+)
 from endmark.operators.stream_join.presets import DEFAULT, Policy, Propagation
 from endmark.operators.stream_join.probe import Probe
-from endmark.operators.stream_join.propagate import announceable, final, hold_back, newly_closed
 from endmark.operators.stream_join.purge import Purger
 from endmark.operators.stream_join.side import SideSpec, SideState
 from endmark.operators.stream_join.spill import Spiller
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.condition_failures import Failures
     from endmark.operators.stream_batch import StreamBatch
-    from endmark.operators.stream_join.announce import ClosingKeys
+    from endmark.operators.stream_join.announce import ClosedKeysBySide
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
@@ -71,13 +78,13 @@ class BatchOutput:
 
 
 class _News(NamedTuple):
-    """The rows of one side in a batch, with the keys that the opposite side names and promises."""
+    """The rows of one side in a batch, with the newly closed keys and the key promises of the other side."""
 
     side: SideState
     arrived: Segment | None
     opposite: SideState
-    closing: pa.RecordBatch | None
-    promises: int
+    closed_keys: pa.RecordBatch | None
+    key_promises: Sequence[Punctuation]
 
 
 class StreamJoin:
@@ -174,46 +181,47 @@ class StreamJoin:
         self._spiller.begin(*arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
-        left_named, of_left = newly_closed(self.left, left)
-        right_named, of_right = newly_closed(self.right, right)
-        closing = left_named, right_named
+        left_closed_keys, left_key_promises = self.left.take(left)
+        right_closed_keys, right_key_promises = self.right.take(right)
+        closed_keys = left_closed_keys, right_closed_keys
         news = (
-            _News(self.left, arrived[0], self.right, closing[1], len(of_right)),
-            _News(self.right, arrived[1], self.left, closing[0], len(of_left)),
+            _News(self.left, arrived[0], self.right, right_closed_keys, right_key_promises),
+            _News(self.right, arrived[1], self.left, left_closed_keys, left_key_promises),
         )
+        widened = bool(left_key_promises or right_key_promises)
         pause = arrived[0] is None and arrived[1] is None
         yield from self._take_in(news, pause=pause)
         self.left.advance(left)
         self.right.advance(right)
         horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
         self._patterns.begin(left.promises, right.promises)
-        self._patterns.release(CLOSED, closing)
+        self._patterns.release(CLOSED, closed_keys)
         yield from self._make_room(news, horizons, pause=pause)
-        self._patterns.release(EXPIRED, closing)
+        self._patterns.release(EXPIRED, closed_keys)
         self.output.patterns = self._patterns.report()
-        self._spend(closing[1])
+        self._spend(right_closed_keys)
         self.left.spent.expire(horizons[0])
-        self._announce(closing, horizons, widened=bool(of_left or of_right))
+        self._announce(closed_keys, horizons, widened=widened)
         rule = self._policy.propagate
-        if of_left:
+        if left_key_promises:
             hold_back(self.left, self.right, rule)
-        if of_right:
+        if right_key_promises:
             hold_back(self.right, self.left, rule)
-        self.output.widened = bool(of_left or of_right) and rule is not Propagation.NEVER
+        self.output.widened = widened and rule is not Propagation.NEVER
         self._maintain()
         self._spiller.spill()
 
     def _take_in(self, news: tuple[_News, _News], *, pause: bool) -> Iterator[pa.RecordBatch]:
         """Purge what is closed, and put what has come into state."""
-        for side, _, opposite, closing, promises in reversed(news):
-            yield from self._purger.close(side, opposite, closing, promises, pause=pause)
-        for side, arrived, opposite, closing, _ in news:
+        for side, _, opposite, closed_keys, key_promises in reversed(news):
+            yield from self._purger.close(side, opposite, closed_keys, key_promises, pause=pause)
+        for side, arrived, opposite, closed_keys, _ in news:
             if arrived is not None:
-                yield from self._purger.insert(side, arrived, opposite, closing)
+                yield from self._purger.insert(side, arrived, opposite, closed_keys)
         self._spiller.inserted()
-        for side, arrived, opposite, closing, promises in news:
+        for side, arrived, opposite, closed_keys, key_promises in news:
             came = arrived is not None and arrived.live > 0
-            yield from self._purger.release(side, opposite, closing, arrived=came, promised=promises > 0)
+            yield from self._purger.release(side, opposite, closed_keys, key_promises, arrived=came)
 
     def _make_room(
         self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool
@@ -225,7 +233,7 @@ class StreamJoin:
             yield from self._spiller.catch_up()
         if self._spiller.is_over_budget:
             for side, _, opposite, _, _ in news:
-                yield from self._purger.close(side, opposite, None, 0, pause=True)
+                yield from self._purger.close(side, opposite, None, (), pause=True)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Yield the results that spilled rows are owed before their keys are announced; follows `process`."""
@@ -246,7 +254,7 @@ class StreamJoin:
         for side in self._sides:
             side.maintain(self._spiller.barriers(side))
 
-    def _spend(self, closing: pa.RecordBatch | None) -> None:
+    def _spend(self, closed_keys: pa.RecordBatch | None) -> None:
         """Remember when the left rows were that a semi join has put out, while that can hold back a key."""
         if not self._probe.spent:
             return
@@ -254,11 +262,11 @@ class StreamJoin:
         self._purger.count("join_spent_rows_total", self.left, traces.num_rows)
         if self._policy.propagate is not Propagation.EARLY:
             return
-        over = self.right.has_closed(self.left.key.keys(traces), closing)
+        over = self.right.has_closed(self.left.key.keys(traces), closed_keys)
         self.left.spent.append(traces.filter(pa.array(~over)))
 
-    def _announce(self, closing: ClosingKeys, horizons: tuple[int, int], *, widened: bool) -> None:
-        found = announceable(self.left, self.right, closing, horizons, self._policy.propagate)
+    def _announce(self, closed_keys: ClosedKeysBySide, horizons: tuple[int, int], *, widened: bool) -> None:
+        found = announceable(self.left, self.right, closed_keys, horizons, self._policy.propagate)
         for reason, pieces in found.items():
             filled = [piece for piece in pieces if piece.num_rows]
             if filled:

@@ -1,23 +1,28 @@
 """Key promises: the patterns on key columns by which a side closes keys, such as `order_id <= 100`.
 
 A promise speaks for its own partition alone, and a pattern does not say in which partitions its keys live. So
-a pattern closes the keys that every partition of the stream has promised. `key_sets` holds the keys of one
-partition.
+a pattern closes the keys that every partition of the stream has promised.
+
+A key of one column has the union of the patterns as its set: a stream that promises ever more of the column
+takes the space of one interval. A key of several columns has those patterns that no later one includes.
+
+A row that comes nevertheless breaks one promise: the interval of the union that its key is in, with the
+offset of the pattern that last widened it, or the newest pattern on several columns that matches its key.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from endmark.operators.stream_join.key_sets import Boxes, Interval, Spans, offset_of
 from endmark.punctuation.algebra import common
-from endmark.punctuation.columns import domain_of_type
-from endmark.punctuation.pattern import Equals
+from endmark.punctuation.columns import contains_all, domain_of_type, matches
+from endmark.punctuation.pattern import Anything, Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
+from endmark.punctuation.ranges import Ranges
 from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
 
 if TYPE_CHECKING:
@@ -26,10 +31,119 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.domain import Domain, Value
-    from endmark.operators.stream_join.key_sets import Closed
+    from endmark.punctuation.algebra import Span
+    from endmark.punctuation.pattern import Pattern
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
+
+# The offset of a promise that nobody has sent.
+UNKNOWN = -1
+
+
+class KeySet(Protocol):
+    """The set of keys that one partition has promised."""
+
+    def add(self, promise: Punctuation) -> None: ...
+    def match(self, keys: Keys) -> Bools: ...
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None: ...
+    def promises(self) -> Iterable[Punctuation]: ...
+
+
+class Interval:
+    """Promised keys of one column, as intervals.
+
+    Args:
+        stream: the name of the stream.
+        partition: the partition that has promised them.
+        name: the key's column.
+        domain: the domain of that column.
+    """
+
+    def __init__(self, stream: str, partition: int, name: str, domain: Domain) -> None:
+        self._stream = stream
+        self._partition = partition
+        self._name = name
+        self.ranges = Ranges(domain)
+
+    def add(self, promise: Punctuation) -> None:
+        self.ranges.add(dict(promise.patterns).get(self._name, Anything()), offset_of(promise))
+
+    def match(self, keys: Keys) -> Bools:
+        if keys.columns:
+            return contains_all(self.ranges, keys.columns[0])
+        return Spans(self.ranges.spans()).contain(keys.codes)
+
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        domain = self.ranges.domain
+        cut = (
+            domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
+        )
+        found = self.ranges.find(cut)
+        return None if found is None else self._as_of(*found)
+
+    def promises(self) -> Iterable[Punctuation]:
+        return (self._as_of(*found) for found in self.ranges.dated())
+
+    def _as_of(self, pattern: Pattern, offset: int) -> Punctuation:
+        return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
+
+
+class Boxes:
+    """Promised keys of several columns, as the patterns that no later one includes."""
+
+    def __init__(self, domains: Mapping[str, Domain]) -> None:
+        self._domains = domains
+        self._boxes: list[Punctuation] = []
+
+    def add(self, promise: Punctuation) -> None:
+        self._boxes = [box for box in self._boxes if not box.implies(promise, self._domains)]
+        self._boxes.append(promise)
+
+    def match(self, keys: Keys) -> Bools:
+        columns = dict(zip(self._domains, keys.columns, strict=True))
+        inside = np.zeros(len(keys), bool)
+        for box in self._boxes:
+            mask = np.ones(len(keys), bool)
+            for name, pattern in box.patterns:
+                mask &= matches(pattern, columns[name])
+            inside |= mask
+        return inside
+
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        row = {name: column[at].as_py() for name, column in zip(self._domains, keys.columns, strict=True)}
+        found = next((box for box in reversed(self._boxes) if box.matches(row)), None)
+        return None if found is None else found.normal(self._domains)
+
+    def promises(self) -> Iterable[Punctuation]:
+        return self._boxes
+
+
+class Spans:
+    """Spans of keys whose codes are the ordinals of a discrete domain."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        ends = list(spans)
+        self._lows = np.array([low for low, _ in ends], np.int64)
+        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the top cut of longs is no int64
+
+    def contain(self, codes: Ints) -> Bools:
+        if not len(self._lows):
+            return np.zeros(len(codes), bool)
+        at = np.searchsorted(self._lows, codes, "right") - 1
+        inside: Bools = (at >= 0) & (codes <= self._lasts[at])
+        return inside
+
+    def positions(self, codes: Ints) -> Ints:
+        """Return the positions of the sorted codes that are inside; it bisects."""
+        first = np.searchsorted(codes, self._lows)
+        behind = np.searchsorted(codes, self._lasts, "right")
+        pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
+        return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+
+
+def offset_of(promise: Punctuation) -> int:
+    return UNKNOWN if promise.origin is None else promise.origin.offset
 
 
 class KeyPromises:
@@ -47,40 +161,37 @@ class KeyPromises:
         self._key = key
         self._types = types
         self._partitions = partitions
-        self._closed: dict[int, Closed] = {}
+        self._by_partition: dict[int, KeySet] = {}
 
     @cached_property
     def _domains(self) -> dict[str, Domain]:
         return dict(zip(self._key.columns, map(domain_of_type, self._types), strict=True))
 
-    def __bool__(self) -> bool:
-        return bool(self._closed)
-
     def add(self, promises: Iterable[Punctuation]) -> None:
         """Remember promises, each of which has an origin."""
         for promise in promises:
             partition = promise.place.partition
-            if partition not in self._closed:
-                self._closed[partition] = self._nothing(partition)
-            self._closed[partition].add(promise)
+            if partition not in self._by_partition:
+                self._by_partition[partition] = self._nothing(partition)
+            self._by_partition[partition].add(promise)
             vars(self).pop("_everywhere", None)
 
-    def _nothing(self, partition: int) -> Closed:
+    def _nothing(self, partition: int) -> KeySet:
         if len(self._domains) == 1:
             ((name, domain),) = self._domains.items()
             return Interval(self._stream, partition, name, domain)
         return Boxes(self._domains)
 
-    def closed_by(self, keys: Keys, partitions: Ints) -> Bools:
+    def promised_by(self, keys: Keys, partitions: Ints) -> Bools:
         """Return a mask of the rows whose key their own partition has promised."""
         found = np.zeros(len(keys), bool)
-        for partition, closed in self._closed.items():
+        for partition, key_set in self._by_partition.items():
             own = partitions == partition
             if own.any():
-                found |= own & closed.match(keys)
+                found |= own & key_set.match(keys)
         return found
 
-    def closed_before(
+    def broken_within(
         self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
     ) -> Bools:
         """Return a mask of the rows that stand behind a promise in its partition and match it.
@@ -95,12 +206,12 @@ class KeyPromises:
             partition, offset = promise.place
             behind = (partitions == partition) & (offsets > offset)
             if behind.any():
-                closed = self._nothing(partition)
-                closed.add(promise)
-                found |= behind & closed.match(keys)
+                key_set = self._nothing(partition)
+                key_set.add(promise)
+                found |= behind & key_set.match(keys)
         return found
 
-    def broken(
+    def broken_promises(
         self, promises: Iterable[Punctuation], keys: Keys, partitions: Ints, offsets: Ints
     ) -> list[Punctuation | None]:
         """Return the promise that each row breaks, in normal form; `None` for a row that breaks none.
@@ -116,12 +227,12 @@ class KeyPromises:
         for partition in np.unique(partitions).tolist():
             coming = [promise for promise in promises if promise.place.partition == partition]
             coming.sort(key=offset_of, reverse=True)
-            closed = deepcopy(self._closed.get(partition)) or self._nothing(partition)
+            key_set = deepcopy(self._by_partition.get(partition)) or self._nothing(partition)
             own = np.flatnonzero(partitions == partition)
             for at in own[np.argsort(offsets[own])].tolist():
                 while coming and offset_of(coming[-1]) < offsets[at]:
-                    closed.add(coming.pop())
-                found[at] = closed.broken_by(keys, at)
+                    key_set.add(coming.pop())
+                found[at] = key_set.broken_by(keys, at)
         return found
 
     def naming(self, key: Sequence[Value], partition: int, offset: int) -> Punctuation:
@@ -136,18 +247,18 @@ class KeyPromises:
 
     def contain(self, keys: Keys) -> Bools:
         """Return a mask of the keys that every partition has promised."""
-        if len(self._closed) < self._partitions:
+        if len(self._by_partition) < self._partitions:
             return np.zeros(len(keys), bool)
         if self._everywhere is not None:
             return self._everywhere.contain(keys.codes)
-        everywhere: Bools = self.count(keys) == len(self._closed)
+        everywhere: Bools = self.count(keys) == len(self._by_partition)
         return everywhere
 
     def count(self, keys: Keys) -> Ints:
         """Count the partitions that have promised each key."""
         found = np.zeros(len(keys), np.int64)
-        for closed in self._closed.values():
-            found += closed.match(keys)
+        for key_set in self._by_partition.values():
+            found += key_set.match(keys)
         return found
 
     def positions(self, segment: Segment) -> Ints:
@@ -161,9 +272,11 @@ class KeyPromises:
         """The spans of keys that every partition has promised; `None` if codes of keys are hashes."""
         if self._key.hashed:
             return None
-        if len(self._closed) < self._partitions:
+        if len(self._by_partition) < self._partitions:
             return Spans([])
-        first, *others = (closed.ranges for closed in self._closed.values() if isinstance(closed, Interval))
+        first, *others = (
+            key_set.ranges for key_set in self._by_partition.values() if isinstance(key_set, Interval)
+        )
         spans = list(first.spans())
         for other in others:
             spans = common(spans, list(other.spans()))
@@ -180,14 +293,14 @@ class KeyPromises:
                         for name, pattern in promise.patterns
                     },
                 ]
-                for promise in closed.promises()
+                for promise in key_set.promises()
             ]
-            for partition, closed in self._closed.items()
+            for partition, key_set in self._by_partition.items()
         }
 
     def restore(self, snapshot: Mapping[str, Sequence[Any]]) -> None:
         for partition, promises in snapshot.items():
-            self._closed[int(partition)] = self._nothing(int(partition))
+            self._by_partition[int(partition)] = self._nothing(int(partition))
             for offset, written in promises:
                 self.add([self.read(written, Origin(int(partition), offset))])
 

@@ -146,24 +146,19 @@ class Promises:
         """Drop the patterns that are not announced yet."""
         self._unannounced.clear()
 
-    @property
-    def waiting(self) -> int:
-        """The number of patterns that are not announced yet."""
-        return len(self._unannounced)
-
     def snapshot(self) -> dict[str, Any]:
         """Return the state for `restore`, ready for JSON."""
-        promised = {
+        by_partition = {
             str(partition): [self._codec.write_patterns(one) for one in union.promises(self._codec.stream)]
             for partition, union in self._by_partition.items()
         }
         return {
-            "promised": promised,
+            "by_partition": by_partition,
             "unannounced": list(map(self._codec.write_patterns, self._unannounced.values())),
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        for partition, promises in snapshot["promised"].items():
+        for partition, promises in snapshot["by_partition"].items():
             place = Origin(int(partition), 0)
             self.add(self._codec.read_patterns(written, place) for written in promises)
         unannounced = map(self._codec.read_patterns, snapshot["unannounced"])

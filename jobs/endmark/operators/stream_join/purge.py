@@ -17,11 +17,12 @@ from endmark.operators.stream_join.side import NEVER
 from endmark.state.segment_list import Gone, kill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from endmark.operators.stream_join.presets import Policy
     from endmark.operators.stream_join.side import SideState
     from endmark.operators.stream_join.spill import Spiller
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.segment import Segment
 
 
@@ -51,8 +52,8 @@ class Purger:
         self,
         side: SideState,
         opposite: SideState,
-        closing: pa.RecordBatch | None,
-        promises: int,
+        closed_keys: pa.RecordBatch | None,
+        key_promises: Sequence[Punctuation],
         *,
         pause: bool,
     ) -> Iterator[pa.RecordBatch]:
@@ -61,42 +62,42 @@ class Purger:
         Args:
             side: the state of the side whose rows are purged.
             opposite: the state of the side that closes keys.
-            closing: the keys that it names in this batch; `None` without any.
-            promises: how many patterns it has promised in this batch; `opposite.key_promises` has them.
+            closed_keys: its newly closed keys; `None` without any.
+            key_promises: its key promises in this batch, which `opposite.key_promises` has, too.
             pause: purge all that waits, since there is time or need.
         """
         if self._policy.purge_every is None:
             return
-        named = 0 if closing is None else closing.num_rows
-        waiting = opposite.unpurged.rows + opposite.unpurged_promises + named + promises
+        promise_count = opposite.unpurged_promise_count + len(key_promises)
+        key_count = opposite.unpurged_keys.rows + (0 if closed_keys is None else closed_keys.num_rows)
+        waiting = key_count + promise_count
         # Outer rows must be looked for at once, which is all the work of purging them. And a key must not be
         # announced while spilled rows of it are owed results.
         pause |= side.preserved or bool(self._spiller.spilled)
         if waiting < self._policy.purge_every and not pause:
-            if closing is not None:
-                opposite.unpurged.append(closing)
-            opposite.unpurged_promises += promises
+            if closed_keys is not None:
+                opposite.unpurged_keys.append(closed_keys)
+            opposite.unpurged_promise_count = promise_count
         elif waiting:
-            yield from self._purge(
-                side, opposite, closing, patterns=opposite.unpurged_promises + promises > 0
-            )
+            yield from self._purge(side, opposite, closed_keys, promised=promise_count > 0)
 
     def _purge(
-        self, side: SideState, opposite: SideState, closing: pa.RecordBatch | None, *, patterns: bool
+        self, side: SideState, opposite: SideState, closed_keys: pa.RecordBatch | None, *, promised: bool
     ) -> Iterator[pa.RecordBatch]:
-        closings = [segment.batch for segment in opposite.unpurged.segments]
-        for keys in map(side.key.keys, closings if closing is None else [*closings, closing]):
+        batches = [segment.batch for segment in opposite.unpurged_keys.segments]
+        batches += [] if closed_keys is None else [closed_keys]
+        for keys in map(side.key.keys, batches):
             side.spent.remove(keys)
             yield from self._retire(side, side.rows.having(keys), "join_purged_rows_total")
-        if patterns:
+        if promised:
             side.spent.remove_where(opposite.key_promises.positions)
             found = side.rows.where(opposite.key_promises.positions)
             yield from self._retire(side, found, "join_purged_rows_total")
-        opposite.unpurged.clear()
-        opposite.unpurged_promises = 0
+        opposite.unpurged_keys.clear()
+        opposite.unpurged_promise_count = 0
 
     def insert(
-        self, side: SideState, arrived: Segment, opposite: SideState, closing: pa.RecordBatch | None
+        self, side: SideState, arrived: Segment, opposite: SideState, closed_keys: pa.RecordBatch | None
     ) -> Iterator[pa.RecordBatch]:
         """Put the rows of a batch into state, less those of keys that the other side has closed.
 
@@ -104,10 +105,10 @@ class Purger:
             side: the state of the rows' side.
             arrived: the rows.
             opposite: the state of the other side.
-            closing: keys that the other side names in this batch; `None` without any.
+            closed_keys: the newly closed keys of the other side; `None` without any.
         """
         if self._policy.purge_every is not None:
-            closed = Gone(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closing)))
+            closed = Gone(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closed_keys)))
             yield from self._retire(side, [closed], "join_dropped_rows_total")
         matched = None if arrived.matched is None else arrived.live_matched()
         side.rows.append(arrived.live_batch(), matched, arrived.batch_number)
@@ -117,10 +118,10 @@ class Purger:
         self,
         side: SideState,
         opposite: SideState,
-        closing: pa.RecordBatch | None,
+        closed_keys: pa.RecordBatch | None,
+        key_promises: Sequence[Punctuation],
         *,
         arrived: bool,
-        promised: bool,
     ) -> Iterator[pa.RecordBatch]:
         """Put out unmatched rows of closed keys that stay in state, since the policy never purges.
 
@@ -129,18 +130,18 @@ class Purger:
         Args:
             side: the state of the rows' side.
             opposite: the state of the side that closes keys.
-            closing: keys that it names in this batch; `None` without any.
+            closed_keys: its newly closed keys; `None` without any.
+            key_promises: its key promises in this batch, which may close the keys of rows in state.
             arrived: rows have come in this batch, whose keys it may have closed before.
-            promised: patterns have come in this batch, which may close the keys of rows in state.
         """
         if self._policy.purge_every is not None or not side.preserved:
             return
-        found = [] if closing is None else side.rows.having(side.key.keys(closing))
-        if promised:
+        found = [] if closed_keys is None else side.rows.having(side.key.keys(closed_keys))
+        if key_promises:
             found += side.rows.where(opposite.key_promises.positions)
         if arrived:
             newest = side.rows.segments[-1]
-            found.append(Gone(newest, np.flatnonzero(opposite.has_closed(newest.keys, closing))))
+            found.append(Gone(newest, np.flatnonzero(opposite.has_closed(newest.keys, closed_keys))))
         found = [rows for rows in found if len(rows)]
         if found:
             yield from self._spiller.catch_up()

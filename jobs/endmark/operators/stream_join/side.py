@@ -100,16 +100,16 @@ class SideState:
 
     Attributes:
         rows: rows that a partner may still come for.
-        closed_keys: keys that punctuations name, less those that `key_promises` match.
+        closed_keys: keys that punctuations close by name, less those that `key_promises` match.
         key_promises: patterns that close keys: those that were sent, and those that a declared order implies.
         sent_key_promises: the first of these.
         promises: patterns on any columns, as `Promises` keeps them for violations and announcements.
-        pending: closed keys that are not announced yet, with the time of the side's last row. PWJoin's flags
-            are PUNCTUATED for these, and PROPAGATED for all other closed keys.
+        pending_keys: closed keys that are not announced yet, with the time of the side's last row. PWJoin's
+            flags are PUNCTUATED for these, and PROPAGATED for all other closed keys.
         spent: key and time of rows that a semi join has put out, since their punctuation still waits for the
             newest of them.
-        unpurged: closed keys whose rows on the other side are still to be purged.
-        unpurged_promises: how many patterns have such rows.
+        unpurged_keys: closed keys whose rows on the other side are still to be purged.
+        unpurged_promise_count: how many key promises have such rows.
         newest: newest event time by partition in microseconds.
 
     Args:
@@ -136,10 +136,10 @@ class SideState:
         )
         self.runs = KeyRuns(self.key, types)
         self.promises = Promises(spec.codec, spec.key, spec.partitions)
-        self.pending = SegmentList(store, self.key, "time")
+        self.pending_keys = SegmentList(store, self.key, "time")
         self.spent = SegmentList(store, self.key, "time", merge=partial(_newest_traces, self.key))
-        self.unpurged = SegmentList(store, self.key)
-        self.unpurged_promises = 0
+        self.unpurged_keys = SegmentList(store, self.key)
+        self.unpurged_promise_count = 0
         self.newest: dict[int, int] = {}
         self.idle_partitions = IdlePartitions(spec.idle)
         self._reached = NEVER
@@ -148,10 +148,10 @@ class SideState:
         lists = {
             "rows": self.rows,
             "closed_keys": self.closed_keys.closed,
-            "named_keys": self.closed_keys.named,
-            "pending": self.pending,
+            "promised_keys": self.closed_keys.promised,
+            "pending_keys": self.pending_keys,
             "spent": self.spent,
-            "unpurged": self.unpurged,
+            "unpurged_keys": self.unpurged_keys,
         }
         return {f"{self.spec.name}.{name}": segments for name, segments in lists.items()}
 
@@ -180,7 +180,7 @@ class SideState:
         return {
             "key_promises": self.sent_key_promises.snapshot(),
             "promises": self.promises.snapshot(),
-            "unpurged_promises": self.unpurged_promises,
+            "unpurged_promise_count": self.unpurged_promise_count,
             "order": {} if self.order is None else self.order.snapshot(),
             "runs": self.runs.snapshot(),
             "newest": self.newest,
@@ -191,7 +191,7 @@ class SideState:
     def restore(self, notes: Mapping[str, Any]) -> None:
         self.sent_key_promises.restore(notes["key_promises"])
         self.promises.restore(notes["promises"])
-        self.unpurged_promises = notes["unpurged_promises"]
+        self.unpurged_promise_count = notes["unpurged_promise_count"]
         if self.order is not None:
             self.key_promises.restore(notes["key_promises"])
             self.key_promises.add(self.order.restore(notes["order"]))
@@ -200,15 +200,17 @@ class SideState:
         self.idle_partitions.restore(notes["silence"])
         self._reached = notes["reached"]
 
-    def promise(self, batch: StreamBatch) -> list[Punctuation]:
-        """Remember the key promises of a batch, and those that its order implies; return them."""
-        if self.order is None:
-            self.key_promises.add(batch.key_promises)
-            return list(batch.key_promises)
-        promised = [*batch.key_promises, *self.order.take(batch.marks)]
-        self.sent_key_promises.add(batch.key_promises)
-        self.key_promises.add(promised)
-        return promised
+    def take(self, batch: StreamBatch) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
+        """Remember what a batch closes; return the newly closed keys that it names, and its key promises.
+
+        The keys are in the order of their codes; `None` without any. A declared order implies key promises.
+        """
+        key_promises = batch.key_promises
+        self.sent_key_promises.add(key_promises)
+        if self.order is not None:
+            key_promises = [*key_promises, *self.order.take(batch.marks)]
+            self.key_promises.add(key_promises)
+        return self.closed_keys.take(batch.closed_keys, widened=bool(key_promises)), key_promises
 
     def horizon(self, opposite_progress: int) -> int:
         """Rows older than this can meet no future row of the other side."""
@@ -216,19 +218,19 @@ class SideState:
             return NEVER
         return opposite_progress - self.spec.window
 
-    def has_closed(self, keys: Keys, closing: pa.RecordBatch | None = None) -> Bools:
+    def has_closed(self, keys: Keys, closed_keys: pa.RecordBatch | None = None) -> Bools:
         """Return a mask of the keys that this side has closed, by name or by a pattern.
 
         Args:
             keys: any keys.
-            closing: keys that the present batch names, which `closed_keys` takes up when the batch ends.
+            closed_keys: newly closed keys of the present batch, which count as closed when the batch ends.
         """
         closed = self.closed_keys.closed.contains(keys) | self.key_promises.contain(keys)
-        return closed if closing is None else closed | keys.among(self.key.keys(closing))
+        return closed if closed_keys is None else closed | keys.among(self.key.keys(closed_keys))
 
     def hold(self, closed: pa.RecordBatch, times: Ints) -> None:
         """Keep closed keys pending until their last row, of this event time (µs), leaves the window."""
-        self.pending.append(closed.append_column("time", pa.array(times)))
+        self.pending_keys.append(closed.append_column("time", pa.array(times)))
 
     def traces(self, gone: list[Gone]) -> pa.RecordBatch:
         """Return the keys and event times of rows, as `spent` holds them."""
@@ -249,14 +251,8 @@ class SideState:
     def maintain(self, barriers: Sequence[int]) -> None:
         """Merge segments; rows of batches up to a barrier stay apart from later ones."""
         self.rows.maintain(barriers)
-        for segments in (
-            self.closed_keys.closed,
-            self.closed_keys.named,
-            self.pending,
-            self.spent,
-            self.unpurged,
-        ):
-            segments.maintain()
+        for keys in (self.closed_keys, self.pending_keys, self.spent, self.unpurged_keys):
+            keys.maintain()
 
 
 def _newest_traces(key: KeySpec, traces: pa.RecordBatch) -> pa.RecordBatch:

@@ -75,7 +75,7 @@ def test_columns_are_in_the_order_of_the_lookup() -> None:
     named = pa.record_batch({"key_0": ["s"], "key_1": pa.array([date(2026, 1, 2)])})
     patterns = {"sales_shop": Equals("t"), "sales_day": Equals(date(2026, 1, 3))}
     promise = Punctuation.of("sales", patterns, Origin(0, 0))
-    found = over.named(StreamBatch(closed_keys=named, promises=[promise]))
+    found = over.closed_keys(StreamBatch(closed_keys=named, promises=[promise]))
     assert found is not None
     assert found.to_pylist() == [
         {"sales_day": date(2026, 1, 2), "sales_shop": "s"},
@@ -87,7 +87,7 @@ def test_punctuations_on_other_columns_say_nothing() -> None:
     """A stream that is not punctuated on all that is looked up never names a key."""
     over = _sales(["day", "shop"], ["day", "shop"])
     assert over is not None
-    assert over.named(StreamBatch()) is None
+    assert over.closed_keys(StreamBatch()) is None
     pipeline = make_pipeline(punctuated=(True, True))
     bids = stream_plans(pipeline, {"all.items": 1, "all.bids": 1})["bids"]
     assert OverKeys.of(bids, pipeline.lookups[0].key) is None

@@ -72,10 +72,10 @@ def test_rows_break_the_promises_of_their_own_partition() -> None:
     promises = longs(partitions=2)
     promises.add([promise(0, key=Between(low=2))])
     keys, partitions = Keys(np.array([1, 2, 2])), np.array([0, 0, 1])
-    behind = promises.closed_before([promise(0, 7, key=Equals(1))], keys, partitions, np.array([8, 8, 8]))
-    before = promises.closed_before([promise(0, 7, key=Equals(1))], keys, partitions, np.array([6, 8, 8]))
+    behind = promises.broken_within([promise(0, 7, key=Equals(1))], keys, partitions, np.array([8, 8, 8]))
+    before = promises.broken_within([promise(0, 7, key=Equals(1))], keys, partitions, np.array([6, 8, 8]))
 
-    assert promises.closed_by(keys, partitions).tolist() == [False, True, False]
+    assert promises.promised_by(keys, partitions).tolist() == [False, True, False]
     assert behind.tolist() == [True, False, False]
     assert before.tolist() == [False, False, False]
 
@@ -103,7 +103,7 @@ def test_the_promise_a_row_breaks_is_that_of_its_place() -> None:
     keys, partitions = Keys(np.array([2, 2, 2, 2, 7])), np.zeros(5, np.int64)
 
     for promises in (before, restored):
-        broken = promises.broken(given, keys, partitions, np.array([5, 8, 7, 10, 9]))
+        broken = promises.broken_promises(given, keys, partitions, np.array([5, 8, 7, 10, 9]))
         assert [found and (found.patterns[0][1], found.origin) for found in broken] == [
             (Between(1, 3), Origin(0, 1)),
             (Between(1, 5), Origin(0, 7)),
@@ -119,6 +119,6 @@ def test_the_newest_promise_on_several_columns_is_the_one_that_is_broken() -> No
     promises.add([promise(0, 1, key_0=Equals("a")), promise(0, 2, key_1=Between(1, 1, high_open=False))])
     keys = pairs(("a", 1), ("a", 2))
 
-    broken = promises.broken([], keys, np.zeros(2, np.int64), np.array([9, 9]))
+    broken = promises.broken_promises([], keys, np.zeros(2, np.int64), np.array([9, 9]))
 
     assert broken == [promise(0, 2, key_1=Equals(1)), promise(0, 1, key_0=Equals("a"))]

@@ -46,7 +46,7 @@ def test_ever_more_takes_one_interval() -> None:
 
     ranges = {"seller": {"between": {"to": 49}}}
     box = {"note": {"equals": "a"}, "seller": {"between": {"from": -49}}}
-    assert json.loads(json.dumps(one.snapshot())) == {"promised": {"0": [ranges, box]}, "unannounced": []}
+    assert json.loads(json.dumps(one.snapshot())) == {"by_partition": {"0": [ranges, box]}, "unannounced": []}
 
 
 def test_a_promise_of_many_values_is_restored() -> None:
@@ -72,7 +72,7 @@ def test_a_pattern_is_complete_once_every_partition_has_promised_it() -> None:
 
     one.add([promise(1, 2, seller=OneOf(frozenset({5, 7})))])
     assert {"seller": Between(high=5)} in complete(one)
-    assert one.waiting == 4
+    assert len(one.snapshot()["unannounced"]) == 4
 
 
 def test_only_wider_promises_break_rows_here() -> None:

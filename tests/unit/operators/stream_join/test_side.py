@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.admit import broken, violations
-from endmark.operators.stream_join.propagate import newly_closed
 from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
@@ -81,12 +80,12 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
     ]
     closed = []
     for given in batches:
-        closing, _ = newly_closed(side, given)
+        closed_keys, _ = side.take(given)
         side.closed_keys.close()
-        closed.append([] if closing is None else closing.column("key").to_pylist())
+        closed.append([] if closed_keys is None else closed_keys.column("key").to_pylist())
 
     assert closed == [[], [], [5], [4, 8]]
-    assert (side.closed_keys.closed.rows, side.closed_keys.named.rows) == (4, 2)
+    assert (side.closed_keys.closed.rows, side.closed_keys.promised.rows) == (4, 2)
     rows = columns(key=[5, 5, 7, 7, 8], time=[0] * 5, partition=[0, 1, 0, 1, 1], offset=[9] * 5)
     bad = violations(side, rows, StreamBatch())["closed"]
     assert bad.tolist() == [True, True, True, False, True]
@@ -98,6 +97,6 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
         Origin(1, 1),
     ]
     up_to_seven = Punctuation.of("s", {"key": Between(high=7)}, Origin(0, 9))
-    newly_closed(side, StreamBatch(key_promises=[up_to_seven]))
+    side.take(StreamBatch(key_promises=[up_to_seven]))
     side.closed_keys.forget()
-    assert (side.closed_keys.closed.rows, side.closed_keys.named.rows) == (2, 1)
+    assert (side.closed_keys.closed.rows, side.closed_keys.promised.rows) == (2, 1)
