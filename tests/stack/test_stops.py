@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -72,6 +73,11 @@ class Job:
     def text(self) -> str:
         return self.log.read_text(errors="replace")
 
+    @property
+    def said(self) -> list[str]:
+        """The lines of the job itself. Its JVM ends by the same signal, and may log a task's fault last."""
+        return [line for line in self.text.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+
     def wait_said(self, words: str, seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while words not in self.text:
@@ -114,7 +120,7 @@ def test_a_signal_to_the_whole_group_is_no_failure(
 
     assert job.end() == DONE, job.text
     assert "\nTraceback" not in job.text
-    assert "stopped" in job.text.splitlines()[-1]
+    assert "stopped" in job.said[-1]
     assert run_state(warehouse)[0] == "stopped"
 
 
