@@ -175,7 +175,8 @@ def test_spark_obeys_nobody_without_its_secret(job: Running, stranger: JavaGatew
 
     assert [name for name, answer in answers.items() if answer == "done"] == [], answers
     told = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(job.process.pid)]
-    assert any(b"spark.authenticate=true" in line for line in told)
+    for asked in (b"spark.authenticate=true", b"spark.network.crypto.enabled=true"):
+        assert any(asked in line for line in told), asked
     assert [line for line in told if b"authenticate.secret" in line] == []
     job.bid()
 
