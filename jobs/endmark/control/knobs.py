@@ -146,7 +146,7 @@ def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] 
     for step, said in steps.items():
         if name.startswith(f"{step}."):
             path = name.removeprefix(f"{step}.").split(".")
-            return (step.partition(".")[0], *path) if path[0] in said else None
+            return (*_kind(step), *path) if path[0] in said else None
     part, *below = name.split(".")
     is_other = part in Pipeline.model_fields and part not in ("lookup", "join", "batch")
     return (part, *below) if is_other else None

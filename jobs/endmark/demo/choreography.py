@@ -34,8 +34,6 @@ from endmark_feed.auction_feed import seed_relation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Spark's start takes some 10 s; a slow machine gets more than it needs.
-_JOB_START_SECONDS = 180.0
 _DRAIN_SECONDS = 300.0
 
 

@@ -5,6 +5,8 @@ Made with delta-rs: it takes 30 ms for a table where Spark takes 5 s for the fou
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import time
 from dataclasses import dataclass
@@ -140,6 +142,8 @@ def _made(table: Table, owner: str) -> DeltaTable:
         )
     except OSError as error:  # of delta-rs: in colours, over several lines
         cause = " ".join(re.sub(r"\x1b\[\d*m|↳", "", str(error)).split())
+        if cause.endswith(f"(os error {errno.ENOSPC})"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(table.path)) from error
         raise ConfigError(
             f"table {table.path} cannot be made: {cause}; name a warehouse that this user can write"
         ) from error

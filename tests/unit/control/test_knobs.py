@@ -52,6 +52,7 @@ def test_a_stream_has_a_knob_of_what_it_says_of_time() -> None:
         (name, None, "a job that has been told a time cannot be without"),
         ("streams.items.event_time.idle", "5s", "the file says nothing of it, .* takes a new checkpoint"),
         ("streams.bids.event_time.column", "at", "no knob, since another value takes a new checkpoint"),
+        ("streams.bids.event_time.lateness", "9s", r"takes a new checkpoint \(rows are judged by it"),
     ]:
         with pytest.raises(ConfigError, match=says):
             turned(steps, other, to)

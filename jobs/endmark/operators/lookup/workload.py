@@ -76,7 +76,7 @@ class Setup:
 
     def room(self, pages: int = 0) -> int:
         """Return the number of stream rows that fit into memory beside so many pages."""
-        return max(1, (self.memory - pages * self.page_rows * self.row_bytes) // self.waiting_bytes)
+        return max(1, (self.memory - pages * self.rows_on_page * self.row_bytes) // self.waiting_bytes)
 
     @property
     def waiting_rows(self) -> int:
