@@ -295,7 +295,7 @@ class Target:
 
 
 def attacked(attack: Attack, formats: Formats, directory: Path) -> dict[str, Any]:
-    """What became of one job, for which its share of the attack's records, turns and requests is.
+    """Attack one job with its share of records, turns and requests; return what became of it.
 
     Raises:
         AssertionError: it has ended, a table is wrong, or it has kept memory or file descriptors.
