@@ -99,7 +99,7 @@ class Forecast:
 def forecast(
     pipeline: Pipeline, relation: str | None, memory: int | None, batch_rows: int, exponent: float
 ) -> Forecast:
-    """Measure the relation of a lookup and predict the yield of each strategy.
+    """Measure the relation of a lookup and predict the yield of each strategy that has costs.
 
     Args:
         pipeline: the pipeline.
