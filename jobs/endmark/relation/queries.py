@@ -139,7 +139,13 @@ def rows_between(source: ReadTable, shapes: tuple[tuple[bool, bool], ...], diale
             conditions.append(source.below(source.bound(at)))
             at += 1
         ranges.append(sa.and_(*conditions))
-    return _compiled(source.ordered(source.columns).where(sa.or_(*ranges)), dialect)
+    ordered = source.ordered(source.columns)
+    if dialect.name == "sqlite" and len(ranges) > 1:
+        # To order an `OR` of ranges SQLite 3.40 reads the whole table: 64 pages of 500 rows, of half a million,
+        # took 5.6 ms each, and one range after the other 0.5 ms.
+        parts = [sa.select(sa.text("*")).select_from(ordered.where(each).subquery()) for each in ranges]
+        return _compiled(sa.union_all(*parts), dialect)
+    return _compiled(ordered.where(sa.or_(*ranges)), dialect)
 
 
 @lru_cache(maxsize=64)
@@ -210,7 +216,7 @@ def _number(value: int) -> sa.ColumnElement[int]:
     return sa.literal_column(str(int(value)))
 
 
-def _compiled(query: sa.Select[Any], dialect: sa.Dialect) -> Statement:
+def _compiled(query: sa.Select[Any] | sa.CompoundSelect[Any], dialect: sa.Dialect) -> Statement:
     compiled = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     places = [name[1:].partition("_")[::2] for name in compiled.positiontup or ()]
     return Statement(compiled.string, tuple((int(at), int(column)) for at, column in places))
