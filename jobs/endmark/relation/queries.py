@@ -141,8 +141,8 @@ def rows_between(source: ReadTable, shapes: tuple[tuple[bool, bool], ...], diale
         ranges.append(sa.and_(*conditions))
     ordered = source.ordered(source.columns)
     if dialect.name == "sqlite" and len(ranges) > 1:
-        # To order an `OR` of ranges SQLite 3.40 reads the whole table: 64 pages of 500 rows, of half a million,
-        # took 5.6 ms each, and one range after the other 0.5 ms.
+        # To order an `OR` of ranges SQLite 3.40 reads the whole table: 64 pages of 500 rows, in half a
+        # million, took 5.6 ms each, and one range after the other 0.5 ms.
         parts = [sa.select(sa.text("*")).select_from(ordered.where(each).subquery()) for each in ranges]
         return _compiled(sa.union_all(*parts), dialect)
     return _compiled(ordered.where(sa.or_(*ranges)), dialect)
