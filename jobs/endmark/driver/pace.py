@@ -59,6 +59,7 @@ class Pace:
     ) -> None:
         every = filed(steps_of(pipeline))
         self._values = {name: value for name, value in every.items() if name.startswith(_STEP)}
+        self._pause_below = pipeline.batch.pause_below
         self._fixed = False
         self.take(turns)
         self._fixed = fixed
@@ -71,6 +72,18 @@ class Pace:
     def records(self) -> int:
         """The most records that a batch reads."""
         return int(self._values[f"{_STEP}records"])
+
+    def full_batch(self, partitions: int) -> int | None:
+        """Return the records from which on a batch is no pause; `None`: each batch is one.
+
+        Args:
+            partitions: the partitions that a batch is shared out among.
+        """
+        if self._fixed:
+            return None
+        # Spark rounds the share of each partition down. A pulse alone is a pause.
+        most = self.records - partitions
+        return max(2, most if self._pause_below is None else min(most, self._pause_below))
 
     @property
     def trigger(self) -> dict[str, Any]:

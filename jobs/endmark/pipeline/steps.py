@@ -110,7 +110,7 @@ class Lookup(Model):
 
     `key` has a column of the stream for each column of the relation's key, in that order and of its type.
     `strategy` says what is read next: pages of `page_rows` rows, lists of keys or all of the relation; `auto`
-    takes the cheapest, by what each has cost. A batch of as many records as a batch may have stops reading
+    takes the cheapest, by what each has cost. A batch that is no pause (`batch.pause_below`) stops reading
     after `time_per_batch`. The rows it leaves wait in `memory`, which all buckets share, and hold back what
     came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
     `nulls` joins them with nulls for the relation's columns. Those that are parked hold back what came after
@@ -146,7 +146,8 @@ class Lookup(Model):
         Knob(
             "duration",
             "such as 500ms or 2s, up to 36500d; null: until all rows are answered",
-            "The time for which a full batch reads the relation. Unanswered rows wait for the next batch.",
+            "The time for which a batch that is no pause reads the relation. Unanswered rows wait for the "
+            "next batch.",
         ),
     ] = None
     memory: Annotated[
@@ -333,7 +334,11 @@ class Control(Model):
 
 class Batch(Model):
     """A batch reads `records` at most, of all topics together; `every` is the least time from the start of
-    one to the next."""
+    one to the next.
+
+    A batch of fewer than `pause_below` records is a pause: it leaves no row waiting for a relation, and joins
+    rows that are spilled. `null` is as many as a batch may read.
+    """
 
     records: Annotated[
         Records,
@@ -351,6 +356,7 @@ class Batch(Model):
             "The least time between the starts of two batches. The job starts its query again between them.",
         ),
     ] = timedelta(seconds=1)
+    pause_below: AtRestart[Records | None] = None
 
 
 PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each checkpoint")

@@ -96,8 +96,6 @@ class Queries:
         self.pace.start()
         query_log.speak_of_queries(self.spark)
         source = plan.KafkaSource(self.options.bootstrap, dict(self.partitions), self.pace.records)
-        # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
-        full = max(2, self.pace.records - sum(self.partitions.values()))
         frame = plan.build(
             self.spark,
             self.pipeline,
@@ -105,7 +103,7 @@ class Queries:
             dict(self.partitions),
             self.directories,
             self.cache_name,
-            full_batch=None if self.options.available_now else full,
+            full_batch=self.pace.full_batch(sum(self.partitions.values())),
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
         return writer.option("checkpointLocation", str(self._checkpoint)).trigger(**self.pace.trigger).start()
