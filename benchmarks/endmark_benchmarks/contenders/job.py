@@ -13,6 +13,7 @@ from endmark.control.database import OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import EndmarkError
+from endmark_benchmarks.workloads.auction import MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,7 @@ class Job:
             f"--warehouse={self.warehouse}",
             f"--checkpoint={self.directory / 'checkpoint'}",
             f"--ops-url={self.ops_url}",
+            *MEASURED,
             *options,
         ]
         log = self.directory / f"job-{len(list(self.directory.glob('job-*.log')))}.log"
