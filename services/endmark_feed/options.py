@@ -51,7 +51,7 @@ class FeedOptions:
     seed: int = 1
     minutes: float = 5.0
     rate: float = 2_000.0
-    sellers: int = 50_000
+    sellers: int = 500_000
     open_items: int = 2_000
     zipf_exponent: float = 1.0
     bad_rate: float = 0.0005

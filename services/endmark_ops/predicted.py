@@ -9,9 +9,10 @@ from endmark.control.forecasts import ForMemory
 from endmark.control.knobs import filed
 from endmark.metrics import Samples, add, sample
 from endmark.operators.lookup.costs import JoinCosts, ReadCosts
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Setup
-from endmark.planning.cost_model import WAITING, at_once, with_waiting
-from endmark_ops.what_if import WhatIf
+from endmark.planning.cost_model import AT_ONCE, WAITING, at_once, chosen_by_auto, with_waiting
+from endmark_ops.what_if import WhatIf, Yield
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from endmark.control.database import Batch
     from endmark.control.description import Description, LookupDescription
+    from endmark.operators.lookup.strategies import Strategy
+    from endmark.planning.cost_model import Prediction
 
 _PARTS = tuple(2.0**power for power in range(-4, 5))
 _COSTS = [each.name for each in fields(ReadCosts)]
@@ -79,6 +82,13 @@ def _what_if(
         batch_rows=max(1, round(asked / tasks)),
         scattered=True,
     )
+    strategy = STRATEGIES[held[f"{lookup.step}.strategy"]]
+    waiting_rows = total("lookup_pending_rows") / len(with_rows)
+    together = at_once(unit, setup)
+    # With the memory that waiting rows take now, which is less than they may take.
+    taken = round(waiting_rows / tasks * setup.waiting_bytes) + setup.rows_on_page * setup.row_bytes
+    waiting = with_waiting(unit, replace(setup, memory=taken)) if waiting_rows else []
+    in_force = next((each for each in [*waiting, *together] if _strategy_of(each) is strategy), None)
     return WhatIf(
         relation=lookup.relation,
         knob=f"{lookup.step}.memory",
@@ -89,9 +99,23 @@ def _what_if(
         batch_rows=asked,
         exponent=exponent,
         costs=costs,
+        strategy=strategy.name,
+        reads=strategy.reads,
+        paper=strategy.paper,
+        waiting_rows=waiting_rows,
+        in_force=None if in_force is None else _yield(in_force),
+        auto=_yield(chosen_by_auto(waiting, together)),
         waiting=list(WAITING),
         by_memory=list(_by_memory(unit, setup, memory)),
     )
+
+
+def _strategy_of(prediction: Prediction) -> Strategy:
+    return STRATEGIES[prediction.strategy.removesuffix(AT_ONCE)]
+
+
+def _yield(prediction: Prediction) -> Yield:
+    return Yield(**vars(prediction), reads=_strategy_of(prediction).reads)
 
 
 def _costs(samples: Samples, relation: str) -> dict[str, float] | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from endmark.operators.lookup.auto import BY_KEY
 from endmark.operators.lookup.reads import PAGES_AT_ONCE
 from endmark.operators.lookup.strategies import STRATEGIES, oldest_page
 
@@ -105,6 +106,20 @@ def _page_by_page(name: str, read: PageRead, costs: JoinCosts, setup: Setup) -> 
     seconds = read.seeks * costs.seek + costs.page + costs.loop / PAGES_AT_ONCE
     seconds += read.rows * (costs.row + costs.store + waits)
     return Prediction(name, read.rows / seconds, read.rows, seconds)
+
+
+def chosen_by_auto(waiting: Sequence[Prediction], at_once: Sequence[Prediction]) -> Prediction:
+    """Return the prediction of the reads that `auto` would choose.
+
+    Where rows may wait, `auto` reads what answers them at once only if that is `BY_KEY` times as fast.
+
+    Args:
+        waiting: predictions by which rows wait; none if no row may.
+        at_once: predictions by which each batch answers all of its rows.
+    """
+    best = max(at_once, key=lambda each: each.rate)
+    patient = max(waiting, key=lambda each: each.rate, default=None)
+    return best if patient is None or best.rate > BY_KEY * patient.rate else patient
 
 
 def hybrid(costs: JoinCosts, setup: Setup) -> Prediction:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LISTS = 4
 # If rows may wait, keys are read only if they answer this many times as many rows a second as pages do: to
 # group a batch's rows by key takes a tenth of the batch, and costs are estimates.
-_BY_KEY = 2.0
+BY_KEY = 2.0
 
 
 class Auto:
@@ -93,10 +93,10 @@ class Auto:
             return late
         pages, rate = self._densest_pages(waiting, limit)
         most, count = waiting.most_rows_of(LIST_KEYS * min(limit, _LISTS))
-        if self._rate(most, self._costs.lists(count)) <= _BY_KEY * rate:
+        if self._rate(most, self._costs.lists(count)) <= BY_KEY * rate:
             return pages
         keys = waiting.keys.fullest(count)
-        if self._rate(waiting.keys.waiting[keys].sum(), self._costs.lists(len(keys))) <= _BY_KEY * rate:
+        if self._rate(waiting.keys.waiting[keys].sum(), self._costs.lists(len(keys))) <= BY_KEY * rate:
             return pages
         return ReadKeys(keys)
 
