@@ -228,7 +228,7 @@ def demo(
     minutes: Annotated[float, typer.Option(help="How long the feed runs.")] = 2.0,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 4_000.0,
-    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 500_000,
     lookup: Annotated[Literal["sqlite", "mysql"], typer.Option(help="Where the master table is.")] = "sqlite",
     directory: Annotated[Path, typer.Option(help="Where runs are kept, one folder each.")] = Path("var/demo"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Dashboard port; 0 takes a free one.")] = 0,

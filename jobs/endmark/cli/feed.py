@@ -24,7 +24,7 @@ def feed(
     seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
     minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 2_000.0,
-    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 500_000,
     open_items: Annotated[int, typer.Option(help="Auctions open at a time.")] = 2_000,
     zipf_exponent: Annotated[float, typer.Option(help="Skew of sellers; 0 is uniform.")] = 1.0,
     bad_rate: Annotated[float, typer.Option(help="Share of bad records.")] = 0.0005,

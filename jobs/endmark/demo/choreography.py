@@ -18,13 +18,14 @@ from rich.console import Console
 from rich.live import Live
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.view import DemoState, live_view
+from endmark.demo.view import DemoState, live_view, lookup_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.jars import broker_jars
 from endmark.embedded.java import require_java
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
+from endmark.metrics import sample
 from endmark.pipeline.file import load
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
@@ -180,10 +181,12 @@ class _Demo:
                     )
                 time.sleep(0.5)
         self.console.print(live_view(state))
+        for lookup in lookup_lines(state):
+            self.console.print(lookup)
 
 
 def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
-    """Return whether the job has finished a batch that reaches the end of every partition.
+    """Return whether the job has finished a batch that reaches the end of every partition, and no row waits.
 
     Args:
         ops: the ops database.
@@ -192,7 +195,7 @@ def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
     """
     batch = ops.latest_batch(pipeline)
     # Spark tells no offsets of a batch that found the topics empty.
-    if batch is None or not batch.offsets:
+    if batch is None or not batch.offsets or sample("batch_due_time_seconds") in batch.samples:
         return False
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from endmark.metrics import Samples, parse
+from endmark.control.description import Description
+from endmark.metrics import Samples, parse, sample
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
+
+_ALL = 1_000_000  # batches of a demo, of which none lasts for days
 
 
 @dataclass
@@ -65,6 +68,28 @@ def live_view(state: DemoState) -> Table:
         "job",
     )
     return table
+
+
+def lookup_lines(state: DemoState) -> list[str]:
+    """Say of each lookup what it has read, and how many rows have waited for it at most."""
+    batches = state.ops.batches_after(state.pipeline, -1, _ALL)
+    description = state.ops.description(state.pipeline)
+    if not batches or description is None:
+        return []
+    described = Description.model_validate(description)
+    lines = []
+    for lookup in described.lookups:
+        pages, lists = (
+            batches[-1].totals.get(sample("lookup_reads_total", relation=lookup.relation, by=by), 0.0)
+            for by in ("page", "list")
+        )
+        waiting = sample("lookup_pending_rows", relation=lookup.relation)
+        most = max(batch.samples.get(waiting, 0.0) for batch in batches)
+        lines.append(
+            f"lookup in {lookup.relation}, strategy {described.steps[lookup.step]['strategy']}: "
+            f"{pages:,.0f} pages and {lists:,.0f} lists of keys read, at most {most:,.0f} rows waiting"
+        )
+    return lines
 
 
 def _sum(totals: Samples, name: str, **labels: str) -> str:

@@ -17,6 +17,7 @@ from endmark.driver.pace import Pace
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
+from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.verify.consume import Log
 from support.bucket_tasks import BUCKETS
@@ -278,7 +279,7 @@ def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
         values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
     assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
     assert shown["about"]["lookup.page_rows"]["applies"] == "live"
-    assert shown["knobs"] == filed(steps_of(make_pipeline())) | {"lookup.strategy": "mesh"}
+    assert shown["knobs"] == filed(steps_of(load(AUCTION, url))) | {"lookup.strategy": "mesh"}
     assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
     fields = json.loads(run("fields", str(AUCTION), "--json").stdout)
     assert [fields[name] for name in ("lookup.strategy", "publish", "join.window.left")] == [
