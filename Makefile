@@ -89,6 +89,10 @@ test-deploy: $(READY) ## Helm chart against the schemas of its kinds; Airflow's 
 	$(PYTHON) -m venv var/airflow && var/airflow/bin/pip install --quiet -r tests/deploy/requirements-airflow.txt
 	PYTHONPATH=tests $(BIN)/python -m deploy.dag var/airflow/bin/python
 
+.PHONY: picture
+picture: $(READY) test-system ## The dashboard while rows wait for HYBRIDJOIN, from a demo; writes docs/pictures
+	PYTHONPATH=tests $(BIN)/python -m browser.picture
+
 .PHONY: lint
 lint: $(READY) ## Style, import rules and formatting
 	$(BIN)/ruff check .

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-DEADLINE_SECONDS = 500
+from support.demo import DEADLINE_SECONDS, running_demo
 
 
 @pytest.mark.parametrize("lookup", ["sqlite", "mysql"])
@@ -22,18 +19,13 @@ def test_demo(tmp_path: Path, lookup: str) -> None:
     HYBRIDJOIN has read pages, and bids have waited for theirs.
     """
     arguments = ["--minutes=0.25", "--rate=4000", "--seed=11", f"--lookup={lookup}"]
-    command = [sys.executable, "-m", "endmark.cli", "demo", "--json", f"--directory={tmp_path}", *arguments]
-    with (tmp_path / "stderr").open("w+") as said:
-        demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
-        try:
-            url = _dashboard_url(Path(said.name), demo)
-            assert "<title>" in _get(url)
-            assert "endmark_run_up" in _get(f"{url}metrics")
-            output, _ = demo.communicate(timeout=DEADLINE_SECONDS)
-        finally:
-            demo.kill()
+    with running_demo(tmp_path, *arguments) as demo:
+        url = demo.dashboard()
+        assert "<title>" in _get(url)
+        assert "endmark_run_up" in _get(f"{url}metrics")
+        output, _ = demo.process.communicate(timeout=DEADLINE_SECONDS)
 
-    assert demo.returncode == 0, output + Path(said.name).read_text()
+    assert demo.process.returncode == 0, output + demo.said
     report = json.loads(output[output.index("{") :])
     assert report["ok"]
     actual = {table["table"]: table["actual"] for table in report["tables"]}
@@ -41,7 +33,7 @@ def test_demo(tmp_path: Path, lookup: str) -> None:
     assert actual["groups"] > 1_000
     assert actual["dead_letters"] > 0
     assert actual["violations"] > 0
-    pages, lists, waiting = _looked_up(Path(said.name).read_text())
+    pages, lists, waiting = _looked_up(demo.said)
     assert pages > 500
     assert lists == 0
     assert waiting > 0
@@ -56,17 +48,6 @@ def _looked_up(said: str) -> list[int]:
     )
     assert found is not None, said
     return [int(figure.replace(",", "")) for figure in found.groups()]
-
-
-def _dashboard_url(said: Path, demo: subprocess.Popen[str]) -> str:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        # Rich wraps lines to the width of the terminal, so the address may stand on a line of its own.
-        if found := re.search(r"dashboard:\s+(http://127\.0\.0\.1:\d+/)", said.read_text()):
-            return found[1]
-        assert demo.poll() is None, said.read_text()
-        time.sleep(0.2)
-    raise AssertionError(f"no dashboard after {DEADLINE_SECONDS} s: {said.read_text()}")
 
 
 def _get(url: str) -> str:
