@@ -11,11 +11,11 @@ function yieldOf({ rate, rows_per_read: rows, read_seconds: seconds }) {
   return `${read}: ${written(rate, "rows/s")} predicted on one core`;
 }
 
-function inForce({ strategy, paper, reads, in_force: own, waits, waiting_rows: waiting }) {
+function inForce({ strategy, paper, reads, in_force: own, waiting_rows: waiting }) {
   const named = paper ? `${strategy} (${paper})` : strategy;
-  const so = waits ? `, ${written(Math.round(waiting), "rows")} waiting on average` : ", none waiting";
-  const yields = own ? `; ${yieldOf(own)}` : ". No paper has equations for it, so nothing is predicted";
-  return `In force is ${named}: it reads ${reads}. In the last batches${so}${yields}.`;
+  const waited = waiting ? `${written(Math.round(waiting), "rows")} waited on average` : "no row waited";
+  const yields = own ? `So ${yieldOf(own)}` : "No paper has equations for it, so nothing is predicted";
+  return `In force is ${named}: it reads ${reads}. In the last batches ${waited}. ${yields}.`;
 }
 
 function instead({ strategy, in_force: own, auto }) {
