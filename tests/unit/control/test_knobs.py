@@ -52,7 +52,7 @@ def test_a_stream_has_a_knob_of_what_it_says_of_time() -> None:
         (name, None, "a job that has been told a time cannot be without"),
         ("streams.items.event_time.idle", "5s", "the file says nothing of it, .* takes a new checkpoint"),
         ("streams.bids.event_time.column", "at", "no knob, since another value takes a new checkpoint"),
-        ("streams.bids.event_time.lateness", "9s", r"takes a new checkpoint \(rows are judged by it"),
+        ("streams.bids.event_time.lateness", "9s", r"takes a new checkpoint \(rows are checked against it"),
     ]:
         with pytest.raises(ConfigError, match=says):
             turned(steps, other, to)
@@ -106,7 +106,7 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         (
             "join.window.left",
             "9s",
-            "join.window.left is no knob, since another value takes a new checkpoint (keys are final, and",
+            "join.window.left is no knob, since another value takes a new checkpoint (keys have become",
         ),
         ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
         ("batch.records", 10**32, "batch.records: Input should be less than or equal to 1000000000"),
