@@ -36,7 +36,7 @@ from endmark.spark.dataframe import gathered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key
 from endmark.spark.processor import BucketProcessor
 from endmark.types import JoinType
-from endmark.wire.json_column import is_spoken_of, kind_of
+from endmark.wire.json_column import is_restrictable, kind_of
 from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def declared_groups(
         raise ConfigError(
             f"aggregate: running groups have a column {min(taken)} of their own; name yours otherwise"
         )
-    if odd := [name for name in named if not is_spoken_of(rows.field(name).type)]:
+    if odd := [name for name in named if not is_restrictable(rows.field(name).type)]:
         raise ConfigError(f"aggregate: column {odd[0]} is {rows.field(odd[0]).type}; cast it")
     if odd := [name for name in declared.by if not is_key(rows.field(name).type)]:
         raise ConfigError(f"aggregate: column {odd[0]} is double, which is no key; cast it to string")

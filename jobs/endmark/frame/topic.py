@@ -1,4 +1,4 @@
-"""Publishes a frame to a Kafka topic, at least once: rows, and punctuations to the partitions they concern."""
+"""Publishes a frame to a Kafka topic, at least once: rows, and punctuations to their partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.sinks import OF, PUNCTUATIONS, TEXT, apart
-from endmark.wire.json_column import is_spoken_of, kind_of
+from endmark.wire.json_column import is_restrictable, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def wire_columns(rows: pa.Schema, key: Sequence[str]) -> dict[str, ColumnType]:
     columns = {field.name: field.type for field in rows}
     if missing := [name for name in key if name not in columns]:
         raise ConfigError(f"key: the frame has no column {', '.join(missing)}; name others")
-    if odd := [name for name, kind in columns.items() if not is_spoken_of(kind)]:
+    if odd := [name for name, kind in columns.items() if not is_restrictable(kind)]:
         raise ConfigError(
             f"column {odd[0]} is {columns[odd[0]]}, which a record has no spelling for; cast it, or leave it "
             "out"

@@ -28,7 +28,7 @@ class Change(StrEnum):
             case Change.LIVE:
                 return "turn it while the job runs, or change the file before it was ever turned"
             case Change.TURN:
-                return "turn it while the job runs; the file keeps the value of the checkpoint's first start"
+                return "turn it while the job runs; leave the file as it was when the checkpoint was made"
             case Change.RESTART:
                 return "change the file, and start the job again"
             case Change.NEW_CHECKPOINT:

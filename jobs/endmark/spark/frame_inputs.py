@@ -14,7 +14,7 @@ from endmark.engine.streams import StreamPlan, microseconds
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.side import SideSpec
 from endmark.state.keys import KeySpec
-from endmark.wire.json_column import is_spoken_of
+from endmark.wire.json_column import is_restrictable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +151,7 @@ def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated:
         raise ConfigError(f"on: column {name} is {left} on the left, {right} on the right; cast one")
     if not is_key(left):
         raise ConfigError(f"on: column {name} is {left}, which is no key; cast it to string")
-    if punctuated and not is_spoken_of(left):
+    if punctuated and not is_restrictable(left):
         raise ConfigError(
             f"on: column {name} is {left}, of which no punctuation can speak; cast it to timestamp"
         )
@@ -184,7 +184,7 @@ def frame_stream(
         punctuated: whether the frame has punctuations at all.
     """
     columns = [f"{name}_{column}" for column in on]
-    restricted = [field.name for field in schema if punctuated and is_spoken_of(field.type)]
+    restricted = [field.name for field in schema if punctuated and is_restrictable(field.type)]
     side = SideSpec(
         name=name,
         key=KeySpec.of(columns, [schema.field(column).type for column in columns]),

@@ -161,7 +161,7 @@ def kind_of(arrow: pa.DataType) -> ColumnType:
     return ColumnType(domain_of_type(arrow))
 
 
-def is_spoken_of(arrow: pa.DataType) -> bool:
+def is_restrictable(arrow: pa.DataType) -> bool:
     """Return whether patterns can restrict columns of a type."""
     try:
         kind_of(arrow)

@@ -16,7 +16,7 @@ from endmark.punctuation import json_text
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.wire.json_column import NamedReader, TextReader, example_of, is_spoken_of
+from endmark.wire.json_column import NamedReader, TextReader, example_of, is_restrictable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +90,7 @@ class Renamer:
 
     def __init__(self, renaming: Renaming, stream: str) -> None:
         self._names = renaming.names
-        self._columns = pa.schema([field for field in renaming.columns if is_spoken_of(field.type)])
+        self._columns = pa.schema([field for field in renaming.columns if is_restrictable(field.type)])
         self._one = TextReader(self._columns, stream, example_of(pa.schema(list(self._columns)[:1])))
         self._domains = {
             self._names[name]: each for name, each in self._one.domains.items() if name in self._names
