@@ -218,8 +218,7 @@ class FrameSteps:
             running: whether a group also comes out after each batch that had rows of it, with its measures so
                 far. All rows then have a column `final`, and a column `batch` with the number of the batch.
                 The row of a group with the greatest `batch` is the newest.
-            measures: the measures by name, as in a pipeline file: `"count"`, or one such as `{"sum":
-                "price"}`.
+            measures: the measures by name, spelled as in a pipeline file: `"count"` or `{"sum": "price"}`.
 
         Raises:
             ConfigError: a column or a measure is wrong.

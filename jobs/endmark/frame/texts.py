@@ -24,8 +24,7 @@ _WRITTEN = "$written"
 
 
 def rewritten(frame: DataFrame, punctuations: str, renaming: Renaming) -> DataFrame:
-    """Rewrite a frame's control rows with its present column names. Punctuations on a lost column are
-    dropped.
+    """Rewrite a frame's control rows with its present column names, and drop punctuations on lost columns.
 
     Args:
         frame: the frame.

@@ -79,6 +79,7 @@ class State:
 
     @property
     def name(self) -> str:
+        """The name for people, such as `bids rows`."""
         return self.holds if self.input == self.holds else f"{self.input} {self.holds}"
 
     @property

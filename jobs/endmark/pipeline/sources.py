@@ -75,8 +75,11 @@ class ClosingRule(Model):
 
 
 class Quarantine(Model):
-    """The limit of unreadable records: the job stops when they are more than `share` of a stream's last `of`
-    records, since then the producer is wrong, and not a single record."""
+    """The limit of unreadable records, beyond which the job stops.
+
+    The job stops when more than `share` of a stream's last `of` records are dead letters that it could not
+    read. Then the producer is wrong, and not a single record.
+    """
 
     share: AtRestart[Share] = 0.2
     of: AtRestart[Count] = 1_000

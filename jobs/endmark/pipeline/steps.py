@@ -78,8 +78,11 @@ Fate = Literal["drop", "nulls", "dead_letter"]
 
 
 class Park(Model):
-    """The rule for parked rows: the relation is asked `attempts` times in all, `delay` apart. A row that has
-    no match even then has the fate `then`."""
+    """The rule for parked rows.
+
+    The relation is asked `attempts` times in all, `delay` apart. A row without a match even then has the fate
+    `then`.
+    """
 
     delay: AtRestart[Pause]
     attempts: AtRestart[Attempts]
@@ -99,9 +102,12 @@ Miss = Annotated[
 
 
 class AsOf(Model):
-    """The columns by which a row picks one of a key's versions. A version is valid from the time in the
-    relation's column `relation` on. A row meets the newest version that is not newer than the time in the
-    stream's column `stream`; a row older than all versions meets none."""
+    """The columns by which a row picks one of a key's versions.
+
+    A version is valid from the time in the relation's column `relation` on. A row meets the newest version
+    that is not newer than the time in the stream's column `stream`. A row that is older than all versions
+    meets none.
+    """
 
     stream: Pinned[Name]
     relation: Pinned[Name]
@@ -342,8 +348,11 @@ class Control(Model):
 
 
 class Batch(Model):
-    """The size and frequency of batches. A batch reads `records` records at most, of all topics together;
-    `every` is the least time from the start of one batch to the start of the next."""
+    """The size and frequency of batches.
+
+    A batch reads `records` records at most, of all topics together. `every` is the least time from the start
+    of one batch to the start of the next.
+    """
 
     records: Annotated[
         Records,

@@ -1,9 +1,9 @@
-"""Measures the unit costs of the cost model by small joins with R. The costs of waiting rows are measured on
-a part of R that is held in memory.
+"""Measures the unit costs of the cost model by small joins with R.
 
-The reads are measured inside joins, since reads without a join between them took less time: nine tenths for
-pages, three quarters for lone keys. The costs of a join, too, are measured behind reads: a join with rows
-from memory took two thirds of the time that it takes behind a read of a key.
+The costs are those of whole joins that read R. Reads alone would be too fast: without a join between them,
+pages took nine tenths of the time, and lone keys three quarters. Joins alone would be too fast, too: with
+rows in memory they took two thirds of the time that they take behind a read of a key. Only the costs of
+waiting rows are measured on a part of R in memory.
 """
 
 from __future__ import annotations
@@ -84,8 +84,10 @@ def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) ->
 
 
 def _pages_apart(reader: RelationReader, directory: PageDirectory) -> list[pa.RecordBatch]:
-    """Read pages all over R, several times. Each time reads other pages if R has enough, since a page is read
-    faster the second time."""
+    """Read pages all over R, several times.
+
+    Each time reads other pages if R has enough, since a page is read faster the second time.
+    """
     some = min(PAGES_AT_ONCE, len(directory))
     numbers = np.linspace(0, len(directory) - 1, some * _TIMES).astype(np.int64)
     if len(directory) < len(numbers):

@@ -30,7 +30,8 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
     """Return the values that both patterns match, in normal form.
 
     Args:
-        left, right: the patterns.
+        left: one pattern.
+        right: the other pattern.
         domain: the domain of their attribute.
     """
     if isinstance(left, Anything):

@@ -1,9 +1,9 @@
-"""The punctuated range of one attribute: all values that its stream has closed so far (MJoin report, section
-5.1).
+"""The punctuated range of one attribute: all values that its stream has closed so far.
 
-The range is a sorted list of spans that do not touch. Neighbouring values are one entry, so closing 1, 2, 3,
-... takes the space of one interval. A question costs O(log n). An addition costs O(log n + spans merged)
-comparisons and one memmove of the entries behind, 8 bytes each.
+It is that of the MJoin report, section 5.1. The range is a sorted list of spans that do not touch.
+Neighbouring values are one entry, so closing 1, 2, 3, ... takes the space of one interval. A question costs
+O(log n). An addition costs O(log n + spans merged) comparisons and one memmove of the entries behind, 8 bytes
+each.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ _SESSION = (
 
 @cache
 def engine(url: str, answer_seconds: int) -> sa.Engine:
-    """Return the engine of this process for a URL. A statement fails if it takes longer than
-    `answer_seconds`.
+    """Return the engine of this process for a URL. Its statements fail after `answer_seconds`.
 
     Raises:
         ConfigError: the text is no URL, or its database or driver is not supported.
@@ -90,8 +89,7 @@ def _connect_arguments(backend: Backend, answer_seconds: int) -> dict[str, Any]:
 
 @contextmanager
 def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Lend a connection of the pool. A connection whose answer broke off in the middle is closed instead of
-    returned."""
+    """Lend a connection of the pool, and close it if an answer broke off in the middle."""
     with engine.connect() as connection:
         try:
             yield connection

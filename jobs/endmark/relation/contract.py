@@ -20,10 +20,10 @@ KeyRange = tuple[KeyValues | None, KeyValues | None]
 
 
 class RelationReader(Protocol):
-    """Reads a relation R. Every answer has R's columns and is ordered by key. Keys with a null are never
-    read.
+    """Reads a relation R.
 
-    The rows of a page, and all rows of one key, are as they were at one moment.
+    Every answer has R's columns and is ordered by key. Keys with a null are never read. The rows of a page,
+    and all rows of one key, are as they were at one moment.
     """
 
     @property

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # The most ranges of one statement: enough that round trips do not matter, few enough for every optimiser.
 RANGES_AT_ONCE = 16
-# The most keys of one statement. A key in a list of 512 costs client and server 6.9 µs, in one of 4,096 4.2
-# µs.
+# The most keys of one statement. A key costs client and server 6.9 µs in a list of 512, and 4.2 µs in one of
+# 4,096.
 KEYS_AT_ONCE = 4096
 # The most keys of several columns: SQLite refuses conditions that are more than 1,000 deep.
 COMPOSITE_KEYS_AT_ONCE = 512

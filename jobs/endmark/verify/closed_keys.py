@@ -60,8 +60,7 @@ _WITHIN = """coalesce(list_contains(q.$among, $key), true)
 def load(
     session: Session, stream: str, declared: Stream, key: tuple[str, ...], others: Sequence[dict[str, Any]]
 ) -> None:
-    """Read the records of a stream that have the mark of a punctuation and are not in `promises_<stream>`
-    yet.
+    """Read the punctuations of a stream that are not in `promises_<stream>` yet.
 
     The keys that they name are added to `promises_<stream>`. Other punctuations that restrict only columns of
     the key become `patterns_<stream>`, and the rest becomes `wider_<stream>`. `punctuations_<stream>` gets
@@ -72,7 +71,7 @@ def load(
         stream: the name of the stream.
         declared: the stream in the pipeline file.
         key: the columns of the join key.
-        others: the records, each as `partition`, `offset` and `value`.
+        others: the records to read, each with `partition`, `offset` and `value`. Some may be no punctuations.
     """
     kinds = {column: declared.columns[column] for column in key}
     sound = []

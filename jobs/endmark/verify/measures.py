@@ -17,8 +17,7 @@ _EXACT = "exact_sum(list($value) FILTER ($value IS NOT NULL))"
 
 @dataclass(frozen=True)
 class Function:
-    """A function of measures in SQL, in which `$value` is the column and `$place` lists the columns that
-    order rows.
+    """A function of measures in SQL. `$value` is its column, and `$place` lists the columns that order rows.
 
     Args:
         sql: the expression for columns of any type.

@@ -1,5 +1,4 @@
-"""Checks running groups: the last row of each group is recomputed, and no row may go back behind an earlier
-one.
+"""Checks running groups: the last row of each group is recomputed, and earlier rows must lead up to it.
 
 `verify` does not know how records were cut into batches, so it cannot recompute the rows before the last.
 """

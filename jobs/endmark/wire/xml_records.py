@@ -1,5 +1,4 @@
-"""Parses flat XML records of declared columns, and punctuations of these columns, as in MJoin's running
-example.
+"""Parses flat XML records and punctuations of declared columns, as in MJoin's running example.
 
     <record><sno> 79 </sno><ipaddr> 202.112.39.8 </ipaddr></record>
     <punct:record><sno> 79 </sno><ipaddr> * </ipaddr></punct:record>
