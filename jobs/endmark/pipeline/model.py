@@ -32,9 +32,9 @@ class Pipeline(Model):
 
     `lookup` is one lookup or a list of lookups. Each has a relation of its own, so a table that is looked up
     twice is declared under two names. A lookup asks by columns of its stream. All lookups of a stream run
-    side by side, and a row goes on when all have answered. If several lookups have no match for a row, the
-    first of them in the list whose `miss` is not `nulls` decides the fate of the row. State that nothing ever
-    frees is refused, unless `unbounded_state` is `allow`.
+    side by side, and a row goes on when all have answered. If lookups have no match for a row, the first of
+    them in the list whose `miss` is not `nulls` decides its fate. State that nothing ever frees is refused,
+    unless `unbounded_state` is `allow`.
     """
 
     name: Annotated[
