@@ -48,7 +48,7 @@ class Contender:
     """A way to look up.
 
     Args:
-        does: what it does with a batch.
+        does: how it answers a batch, in Markdown.
         by_row: whether it answers a row at a time, so that one size of batches, the first, says all.
         batches: how many to run, the first ones, where each takes long; `None` is all.
         jdbc: needs MariaDB's JDBC driver in Spark.
