@@ -54,7 +54,7 @@ test-knobs: $(READY) ## Turn 1,000 knobs by 8 clients and kill the job 3 times (
 	PYTHONPATH=tests $(BIN)/python -m stack.knob_storm $(ARGS)
 
 .PHONY: test-attacks
-test-attacks: $(READY) test-system ## Send 10,000 hostile inputs to a running job and its sidecar (ARGS=--seed=7)
+test-attacks: $(READY) test-system ## 10,000 hostile inputs against a running job and its sidecar (ARGS=--seed=7)
 	PYTHONPATH=tests $(BIN)/python -m attacks.run $(ARGS)
 
 .PHONY: test-system
@@ -202,7 +202,7 @@ schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.punctuation.json_shape > schemas/punctuation.v1.json
 
 .PHONY: papers
-papers: $(READY) ## Run the papers' experiments in two minutes and write docs/operators
+papers: $(READY) ## Run the papers' experiments, two minutes; writes docs/operators
 	$(BIN)/python -m endmark_papers --json > docs/operators/results.json
 	$(BIN)/python -m endmark_papers.experiments.page docs/operators
 
