@@ -130,8 +130,8 @@ class BucketTask:
             patterns = patterns.then(self._join.output.patterns)
         if self._running is not None:
             with self._profile.phase("aggregate"):
-                # What a frame puts out has no sink that could number it.
-                running_rows = self._running.told(
+                # The sink of a pipeline adds the number of the batch. A frame has no such sink.
+                running_rows = self._running.end_batch(
                     self._join.spiller.batch_number if self._plan.in_band else None
                 )
             samples[sample("running_groups_total")] += running_rows.num_rows
