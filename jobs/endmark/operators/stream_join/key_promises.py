@@ -1,13 +1,15 @@
 """Key promises: the patterns on key columns by which a side closes keys, such as `order_id <= 100`.
 
-A promise speaks for its own partition alone, and a pattern does not say in which partitions its keys live. So
-a pattern closes the keys that every partition of the stream has promised.
+A promise holds for its own partition alone, and a pattern does not say in which partitions its keys live. So
+patterns close a key when every partition of the stream has promised it.
 
-A key of one column has the union of the patterns as its set: a stream that promises ever more of the column
-takes the space of one interval. A key of several columns has those patterns that no later one includes.
+If the key has one column, the union of the patterns is kept. So a stream whose promises grow, such as
+`order_id <= 100` and then `order_id <= 200`, needs the space of one interval. If the key has several columns,
+a pattern is kept until a later one includes it.
 
-A row that comes nevertheless breaks one promise: the interval of the union that its key is in, with the
-offset of the pattern that last widened it, or the newest pattern on several columns that matches its key.
+A row with a promised key breaks a promise. If the key has one column, it is the interval of the union that
+has the row's key, with the offset of the pattern that last widened it. If the key has several columns, it is
+the newest pattern that matches the row's key.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
 
-# The offset of a promise that nobody has sent.
+# The offset of a promise that no record has made.
 UNKNOWN = -1
 
 
@@ -55,8 +57,8 @@ class Interval:
 
     Args:
         stream: the name of the stream.
-        partition: the partition that has promised them.
-        name: the key's column.
+        partition: the partition that has promised the keys.
+        name: the column of the key.
         domain: the domain of that column.
     """
 
@@ -90,7 +92,7 @@ class Interval:
 
 
 class Boxes:
-    """Promised keys of several columns, as the patterns that no later one includes."""
+    """Promised keys of several columns, as patterns. A pattern is dropped when a later one includes it."""
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
@@ -120,12 +122,12 @@ class Boxes:
 
 
 class Spans:
-    """Spans of keys whose codes are the ordinals of a discrete domain."""
+    """Spans of keys, for a key that is its own code."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         ends = list(spans)
         self._lows = np.array([low for low, _ in ends], np.int64)
-        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the top cut of longs is no int64
+        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the highest cut exceeds int64
 
     def contain(self, codes: Ints) -> Bools:
         if not len(self._lows):
@@ -135,7 +137,7 @@ class Spans:
         return inside
 
     def positions(self, codes: Ints) -> Ints:
-        """Return the positions of the sorted codes that are inside; it bisects."""
+        """Return the positions of the codes that are inside a span. The codes are sorted, so it bisects."""
         first = np.searchsorted(codes, self._lows)
         behind = np.searchsorted(codes, self._lasts, "right")
         pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
@@ -153,7 +155,7 @@ class KeyPromises:
         stream: the name of the side's stream.
         key: the key, by the names that both sides share.
         types: the types of the key's columns.
-        partitions: how many partitions must have promised a key before it is closed.
+        partitions: the number of partitions that must have promised a key before it is closed.
     """
 
     def __init__(self, stream: str, key: KeySpec, types: Sequence[pa.DataType], partitions: int) -> None:
@@ -219,7 +221,7 @@ class KeyPromises:
         It goes row by row, since few rows break any.
 
         Args:
-            promises: promises of the rows' own batch, which count for the rows behind them.
+            promises: promises of the rows' own batch. Each counts for the rows behind it.
             keys: the keys of the rows.
             partitions, offsets: the places of the rows.
         """
@@ -239,7 +241,7 @@ class KeyPromises:
         """Return a promise that names one key, in normal form.
 
         Args:
-            key: the values of its columns.
+            key: the values of the key's columns.
             partition, offset: the place of the promise.
         """
         patterns = {name: Equals(value) for name, value in zip(self._domains, key, strict=True)}
@@ -269,7 +271,7 @@ class KeyPromises:
 
     @cached_property
     def _everywhere(self) -> Spans | None:
-        """The spans of keys that every partition has promised; `None` if codes of keys are hashes."""
+        """The spans of keys that every partition has promised; `None` if the key is hashed."""
         if self._key.hashed:
             return None
         if len(self._by_partition) < self._partitions:
@@ -305,5 +307,10 @@ class KeyPromises:
                 self.add([self.read(written, Origin(int(partition), offset))])
 
     def read(self, written: Mapping[str, Any], origin: Origin) -> Punctuation:
-        """Read a promise, given its patterns in JSON by key column."""
+        """Read a promise.
+
+        Args:
+            written: its patterns in JSON, by key column.
+            origin: its place.
+        """
         return Punctuation.read(self._stream, written, self._domains, pattern_from_json, origin)
