@@ -1,4 +1,4 @@
-"""One bucket's work in one batch: lookup, stream join and group-by on its key, without a shuffle."""
+"""The task of one bucket in one batch: lookups, stream join and group-by, without a shuffle between them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,14 @@ class BucketTask:
         )
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """Run one batch of blobs by channel; yield blobs for the sink, and results as the plan says."""
+        """Run one batch.
+
+        Args:
+            packed: the blobs of the batch, each with its channel.
+
+        Yields:
+            Blobs for the sink, each with its channel. Results are blobs or record batches, as the plan says.
+        """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
             if channel in channels.TO_SINK:
@@ -120,7 +127,7 @@ class BucketTask:
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
         samples.update(self._lookups.samples(came))
-        # One stream may let more batches in than the other.
+        # One gate may let in more batches than the other.
         entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
         for number, (left, right) in enumerate(entering, 1):
@@ -161,7 +168,13 @@ class BucketTask:
     def _step(
         self, sides: tuple[StreamBatch, StreamBatch], samples: Counter[str], *, catch_up: bool
     ) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """One batch of the join, and the groups it makes final."""
+        """Run one batch of the join, and fold its results into groups.
+
+        Args:
+            sides: the batch of the left and of the right stream.
+            samples: collects the metrics.
+            catch_up: whether to join spilled rows.
+        """
         measured = []
         for result in channels.gathered(self._results(sides, catch_up=catch_up)):
             if self._plan.shows_results:
@@ -256,18 +269,18 @@ class BucketTask:
 
 
 def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up: bool) -> StreamBatch:
-    """Return the batch of one stream, unpacked from one bucket's blobs.
+    """Unpack the batch of one stream from the blobs of a bucket.
 
     Args:
-        stream: whose share.
-        blobs: all of the batch, by channel.
-        looked_up: rows go through a lookup first, so that they need not be sorted by the key of the join.
+        stream: the plan of the stream.
+        blobs: all blobs of the batch, by channel.
+        looked_up: whether rows go through a lookup first. If so, they need not be sorted by the join's key.
     """
 
     def of(channel: str) -> list[bytes]:
         return blobs.get(channels.stream_channel(channel, stream.name), [])
 
-    def batch(channel: str) -> pa.RecordBatch | None:
+    def table(channel: str) -> pa.RecordBatch | None:
         found = [codec.decode(blob) for blob in of(channel)]
         return codec.concat(found) if found else None
 
@@ -283,11 +296,11 @@ def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up
     promises = stream.side.codec.read(map(json.loads, of(channels.PROMISES)))
     return StreamBatch(
         rows=together(rows) if rows else None,
-        closed_keys=batch(channels.CLOSED_KEYS),
+        closed_keys=table(channels.CLOSED_KEYS),
         promises=promises,
         key_promises=stream.side.codec.on_key(promises),
         newest=newest,
-        marks=batch(channels.MARKS),
+        marks=table(channels.MARKS),
         heard=heard,
-        runs=RunNews(batch(channels.ENDED), batch(channels.FIRST), batch(channels.LAST)),
+        runs=RunNews(table(channels.ENDED), table(channels.FIRST), table(channels.LAST)),
     )
