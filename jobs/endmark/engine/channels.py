@@ -142,6 +142,7 @@ class Packer:
         self._rows.append((label, channel, json.dumps(value).encode()))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield the collected rows as one batch, if there are any, and forget them."""
         if self._rows:
             columns = zip(*self._rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)]
@@ -150,6 +151,7 @@ class Packer:
 
 
 def stream_channel(channel: str, stream: str) -> str:
+    """Return the channel of one stream."""
     return f"{channel}:{stream}"
 
 

@@ -108,6 +108,7 @@ class DeltaFile:
         self._columns = {field.name: _Statistics(field.type) for field in table.schema}
 
     def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows, with the number of the batch if the table has one."""
         if self._table.number is not None:
             numbers = pa.repeat(pa.scalar(self._table.number, pa.int64()), rows.num_rows)
             rows = pa.record_batch([*rows.columns, numbers], schema=self._table.schema)

@@ -132,6 +132,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:
+    """Make the plan of a pipeline's group-by; `None` without one."""
     if pipeline.aggregate is None:
         return None
     columns = pipeline.group_columns()
@@ -214,6 +215,7 @@ def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:
 
 
 def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
+    """Return the Arrow schema of columns, given their types by name."""
     return pa.schema([(name, kind.arrow) for name, kind in columns.items()])
 
 
@@ -232,4 +234,5 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def microseconds(duration: timedelta | None) -> int | None:
+    """Return a duration in microseconds; `None` stays `None`."""
     return None if duration is None else round(duration.total_seconds() * 1_000_000)

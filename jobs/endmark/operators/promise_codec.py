@@ -44,9 +44,11 @@ class PromiseCodec:
         return {field.name: domain_of_type(field.type) for field in self._columns}
 
     def write_patterns(self, promise: Punctuation) -> WrittenPatterns:
+        """Return the patterns of a promise, ready for JSON."""
         return {name: pattern_to_json(pattern, self.domains[name]) for name, pattern in promise.patterns}
 
     def read_patterns(self, written: WrittenPatterns, origin: Origin | None = None) -> Punctuation:
+        """Read a promise from its patterns. `origin` is its place in Kafka; `None` if it has none."""
         return Punctuation.read(self.stream, written, self.domains, pattern_from_json, origin)
 
     def write(self, promise: Punctuation) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Keys:
         return len(self.codes)
 
     def take(self, positions: Ints) -> Keys:
+        """Return the keys at some positions."""
         return Keys(self.codes[positions], tuple(column.take(pa.array(positions)) for column in self.columns))
 
     def pairs(self, others: Keys) -> Iterator[tuple[Ints, Ints]]:
@@ -113,6 +114,7 @@ class KeySpec:
 
     @property
     def code(self) -> str:
+        """The name of the column that has the code."""
         return CODE if self.hashed else self.columns[0]
 
     @property

@@ -72,12 +72,18 @@ class Segment:
 
     @cached_property
     def times(self) -> Ints:
+        """The event times of all rows, in microseconds.
+
+        Raises:
+            TypeError: the rows have no time.
+        """
         if self.time is None:
             raise TypeError("rows of this segment have no time")
         return int64(self.batch.column(self.time))
 
     @cached_property
     def live(self) -> int:
+        """The number of live rows."""
         return self.rows if self.dead is None else self.rows - int(np.count_nonzero(self.dead))
 
     @classmethod
@@ -108,6 +114,7 @@ class Segment:
         )
 
     def live_batch(self) -> pa.RecordBatch:
+        """Return the live rows."""
         return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))
 
     @property
@@ -116,6 +123,7 @@ class Segment:
         return None if self.dead is None else np.flatnonzero(~self.dead)
 
     def live_matched(self) -> Bools:
+        """Return a mask of the live rows that have had a partner."""
         matched = np.zeros(self.rows, bool) if self.matched is None else self.matched
         return matched if self.dead is None else matched[~self.dead]
 

@@ -179,6 +179,7 @@ class SegmentList:
             segment.low = max(segment.low, before)
 
     def clear(self) -> None:
+        """Remove all segments."""
         self._replace(0, len(self.segments), None)
 
     def maintain(self, barriers: Sequence[int] = ()) -> None:

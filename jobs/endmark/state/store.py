@@ -67,6 +67,7 @@ class SegmentStore:
         return segment_id, len(data)
 
     def load(self, segment_id: str) -> pa.RecordBatch:
+        """Return the rows of a segment. If there is no local copy, one is made from the durable store."""
         with self._turn, self.profile.phase("load"):
             try:
                 return codec.decode(pa.memory_map(str(self._directory / segment_id)).read_buffer())
@@ -76,6 +77,7 @@ class SegmentStore:
                 return batch
 
     def remove(self, segment_id: str) -> None:
+        """Remove a segment and its local copy."""
         with self._turn, self.profile.phase("store"):
             self._blobs.remove(segment_id)
             (self._directory / segment_id).unlink(missing_ok=True)

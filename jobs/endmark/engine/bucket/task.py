@@ -92,6 +92,7 @@ class BucketTask:
         self._lookups = Lookups(plan.lookups, store, snapshots)
 
     def snapshot(self) -> BucketSnapshot:
+        """Return the state for `restored`, without the segments."""
         return BucketSnapshot(
             self._join.snapshot(),
             self._groups.snapshot() if self._groups else None,

@@ -89,6 +89,7 @@ class ClosingAggregate:
         return {"groups": self.groups} | spread
 
     def snapshot(self) -> bytes:
+        """Return the state for `restored`, without the segments."""
         return manifest.save(self.lists, {})
 
     def add(self, inputs: list[pa.RecordBatch]) -> None:

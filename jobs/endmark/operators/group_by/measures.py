@@ -77,6 +77,7 @@ class MeasureSpec:
 
     @property
     def inputs(self) -> list[str]:
+        """The input columns that the measure needs."""
         return [*([] if self.column is None else [self.column]), *(each.source for each in self.place)]
 
     @property
@@ -146,6 +147,7 @@ def combined(
 
 
 def kept_fields(measures: Iterable[MeasureSpec]) -> list[tuple[str, pa.DataType]]:
+    """Return the columns of partial rows beside the key: those that the measures keep."""
     return [(name, kind) for measure in measures for name, (kind, _) in measure.kept().items()]
 
 

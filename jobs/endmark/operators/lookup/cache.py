@@ -42,6 +42,7 @@ class Frequencies:
         self._left = 0
 
     def add(self, codes: Ints) -> None:
+        """Count each code once for each time that it is given."""
         for row, at in enumerate(self._places(codes)):
             self._counts[row] += np.bincount(at, minlength=self._counts.shape[1])
         self._left += len(codes)

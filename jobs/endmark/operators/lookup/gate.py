@@ -264,7 +264,7 @@ class GatedLookup:
             if rows is not None:
                 rows = numbered(rows, self._number).select(self._spec.lookup.schema.names)
             with self._reading():
-                output = self._join.process(rows, now, drain=drain, beside=self.held.memory)
+                output = self._join.process(rows, now, drain=drain, reserved=self.held.memory)
         joined = self._leaving(output.joined, self._spec.dropped)
         missed = self._leaving(output.missed, ())
         batch = replace(came, rows=joined, bystanders=missed)

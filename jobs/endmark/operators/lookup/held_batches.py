@@ -180,6 +180,7 @@ def numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
 
 
 def unnumbered(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    """Return rows without the column `BATCH`; `None` stays `None`."""
     return None if batch is None else batch.drop_columns([BATCH])
 
 

@@ -199,7 +199,7 @@ class LookupJoin:
         return self.pending.snapshot(known)
 
     def process(
-        self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False, beside: int = 0
+        self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False, reserved: int = 0
     ) -> LookupOutput:
         """Look up one batch.
 
@@ -208,7 +208,7 @@ class LookupJoin:
             now: microseconds since 1970. It decides which parked rows are due, and what in the cache is too
                 old.
             drain: whether to answer all pending rows, whatever the budget.
-            beside: bytes of `capacity` that the caller uses.
+            reserved: bytes of `capacity` that the caller uses for other rows.
         """
         self.output = LookupOutput()
         came = pa.RecordBatch.from_pylist([], self._spec.schema) if rows is None else rows
@@ -220,7 +220,7 @@ class LookupJoin:
         self.output.ordered_seconds = time.perf_counter() - started
         budget = Budget() if drain else self._spec.budget
         answered: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []
-        for answer in self._resolver.resolve(waiting, budget, self._keep(waiting, beside)):
+        for answer in self._resolver.resolve(waiting, budget, self._keep(waiting, reserved)):
             if self._cache is not None:
                 answered.append((waiting.distinct_keys(answer.rows), answer.matched))
             self._put_out(waiting.take(answer.rows), answer, now)
@@ -244,10 +244,11 @@ class LookupJoin:
         others[answer.rows] = False
         return arrived.filter(pa.array(others))
 
-    def _keep(self, waiting: Waiting, beside: int) -> int | None:
+    def _keep(self, waiting: Waiting, reserved: int) -> int | None:
+        """Return the number of rows that may wait; `None`: any number."""
         if self._spec.capacity is None:
             return None
-        return int(max(0, self._spec.capacity - beside) / max(1.0, waiting.row_bytes))
+        return int(max(0, self._spec.capacity - reserved) / max(1.0, waiting.row_bytes))
 
     def _put_out(self, rows: pa.RecordBatch, answer: Answer, now: int) -> None:
         if self._spec.versions is not None:

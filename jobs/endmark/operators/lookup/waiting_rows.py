@@ -39,10 +39,12 @@ class Piece(NamedTuple):
         return int(self.batch.num_rows) if self.positions is None else len(self.positions)
 
     def select(self, names: list[str]) -> pa.RecordBatch:
+        """Return some columns of all rows of the piece."""
         chosen = self.batch.select(names)
         return chosen if self.positions is None else chosen.take(pa.array(self.positions))
 
     def take(self, at: Ints) -> pa.RecordBatch:
+        """Return some rows, given by their positions in the piece."""
         return self.batch.take(pa.array(at if self.positions is None else self.positions[at]))
 
 
@@ -172,6 +174,8 @@ class KeyGroups(Groups):
 class Waiting:
     """The waiting rows of one batch, ordered by page, and within a page by the code of their key.
 
+    Methods take and return rows as positions in this order.
+
     Args:
         pieces: stream rows with their code and `SERIAL`, in any order; at least one piece.
         key: the key of the rows.
@@ -263,12 +267,15 @@ class Waiting:
 
     @cached_property
     def newest(self) -> int:
+        """The serial number of the newest row."""
         return int(self._serials.max(initial=0))
 
     def keys_of(self, rows: Ints) -> Keys:
+        """Return the key of each of some rows."""
         return self._key.keys(self._keys.take(pa.array(self._order[rows])))
 
     def take(self, rows: Ints) -> pa.RecordBatch:
+        """Return some rows with all columns."""
         return self._pieces.take(self._order[rows])
 
     def keys_in(self, groups: Ints) -> pa.RecordBatch:

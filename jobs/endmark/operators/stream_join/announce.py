@@ -275,8 +275,8 @@ class PatternAnnouncer:
         # matches anything would also match the nulls of an outer join.
         patterns = side.spec.codec.write_patterns(promise) or {own[0]: _ALL_VALUES}
         texts = [_text(patterns)] if side in self._shown else []
-        speaks = set(others) <= set(opposite.spec.punctuated_on)
-        if opposite in self._shown and set(patterns) <= set(own) and not (opposite.preserved or speaks):
+        punctuates = set(others) <= set(opposite.spec.punctuated_on)
+        if opposite in self._shown and set(patterns) <= set(own) and not (opposite.preserved or punctuates):
             named = dict(zip(own, others, strict=True))
             texts.append(_text({named[name]: each for name, each in patterns.items()}))
         return texts

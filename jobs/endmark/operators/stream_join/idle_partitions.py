@@ -38,6 +38,7 @@ class IdlePartitions:
         return max(self._last.values()) - self._last.get(partition, self._first) > self.allowed
 
     def snapshot(self) -> dict[str, Any]:
+        """Return the state for `restore`, ready for JSON."""
         return {"first": self._first, "last": self._last}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:

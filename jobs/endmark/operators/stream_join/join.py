@@ -145,12 +145,14 @@ class StreamJoin:
         return self.left.lists() | self.right.lists()
 
     def snapshot(self) -> bytes:
+        """Return the state for `restored`, without the segments."""
         notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self._sides}
         notes |= {"$batch_number": self._spiller.batch_number, "$caller": self.notes}
         return manifest.save(self._lists(), notes)
 
     @property
     def spiller(self) -> Spiller:
+        """The spiller, which knows the number of the batch and the owed results."""
         return self._spiller
 
     @property

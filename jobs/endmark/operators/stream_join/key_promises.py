@@ -46,10 +46,21 @@ UNKNOWN = -1
 class KeySet(Protocol):
     """The set of keys that one partition has promised."""
 
-    def add(self, promise: Punctuation) -> None: ...
-    def match(self, keys: Keys) -> Bools: ...
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None: ...
-    def promises(self) -> Iterable[Punctuation]: ...
+    def add(self, promise: Punctuation) -> None:
+        """Add the keys of a promise."""
+        ...
+
+    def match(self, keys: Keys) -> Bools:
+        """Return a mask of the keys that are promised."""
+        ...
+
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        """Return the promise that a row with the key at position `at` breaks; `None` if it breaks none."""
+        ...
+
+    def promises(self) -> Iterable[Punctuation]:
+        """Return promises that make up the set."""
+        ...
 
 
 class Interval:
@@ -82,12 +93,12 @@ class Interval:
             domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
         )
         found = self.ranges.find(cut)
-        return None if found is None else self._as_of(*found)
+        return None if found is None else self._promise(*found)
 
     def promises(self) -> Iterable[Punctuation]:
-        return (self._as_of(*found) for found in self.ranges.dated())
+        return (self._promise(*found) for found in self.ranges.dated())
 
-    def _as_of(self, pattern: Pattern, offset: int) -> Punctuation:
+    def _promise(self, pattern: Pattern, offset: int) -> Punctuation:
         return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
 
 
@@ -130,6 +141,7 @@ class Spans:
         self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the highest cut exceeds int64
 
     def contain(self, codes: Ints) -> Bools:
+        """Return a mask of the codes that are inside a span."""
         if not len(self._lows):
             return np.zeros(len(codes), bool)
         at = np.searchsorted(self._lows, codes, "right") - 1
@@ -137,7 +149,7 @@ class Spans:
         return inside
 
     def positions(self, codes: Ints) -> Ints:
-        """Return the positions of the codes that are inside a span. The codes are sorted, so it bisects."""
+        """Return the positions of codes that are inside a span. It bisects, so codes must be sorted."""
         first = np.searchsorted(codes, self._lows)
         behind = np.searchsorted(codes, self._lasts, "right")
         pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
@@ -145,6 +157,7 @@ class Spans:
 
 
 def offset_of(promise: Punctuation) -> int:
+    """Return the offset of a promise; `UNKNOWN` for a promise without an origin."""
     return UNKNOWN if promise.origin is None else promise.origin.offset
 
 

@@ -38,10 +38,12 @@ class Results:
         return pa.record_batch(columns, names=self._names)
 
     def left_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return left rows beside nulls."""
         columns = rows.select(self._left.names).columns + _nulls(self._right, rows.num_rows)
         return pa.record_batch(columns, names=self._names)
 
     def right_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return right rows beside nulls."""
         columns = _nulls(self._left, rows.num_rows) + rows.select(self._right.names).columns
         return pa.record_batch(columns, names=self._names)
 

@@ -148,6 +148,7 @@ class SideState:
         self._reached = NEVER
 
     def lists(self) -> dict[str, SegmentList]:
+        """Return the lists of segments, by name in a manifest."""
         lists = {
             "rows": self.rows,
             "closed_keys": self.closed_keys.closed,
@@ -175,6 +176,7 @@ class SideState:
         return min((self.newest[partition] for partition in waited_for), default=NEVER) - self.spec.lateness
 
     def advance(self, batch: StreamBatch) -> None:
+        """Take the event times of a batch, and the timestamps by which partitions are idle."""
         for partition, time in batch.newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
         self.idle_partitions.hear(batch.heard)

@@ -65,6 +65,7 @@ class Spiller:
 
     @property
     def spilled(self) -> list[Segment]:
+        """The spilled segments of both sides."""
         return [segment for segment in self._segments() if segment.joined_to is not None]
 
     def _segments(self) -> list[Segment]:
@@ -124,6 +125,7 @@ class Spiller:
 
     @property
     def is_over_budget(self) -> bool:
+        """True if the resident segments exceed the memory budget."""
         return self._is_too_much(self._resident())
 
     def _is_too_much(self, segments: list[Segment]) -> bool:
