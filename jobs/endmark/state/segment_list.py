@@ -37,8 +37,8 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Gone:
-    """Rows of one segment that leave the state together, or have just left it.
+class SegmentRows:
+    """Some rows of one segment, often those that leave the state together.
 
     Args:
         segment: the segment.
@@ -56,10 +56,10 @@ class Gone:
         return self.segment.batch.take(pa.array(self.positions))
 
     @property
-    def alive(self) -> Gone:
+    def alive(self) -> SegmentRows:
         """Those of the rows that are still alive."""
         dead = self.segment.dead
-        return self if dead is None else Gone(self.segment, self.positions[~dead[self.positions]])
+        return self if dead is None else SegmentRows(self.segment, self.positions[~dead[self.positions]])
 
     @property
     def unmatched(self) -> pa.RecordBatch:
@@ -67,7 +67,7 @@ class Gone:
         return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
 
 
-def kill(rows: list[Gone]) -> list[Gone]:
+def kill(rows: list[SegmentRows]) -> list[SegmentRows]:
     """Mark rows as dead; return those that were alive."""
     gone = [those for one in rows if len(those := one.alive)]
     for one in gone:
@@ -144,30 +144,30 @@ class SegmentList:
             found[i] = True
         return found
 
-    def having(self, keys: Keys) -> list[Gone]:
+    def having(self, keys: Keys) -> list[SegmentRows]:
         """Return all live rows of `keys`, which are sorted by code."""
-        return [Gone(segment, j) for segment, _, j in self.find(keys) if len(j)]
+        return [SegmentRows(segment, j) for segment, _, j in self.find(keys) if len(j)]
 
-    def where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
+    def where(self, positions: Callable[[Segment], Ints]) -> list[SegmentRows]:
         """Return the live rows among those at the `positions` of each segment."""
-        found = (Gone(segment, positions(segment)).alive for segment in self.segments if segment.live)
+        found = (SegmentRows(segment, positions(segment)).alive for segment in self.segments if segment.live)
         return [rows for rows in found if len(rows)]
 
-    def older(self, before: int) -> list[Gone]:
+    def older(self, before: int) -> list[SegmentRows]:
         """Return the live rows with a time before `before` (µs)."""
         return self.where(
             lambda segment: np.flatnonzero(segment.times < before) if segment.low < before else _NONE
         )
 
-    def remove(self, keys: Keys) -> list[Gone]:
+    def remove(self, keys: Keys) -> list[SegmentRows]:
         """Kill and return all live rows of `keys`, which are sorted by code."""
         return kill(self.having(keys))
 
-    def remove_where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
+    def remove_where(self, positions: Callable[[Segment], Ints]) -> list[SegmentRows]:
         """Kill and return the live rows among those at the `positions` of each segment."""
         return kill(self.where(positions))
 
-    def expire(self, before: int) -> list[Gone]:
+    def expire(self, before: int) -> list[SegmentRows]:
         """Kill and return the live rows with a time before `before` (µs)."""
         gone = kill(self.older(before))
         self.rise(before)

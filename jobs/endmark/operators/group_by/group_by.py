@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
 
 
@@ -124,13 +124,13 @@ class ClosingAggregate:
         found = self._key.keys(keys)
         return self._evaluated(lambda rows: rows.having(found))
 
-    def _put_out(self, remove: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+    def _put_out(self, remove: Callable[[SegmentList], list[SegmentRows]]) -> pa.RecordBatch:
         groups = self._evaluated(remove)
         for rows in self.lists.values():
             rows.maintain()
         return groups
 
-    def _evaluated(self, rows_of: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+    def _evaluated(self, rows_of: Callable[[SegmentList], list[SegmentRows]]) -> pa.RecordBatch:
         """Return the groups with the values of their measures; `rows_of` finds their rows in a list."""
         parts = [some.batch for some in rows_of(self.groups)]
         if not parts:

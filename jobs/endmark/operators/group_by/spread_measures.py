@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.state.keys import KeySpec
     from endmark.state.search import Ints
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
 
 _PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key columns have no `$`
@@ -55,7 +55,7 @@ class Spread(ABC):
             self.rows.append(self._combine(rows))
             self.rows.maintain()
 
-    def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
+    def ended(self, found: list[SegmentRows], groups: pa.RecordBatch) -> pa.Array:
         """Return the final value of each of `groups`, given the rows found for them."""
         keys = groups.slice(0, 0).select(list(self._key.columns))
         none = self._key.coded(self._rows(keys, pa.array([], self._measure.of)))

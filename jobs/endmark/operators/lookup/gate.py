@@ -77,8 +77,9 @@ class Answered:
     Args:
         complete: the number of rows of the stream, counted from its first, that may enter now. A repeated
             batch has the same number.
-        batch: the batch as it came, but with the rows that R has answered. Its `rows` have a match, and stand
-            beside it; its `bystanders` have none. Their column `BATCH` says in which batch they came.
+        batch: the batch as it came, but with the rows that R has answered. Its `rows` have a match, whose
+            columns are added. Its `bystanders` have none. The column `BATCH` has the number of the batch in
+            which a row came.
     """
 
     complete: int

@@ -39,7 +39,8 @@ class Budget:
 
     Args:
         reads: the number of pages and lists of keys; `None`: no limit.
-        seconds: the seconds of all reads; `None`: no limit. A read that exceeds it is finished.
+        seconds: the time from the start of the first read; `None`: no limit. A read that exceeds it is
+            finished.
     """
 
     reads: int | None = None
@@ -47,6 +48,7 @@ class Budget:
 
     @property
     def unlimited(self) -> bool:
+        """True if all waiting rows are to be answered."""
         return self.reads is None and self.seconds is None
 
 
@@ -72,6 +74,7 @@ class ReadFigures:
 
     @property
     def reads(self) -> int:
+        """The number of pages and lists, which `Budget.reads` limits."""
         return self.pages + self.lists
 
 
@@ -100,7 +103,7 @@ class Answer:
 
 @dataclass
 class Resolver:
-    """Reads R as a planner chooses.
+    """Does the reads of R that a planner chooses.
 
     Args:
         reader, directory: R and its pages.

@@ -25,11 +25,11 @@ SERIAL = "$serial"  # int64: the order in which rows arrived
 
 
 class Piece(NamedTuple):
-    """Rows of one batch.
+    """Some rows of a batch.
 
     Args:
         batch: the batch.
-        positions: the positions of the rows; `None` is all rows.
+        positions: the positions of the rows; `None`: all rows of the batch.
     """
 
     batch: pa.RecordBatch
@@ -116,7 +116,7 @@ class _Order:
 
 
 class Groups:
-    """Runs of neighbouring rows that are answered together, in order of age.
+    """Runs of neighbouring rows, such as the rows of one page. Groups are found by age.
 
     Args:
         starts: the position at which each run begins.

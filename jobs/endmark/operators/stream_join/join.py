@@ -83,7 +83,7 @@ class BatchOutput:
 
 
 class _News(NamedTuple):
-    """The rows of one side in a batch, with the newly closed keys and the key promises of the other side."""
+    """The rows of one side in a batch, with the newly closed keys and key promises of the other side."""
 
     side: SideState
     arrived: Segment | None
@@ -258,13 +258,11 @@ class StreamJoin:
         self._maintain()
 
     def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
-        """Hold back the patterns that given promises complete, which have not entered the join yet.
-
-        Call it after `process`.
+        """Hold back the patterns that later promises will complete. Call it after `process`.
 
         Args:
             side: the side of the promises.
-            promises: promises that wait for a lookup.
+            promises: promises that have not entered the join, since rows before them wait for a lookup.
         """
         self.output.patterns.waiting += self._patterns.to_come(side, promises)
 
@@ -289,7 +287,7 @@ class StreamJoin:
             filled = [piece for piece in pieces if piece.num_rows]
             if filled:
                 keys = codec.concat(filled)
-                # A key may be found for both sides: both name it, and a pattern closes it, too.
+                # If patterns have closed keys, a key may be found for both sides. It is announced once.
                 self.output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
         for reason, keys in self.output.announced_by.items():
             self.output.counts["propagated_punctuations_total", reason] += keys.num_rows

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from endmark.condition_failures import Failures
 from endmark.operators.stream_join.results import Results
-from endmark.state.segment_list import Gone
+from endmark.state.segment_list import SegmentRows
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Probe:
         if residual is not None:
             schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
             self._candidates = Results(schemas[0], schemas[1])
-        self.spent: list[Gone] = []
+        self.spent: list[SegmentRows] = []
         self.failures = Failures("join.where" if residual is None else residual.field)
 
     def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
@@ -66,7 +66,9 @@ class Probe:
         if left is not None and right is not None:
             yield from self.between(left, right)
 
-    def between(self, left: Segment, right: Segment, of: Gone | None = None) -> Iterator[pa.RecordBatch]:
+    def between(
+        self, left: Segment, right: Segment, of: SegmentRows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the results of a left and a right segment.
 
         Args:
@@ -76,7 +78,7 @@ class Probe:
         """
         if of is None:
             smaller = left if left.rows <= right.rows else right
-            of = Gone(smaller, np.arange(smaller.rows)).alive
+            of = SegmentRows(smaller, np.arange(smaller.rows)).alive
         keys = of.segment.keys
         if len(of) < len(keys):
             keys = keys.take(of.positions)
@@ -122,7 +124,7 @@ class Probe:
             first = first[~left.dead[first]]
         if len(first):
             left.kill(first)
-            gone = Gone(left, first)
+            gone = SegmentRows(left, first)
             self.spent.append(gone)
             yield gone.batch.select(self._left.spec.schema.names)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from endmark.operators.stream_join.results import Results
 from endmark.operators.stream_join.side import NEVER
-from endmark.state.segment_list import Gone, kill
+from endmark.state.segment_list import SegmentRows, kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ class Purger:
             closed_keys: the newly closed keys of the other side; `None` without any.
         """
         if self._policy.purge_every is not None:
-            closed = Gone(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closed_keys)))
+            closed = SegmentRows(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closed_keys)))
             yield from self._retire(side, [closed], "join_dropped_rows_total")
         matched = None if arrived.matched is None else arrived.live_matched()
         side.rows.append(arrived.live_batch(), matched, arrived.batch_number)
@@ -141,7 +141,7 @@ class Purger:
             found += side.rows.where(opposite.key_promises.positions)
         if arrived:
             newest = side.rows.segments[-1]
-            found.append(Gone(newest, np.flatnonzero(opposite.has_closed(newest.keys, closed_keys))))
+            found.append(SegmentRows(newest, np.flatnonzero(opposite.has_closed(newest.keys, closed_keys))))
         found = [rows for rows in found if len(rows)]
         if found:
             yield from self._spiller.catch_up()
@@ -156,7 +156,7 @@ class Purger:
         yield from self._retire(side, side.rows.older(horizon), "join_invalidated_rows_total")
         side.rows.rise(horizon)
 
-    def _retire(self, side: SideState, rows: list[Gone], metric: str) -> Iterator[pa.RecordBatch]:
+    def _retire(self, side: SideState, rows: list[SegmentRows], metric: str) -> Iterator[pa.RecordBatch]:
         for one in rows:
             yield from self._spiller.settle(side, one)
         gone = kill(rows)
@@ -165,7 +165,7 @@ class Purger:
             for one in gone:
                 yield from self._put_out(side, one)
 
-    def _put_out(self, side: SideState, rows: Gone) -> Iterator[pa.RecordBatch]:
+    def _put_out(self, side: SideState, rows: SegmentRows) -> Iterator[pa.RecordBatch]:
         unmatched = rows.unmatched
         if unmatched.num_rows:
             self.count("join_unmatched_rows_total", side, unmatched.num_rows)

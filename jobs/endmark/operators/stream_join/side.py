@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
     from endmark.types import Direction
 
@@ -108,8 +108,8 @@ class SideState:
         promises: patterns on any columns, for violations and announcements.
         pending_keys: closed keys that are not announced yet, with the time of the side's last row. PWJoin's
             flags are PUNCTUATED for these keys, and PROPAGATED for all other closed keys.
-        spent: keys and times of rows that a semi join has put out. The punctuation of such a key still waits
-            for its newest row.
+        spent: keys and times of rows that a semi join has put out. A key is not announced while such a row of
+            it is within the window.
         unpurged_keys: closed keys whose rows on the other side are still to be purged.
         unpurged_promise_count: the number of key promises whose rows on the other side are still to be
             purged.
@@ -251,7 +251,7 @@ class SideState:
         """
         self.pending_keys.append(closed.append_column("time", pa.array(times)))
 
-    def traces(self, gone: list[Gone]) -> pa.RecordBatch:
+    def traces(self, gone: list[SegmentRows]) -> pa.RecordBatch:
         """Return the keys and event times of rows, in the form that `spent` holds."""
         names = [*self.spec.key.stored, self.spec.time]
         rows = codec.concat([one.segment.batch.select(names).take(pa.array(one.positions)) for one in gone])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from endmark.operators.stream_join.probe import Probe
     from endmark.operators.stream_join.side import SideState
     from endmark.state.segment import Segment
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
 
 
 class Spiller:
@@ -74,7 +74,7 @@ class Spiller:
     def _resident(self) -> list[Segment]:
         return self._left.rows.resident + self._right.rows.resident
 
-    def settle(self, side: SideState, rows: Gone) -> Iterator[pa.RecordBatch]:
+    def settle(self, side: SideState, rows: SegmentRows) -> Iterator[pa.RecordBatch]:
         """Yield the results that some rows are owed. Call it before these rows die.
 
         Args:
@@ -99,7 +99,7 @@ class Spiller:
             segment.joined_to = self.batch_number
 
     def _between(
-        self, side: SideState, segment: Segment, other: Segment, rows: Gone | None
+        self, side: SideState, segment: Segment, other: Segment, rows: SegmentRows | None
     ) -> Iterator[pa.RecordBatch]:
         pair = (segment, other) if side is self._left else (other, segment)
         yield from self._probe.between(*pair, rows)
