@@ -37,7 +37,7 @@ _ORDERED = (
     pa.types.is_timestamp,
     pa.types.is_string,
 )
-_LONGEST = 32  # characters of a string among the statistics
+_LONGEST = 32  # the most characters of a string in the statistics
 
 
 @dataclass(frozen=True)

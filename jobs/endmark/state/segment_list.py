@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     Merge = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-# This many neighbours become one segment, unless one of them has more rows than all others together. So a row
-# that is rewritten is then in a segment at least twice as large, and is rewritten a logarithmic number of
+# This many neighbours become one segment, unless one of them has more rows than all others together. So each
+# rewritten row is then in a segment at least twice as large. A row is rewritten a logarithmic number of
 # times.
 FANOUT = 16
 # The most rows of a merge. It holds them in memory several times, and its batch waits for it. When a merge
@@ -57,13 +57,13 @@ class SegmentRows:
 
     @property
     def alive(self) -> SegmentRows:
-        """Those of the rows that are still alive."""
+        """The rows that are still alive."""
         dead = self.segment.dead
         return self if dead is None else SegmentRows(self.segment, self.positions[~dead[self.positions]])
 
     @property
     def unmatched(self) -> pa.RecordBatch:
-        """Those of the rows that never had a partner."""
+        """The rows that never had a partner."""
         return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
 
 

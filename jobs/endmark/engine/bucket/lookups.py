@@ -1,4 +1,4 @@
-"""The lookups of both streams in the task of a bucket. A clock, caches and metrics belong to them."""
+"""The lookups of both streams in the task of a bucket, with their caches and metrics."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class BucketTask:
             stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
             if self._plan.in_band:
                 yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
-            elif stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
+            elif stream.side.partition is not None:  # rows of a frame have no coordinates
                 rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
 
@@ -263,7 +263,7 @@ class BucketTask:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows
             side = self._plan.left.side if violation.side == self._plan.left.name else self._plan.right.side
-            if side.partition is not None:  # rows of a frame have none
+            if side.partition is not None:  # rows of a frame have no partition
                 for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
                     samples[sample(name, stream=violation.side, partition=str(partition))] += rows

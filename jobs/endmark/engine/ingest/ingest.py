@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from endmark.wire.rejection import Rejection
 
 
-_EXAMPLE_LENGTH = 300  # characters of an error that stands for others of its reason
+_EXAMPLE_LENGTH = 300  # the most characters of an error that is an example of its reason
 
 
 class Ingest:
@@ -83,7 +83,7 @@ class _Task:
         self._until: dict[str, dict[str, int]] = {}
         self._counts: Counter[str] = Counter()
         self._unreadable: dict[str, dict[str, Any]] = {}
-        self._failures: dict[str, Failures] = {}  # of closing rules, by stream
+        self._failures: dict[str, Failures] = {}  # failures of closing rules, by stream
         self.packer = Packer()
         self._control = ControlPacker(self.packer, buckets, control)
         self.profile = Profile()

@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 16  # sums that are rounded at a time
 
 
 def digits(values: Doubles) -> tuple[Ints, Ints, Ints]:
-    """Split finite doubles into digits; return value positions, places and amounts."""
+    """Split finite doubles into digits; return the position of a digit's value, its place and its amount."""
     fraction, exponent = np.frexp(values)
     whole = np.ldexp(fraction, _MANTISSA).astype(np.int64)
     place, shift = np.divmod(exponent.astype(np.int64) - _MANTISSA - _LOWEST, DIGIT)

@@ -71,7 +71,7 @@ class ReadCosts:
         return keys * self.key + -(-keys // LIST_KEYS) * self.trip
 
     def saw_pages(self, numbers: Ints, seconds: float) -> None:
-        """Correct the costs after a read of pages took some seconds."""
+        """Correct the costs by a read: the ascending numbers of its pages, and the seconds that it took."""
         expected, ranges = self.pages(numbers), range_count(numbers)
         beyond = (_followed(expected, seconds) - 1) * expected
         if 2 * ranges > len(numbers):
@@ -80,12 +80,12 @@ class ReadCosts:
             self.page, self.seek = _corrected(self.page, len(numbers), self.seek, ranges, beyond)
 
     def saw_keys(self, keys: int, seconds: float) -> None:
-        """Correct the costs after a read of some number of keys took some seconds."""
+        """Correct the costs by a read: the number of its keys, and the seconds that it took."""
         factor = _followed(self.lists(keys), seconds)
         self.trip, self.key = self.trip * factor, self.key * factor
 
     def saw_rows(self, rows: int, seconds: float) -> None:
-        """Correct the cost of a row after some number of rows took some seconds."""
+        """Correct the cost of a row by a number of rows, and the seconds that they took."""
         self.row *= _followed(rows * self.row, seconds)
 
 

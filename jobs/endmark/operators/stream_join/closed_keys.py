@@ -29,9 +29,10 @@ LATER = 1 << 62
 
 
 class ClosedKeys:
-    """Entries of key, partition, and the offset of the first promise there that names the key.
+    """The keys that punctuations of one side name, as entries of key, partition and offset.
 
-    Keys that patterns close have no entries.
+    The offset is that of the first promise in the partition that names the key. Keys that patterns close have
+    no entries.
 
     Attributes:
         closed: the entries of closed keys.

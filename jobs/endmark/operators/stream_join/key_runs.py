@@ -41,7 +41,7 @@ def ended_runs(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
 
 
 class KeyRuns:
-    """The open runs of one clustered side, by partition, if their key belongs to this bucket.
+    """The open runs of one clustered side whose key belongs to this bucket, by partition.
 
     Args:
         key: the key, by the names that both sides share.

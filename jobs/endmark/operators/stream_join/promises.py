@@ -48,7 +48,7 @@ class _Union:
             self.boxes.append(promise)
 
     def includes(self, promise: Punctuation) -> bool:
-        """Return whether the union of one column, or one promise on several, includes this promise."""
+        """Return whether the union of one column, or one promise on several columns, includes a promise."""
         for name, pattern in promise.patterns:
             if name in self.ranges and self.ranges[name].includes(pattern):
                 return True
