@@ -24,7 +24,7 @@ from endmark.engine.violation_rows import violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
 from endmark.operators.stream_join.key_runs import ended_runs
-from endmark.operators.stream_join.order import Mark, batch_of, marks
+from endmark.operators.stream_join.order import Mark, marks, marks_table
 from endmark.operators.stream_join.side import NEVER, late_rows
 from endmark.profile import Profile
 from endmark.state import codec
@@ -237,9 +237,9 @@ class _Task:
 
     def _pack_marks(self, stream: StreamPlan, found: list[tuple[int, Mark]]) -> None:
         if found:
-            batch = batch_of(found, stream.columns[stream.on[0]].arrow)
+            table = marks_table(found, stream.columns[stream.on[0]].arrow)
             for label in self._buckets.labels:
-                self.packer.add(label, stream_channel(channels.MARKS, stream.name), batch)
+                self.packer.add(label, stream_channel(channels.MARKS, stream.name), table)
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)

@@ -55,7 +55,7 @@ def marks(keys: pa.Array, offsets: Ints, before: Mark | None, *, descending: boo
     return found[:-1], found[-1]
 
 
-def batch_of(found: Sequence[tuple[int, Mark]], kind: pa.DataType) -> pa.RecordBatch:
+def marks_table(found: Sequence[tuple[int, Mark]], kind: pa.DataType) -> pa.RecordBatch:
     """Return marks with their partitions in the form that `Order` takes.
 
     Args:
@@ -92,7 +92,7 @@ class Order:
         Args:
             keys: the keys of the rows.
             partitions, offsets: the places of the rows.
-            given: the marks of the batch, as `batch_of` returns them; `None` without any.
+            given: the marks of the batch, as `marks_table` returns them; `None` without any.
         """
         found = np.zeros(len(keys), bool)
         for rows, _, _ in self._behind(keys, partitions, offsets, given):
@@ -182,7 +182,7 @@ class Order:
         for partition, (offset, written) in snapshot.items():
             (key,) = values_of(pattern_from_json(written, self._domain))
             found.append((int(partition), Mark(key, offset)))
-        return self.take(batch_of(found, self._kind))
+        return self.take(marks_table(found, self._kind))
 
 
 def _mark(reached: pa.RecordBatch) -> Mark:
