@@ -219,7 +219,10 @@ STRATEGIES = {
     each.name: each
     for each in (
         Strategy(
-            "auto", "what costs least; if rows may go on waiting, what answers most rows a second", "", _auto
+            "auto",
+            "the cheapest pages or keys; if rows may go on waiting, those that answer most rows a second",
+            "",
+            _auto,
         ),
         Strategy(
             "hybrid", "the pages of the oldest waiting rows", "HYBRIDJOIN", Hybrid, _each_page, oldest_page
