@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
-from endmark.control.database import Batch
+from endmark.control.database import FinishedBatch
 from endmark_ops import health
 from endmark_ops.answers import point_of, status_of
 from endmark_ops.models import News, Problem
@@ -31,7 +31,7 @@ class _Seen:
 
     state: str
     run: Run | None
-    batch: Batch | None
+    batch: FinishedBatch | None
     lag: Mapping[str, int] | None
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark.control.description import Description, LookupDescription
 
 _PARTS = tuple(2.0**power for power in range(-4, 5))
@@ -27,7 +27,7 @@ _COSTS = [each.name for each in fields(ReadCosts)]
 def what_ifs(
     described: Description,
     turns: Sequence[Mapping[str, Any]],
-    batches: Sequence[Batch],
+    batches: Sequence[FinishedBatch],
     exponents: Mapping[str, float],
 ) -> Iterator[WhatIf]:
     """Predict the rates of each lookup that had rows in the last batches, with less and more memory.
@@ -47,7 +47,7 @@ def what_ifs(
 
 
 def _what_if(
-    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[Batch], exponent: float
+    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[FinishedBatch], exponent: float
 ) -> WhatIf | None:
     rows = sample("lookup_ordered_rows_total", relation=lookup.relation)
     with_rows = [batch.samples for batch in batches if batch.samples.get(rows)]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from endmark.control.database import Batch, OpsDatabase
+from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.description import Description
 from endmark.control.forecasts import LookupForecast, newest_forecasts
@@ -74,7 +74,7 @@ class Snapshot:
     """
 
     run: Run | None
-    batch: Batch | None
+    batch: FinishedBatch | None
     now: float
     beat_at: float | None = None
     lag: Mapping[str, int] | None = None
@@ -142,7 +142,7 @@ class OpsSource:
         had = {topic: sum(end for _, end in ends[topic].values()) for topic in streams}
         return Snapshot(run, batch, now, beat_at, waiting, had)
 
-    def batches(self, after: int, limit: int) -> Sequence[Batch]:
+    def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         """Return the newest `limit` batches with a greater id than `after`, oldest first."""
         return self._read(lambda database: database.batches_after(self.pipeline, after, limit))
 

@@ -132,7 +132,7 @@ def plan(
     found = forecast(spec, relation, memory, batch_rows, exponent)
     if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
-            forecasts.tell(database, spec.name, found.told())
+            forecasts.store(database, spec.name, found.told())
     if as_json:
         Output(as_json).emit(found.facts)
     else:
