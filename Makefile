@@ -55,7 +55,7 @@ test-knobs: $(READY) ## 1,000 knobs turned by 8 clients while the job is killed 
 
 .PHONY: test-attacks
 test-attacks: $(READY) test-system ## 10,000 hostile inputs against a running job and its sidecar (ARGS=--seed=7)
-	PYTHONPATH=tests $(BIN)/python -m attacks.run $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m attacks.hostile_inputs $(ARGS)
 
 .PHONY: test-system
 test-system: ## Debian packages the tests use: MariaDB, Chromium, Prometheus, docker-compose
