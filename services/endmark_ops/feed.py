@@ -1,4 +1,4 @@
-"""The feed of a job's news, which reads the ops database once for all listeners and sends news to each."""
+"""The feed of a job's news. It reads the ops database once for all listeners, and sends news to each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FullError(Exception):
 
 @dataclass(frozen=True)
 class _Seen:
-    """The facts whose change a client would notice."""
+    """The facts that clients see. An event is sent when one of them changes."""
 
     state: str
     run: Run | None

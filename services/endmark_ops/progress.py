@@ -1,4 +1,4 @@
-"""The progress of each stream and the cause that holds it back, read from the totals, with a sentence."""
+"""The progress of each stream and what holds it back, from the totals of the last batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from endmark_ops.models import Holder, PendingPunctuations, StreamProgress
 from endmark_ops.totals import LabelledValue, by_name
 
-_FROM_HERE_WHOLE = 10.0  # seconds; fewer are written with a decimal
+_FROM_HERE_WHOLE = 10.0  # seconds; smaller numbers are written with a decimal
 _WAITS_FOR = {
     "window": "for their last rows to leave the window",
     "closing": "for the other stream to close their keys",
@@ -49,9 +49,9 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
 
 
 def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder | None:
-    """Return the partition that holds back progress: one without a row, or else the one furthest behind.
+    """Return the partition that holds back progress; `None` if no partition is behind the others.
 
-    `None`: no partition is behind the others.
+    This is a partition without a row, or else the partition that is furthest behind.
     """
     if silent:
         return Holder(partition=min(int(labels["partition"]) for labels, _ in silent), behind_seconds=None)
