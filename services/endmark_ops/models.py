@@ -188,7 +188,7 @@ class Knob(BaseModel):
     value: Any = Field(description="the value that holds, as of the last batch")
     effect: str
     applies: Literal["live", "turn"] = Field(
-        description="`turn`: only a turn changes it; `live`: the pipeline file may change it as well"
+        description="`turn`: only a turn changes it; `live`: the file may change it until its first turn"
     )
     turned: bool
 

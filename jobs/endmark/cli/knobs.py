@@ -105,7 +105,7 @@ def set_knob(
 
 
 def _read(value: str) -> Any:
-    """Return a JSON value as what it is, and anything else as a text."""
+    """Read a value as JSON if it is JSON, else as a text."""
     try:
         return json.loads(value)
     except ValueError:
