@@ -37,6 +37,7 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         for labels, value in own("pending_punctuations")
         if value
     ]
+    texts = [_held_text(held_by), *map(_idle_text, idle), *map(_pending_text, pending)]
     return StreamProgress(
         stream=stream,
         event_time=only("progress_event_time_seconds"),
@@ -44,7 +45,7 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         held_by=held_by,
         idle=idle,
         pending=pending,
-        sentence=f"{stream}: {'; '.join([_said(held_by), *map(_silent, idle), *map(_waiting, pending)])}",
+        sentence=f"{stream}: {'; '.join(texts)}",
     )
 
 
@@ -59,7 +60,7 @@ def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder 
     return Holder(partition=-partition, behind_seconds=seconds) if seconds > 0 else None
 
 
-def _said(holder: Holder | None) -> str:
+def _held_text(holder: Holder | None) -> str:
     if holder is None:
         return "no partition holds time back"
     if holder.behind_seconds is None:
@@ -69,11 +70,11 @@ def _said(holder: Holder | None) -> str:
     return f"partition {holder.partition} is {written} s behind"
 
 
-def _silent(partition: int) -> str:
+def _idle_text(partition: int) -> str:
     return f"partition {partition} is idle and not waited for"
 
 
-def _waiting(pending: PendingPunctuations) -> str:
+def _pending_text(pending: PendingPunctuations) -> str:
     count = pending.punctuations
     return f"{count:,} {'punctuation waits' if count == 1 else 'punctuations wait'} " + _WAITS_FOR.get(
         pending.waits_for, "for what this version does not know"

@@ -50,7 +50,7 @@ def list_knobs(
         usual = json.dumps(about["default"])
         typer.echo(f"    {about['kind']}: {about['values']}; usually {usual}; {about['applies']}")
     for turn in turns:
-        typer.echo(_said(turn))
+        typer.echo(_turn_line(turn))
 
 
 @app.command("fields")
@@ -76,7 +76,7 @@ def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         yield path
 
 
-def _said(turn: dict[str, Any]) -> str:
+def _turn_line(turn: dict[str, Any]) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(turn["set_at"]))
     before, value = json.dumps(turn["before"]), json.dumps(turn["value"])
     said = f"{when} {turn['by']} turned {turn['name']} from {before} to {value} in batch {turn['batch_id']}"

@@ -95,7 +95,7 @@ def status(
         raise MissingPartError(str(error)) from error
     finally:
         source.close()
-    typer.echo(found.model_dump_json() if as_json else "\n".join(_said(found)))
+    typer.echo(found.model_dump_json() if as_json else "\n".join(_status_lines(found)))
 
 
 def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
@@ -114,7 +114,7 @@ def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
     return ends if ends.keys() >= set(topics) else None
 
 
-def _said(found: Status) -> Iterator[str]:
+def _status_lines(found: Status) -> Iterator[str]:
     yield f"{found.pipeline} is {found.state}"
     if found.run is not None and found.run.error:
         yield f"error: {found.run.error}"

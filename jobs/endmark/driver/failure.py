@@ -21,7 +21,7 @@ def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: s
         spark_checkpoint: the directory of the query's checkpoint.
         bootstrap: the broker's host:port, which an error of Kafka's client does not name.
     """
-    batch = batch_at_hand(spark_checkpoint)
+    batch = unfinished_batch(spark_checkpoint)
     place = f"pipeline {pipeline}" if batch is None else f"pipeline {pipeline}, {batch}"
     return f"{place}: {cause_of(failure, bootstrap)}"
 
@@ -38,7 +38,7 @@ def cause_of(failure: str, bootstrap: str) -> str:
     return cause
 
 
-def batch_at_hand(spark_checkpoint: Path) -> str | None:
+def unfinished_batch(spark_checkpoint: Path) -> str | None:
     """Describe the batch that is planned but not committed, with its offsets; `None` if there is none.
 
     Spark writes a file with end offsets before it runs a batch, and a file of the same name in `commits` once

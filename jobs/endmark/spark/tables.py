@@ -132,7 +132,7 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
     for name, table in tables.items():
         delta = found[name]
         if delta is None:
-            delta = _made(table, owner)
+            delta = _created(table, owner)
         ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
     if known | ids != known:
         checkpoints.know_tables(checkpoint, known | ids)
@@ -142,7 +142,7 @@ def _found(table: Table) -> DeltaTable | None:
     return DeltaTable(str(table.path)) if DeltaTable.is_deltatable(str(table.path)) else None
 
 
-def _made(table: Table, owner: str) -> DeltaTable:
+def _created(table: Table, owner: str) -> DeltaTable:
     table.path.mkdir(parents=True, exist_ok=True)
     configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.driver.failure import batch_at_hand, cause_of, failure_of
+from endmark.driver.failure import cause_of, failure_of, unfinished_batch
 from endmark.errors import ConfigError, TaskError, failing_at
 from endmark.spark.queries import StallNotice
 
@@ -41,14 +41,14 @@ def test_a_failure_is_one_line_with_place_and_cause(tmp_path: Path) -> None:
 def test_many_partitions_are_counted(tmp_path: Path) -> None:
     ends = [{"bids": {str(number): 1 for number in range(11)}}]
 
-    batch = batch_at_hand(spark_checkpoint(tmp_path, ends, committed=0))
+    batch = unfinished_batch(spark_checkpoint(tmp_path, ends, committed=0))
 
     assert batch is not None
     assert batch.endswith("bids/7 offsets 0 to 0, 3 more partitions)")
 
 
 def test_no_batch_is_at_hand_once_all_are_committed(tmp_path: Path) -> None:
-    assert batch_at_hand(spark_checkpoint(tmp_path, [{"bids": {"0": 1}}], committed=1)) is None
+    assert unfinished_batch(spark_checkpoint(tmp_path, [{"bids": {"0": 1}}], committed=1)) is None
 
 
 def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
