@@ -55,7 +55,7 @@ test-knobs: $(READY) ## Turn 1,000 knobs by 8 clients and kill the job 3 times (
 
 .PHONY: test-attacks
 test-attacks: $(READY) test-system ## 10,000 hostile inputs against a running job and its sidecar (ARGS=--seed=7)
-	PYTHONPATH=tests $(BIN)/python -m attacks.run $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m attacks.hostile_inputs $(ARGS)
 
 .PHONY: test-system
 test-system: ## Install the Debian packages of the tests: MariaDB, Chromium, Prometheus, docker-compose
