@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark.control.description import Description, LookupDescription
     from endmark.operators.lookup.strategies import Strategy
     from endmark.planning.cost_model import Prediction
@@ -30,7 +30,7 @@ _COSTS = [each.name for each in fields(ReadCosts)]
 def what_ifs(
     described: Description,
     turns: Sequence[Mapping[str, Any]],
-    batches: Sequence[Batch],
+    batches: Sequence[FinishedBatch],
     exponents: Mapping[str, float],
 ) -> Iterator[WhatIf]:
     """Predict the rates of each lookup that had rows in the last batches, with less and more memory.
@@ -39,7 +39,7 @@ def what_ifs(
         described: the description of the pipeline by its latest job.
         turns: all turns of knobs, oldest first.
         batches: the last batches, oldest first.
-        exponents: exponent of the Zipf distribution of the keys asked for, by relation; 0 where it is absent.
+        exponents: the exponent of the Zipf distribution of the looked-up keys, by relation; 0 if absent.
     """
     held = filed(described.steps)
     held |= {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
@@ -50,7 +50,7 @@ def what_ifs(
 
 
 def _what_if(
-    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[Batch], exponent: float
+    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[FinishedBatch], exponent: float
 ) -> WhatIf | None:
     rows = sample("lookup_ordered_rows_total", relation=lookup.relation)
     with_rows = [batch.samples for batch in batches if batch.samples.get(rows)]
@@ -69,13 +69,13 @@ def _what_if(
     if costs is None or tasks < 1 or relation_rows < 1:
         return None
     costs["wait"] = total("lookup_ordered_seconds_total") / total("lookup_ordered_rows_total")
-    # A row that is answered at once was ordered once, too.
+    # A row that is answered at once was also ordered once.
     unit = JoinCosts(**costs | {"row": costs["row"] + costs["wait"]})
     memory = held[f"{lookup.step}.memory"]
     setup = Setup(
         relation_rows=relation_rows,
         page_rows=page_rows,
-        row_bytes=1,  # of which the job says nothing; a page takes little of memory
+        row_bytes=1,  # the job does not report it, and a page takes little memory
         waiting_bytes=max(1, round(total("lookup_ordered_bytes_total") / total("lookup_ordered_rows_total"))),
         memory=max(1, round(memory / tasks)),
         exponent=exponent,
@@ -127,7 +127,7 @@ def _costs(samples: Samples, relation: str) -> dict[str, float] | None:
 def _by_memory(costs: JoinCosts, setup: Setup, memory: int) -> Iterator[ForMemory]:
     """Yield the rates with parts and multiples of `memory`.
 
-    Memory changes only the rates of strategies by which rows wait, so the others are predicted once.
+    Memory changes only the rates of strategies that let rows wait, so other rates are predicted once.
 
     Args:
         costs: unit costs.

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from endmark.control.forecasts import WAITING, ForMemory
 
-BATCHES = 10  # the last ones, over which figures are averaged
+BATCHES = 10  # figures are averages over so many last batches
 
 
 class Yield(BaseModel):
@@ -23,7 +23,7 @@ class WhatIf(BaseModel):
     """The predicted rates of a lookup on one core with other memory, from the costs of the last batches."""
 
     relation: str
-    knob: str = Field(description="name of the knob that sets its memory")
+    knob: str = Field(description="name of the knob that sets the lookup's memory")
     memory: int = Field(description="bytes that waiting rows may take now")
     waits: bool = Field(description="whether rows may wait for a later batch; if not, memory changes nothing")
     relation_rows: int

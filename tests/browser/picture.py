@@ -17,10 +17,10 @@ _SOME = re.compile("[1-9]")
 
 
 def take(page: Page, url: str) -> None:
-    """Keep the view of the lookup after twenty batches or more, of which the last leaves rows waiting."""
+    """Keep the view of the lookup after ten batches or more, of which the last leaves rows waiting."""
     page.goto(f"{url}#lookup")
     within = 1000.0 * DEADLINE_SECONDS
-    expect(page.locator("#batch")).to_have_text(re.compile(r"#[2-9]\d"), timeout=within)
+    expect(page.locator("#batch")).to_have_text(re.compile(r"#[1-9]\d"), timeout=within)
     expect(page.get_by_role("region", name="Strategy of sellers")).to_contain_text("In force is hybrid")
     expect(page.get_by_role("row", name="Reads by page").get_by_role("cell")).to_have_text(_SOME)
     expect(page.get_by_role("row", name="Rows that wait").get_by_role("cell")).to_have_text(

@@ -140,7 +140,7 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
     """A picture for the eye, a table with the same for all; where somebody reads in it is not lost."""
     page.goto(f"{page.url}#lookup")
     expect(page.locator("#lookup-no-plan")).to_contain_text("or endmark plan was run")
-    forecasts.tell(described_job.database, PIPELINE, forecast_of("sellers"))
+    forecasts.store(described_job.database, PIPELINE, forecast_of("sellers"))
     what_if = page.get_by_role("region", name="What if sellers had other memory")
 
     def predicted(most: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from endmark.control.database import Batch, OpsDatabase
+from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.pulse import send
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
@@ -54,14 +54,14 @@ class Turned:
         with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
             ops.record_turns("auction", 1, [{**place, "name": name, "value": value, "refused": None}], {})
 
-    def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[Batch]:
+    def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[FinishedBatch]:
         """So many batches from the second one after."""
         wait_for(lambda: self._warehouse.batches() > batch_id + 1 + count, job)
         with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
             return list(ops.batches_after("auction", batch_id + 1, count))
 
 
-def records(batch: Batch) -> float:
+def records(batch: FinishedBatch) -> float:
     return batch.samples.get("records_total{stream=bids}", 0.0)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark_benchmarks.workloads.auction import Servers
 
 DEADLINE_SECONDS = 300.0
@@ -57,7 +57,7 @@ class Job:
         log = self.directory / f"job-{len(list(self.directory.glob('job-*.log')))}.log"
         return ManagedProcess("endmark run", command, log, stop_seconds=90)
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[FinishedBatch]:
         """Return the job's batches as it has reported them, the oldest first."""
         with closing(OpsDatabase(self.ops_url)) as ops:
             return list(ops.batches_after(self.servers.pipeline.name, -1, _ALL))

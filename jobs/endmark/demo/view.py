@@ -18,7 +18,14 @@ _ALL = 1_000_000  # batches of a demo, of which none lasts for days
 
 @dataclass
 class DemoState:
-    """The sources of the view's numbers: the ops database, and the feed's own count of records."""
+    """The sources of the view's numbers.
+
+    Args:
+        pipeline: the pipeline's name.
+        url: the dashboard's URL.
+        ops: the ops database.
+        fed: the number of records that the feed has sent.
+    """
 
     pipeline: str
     url: str
@@ -27,7 +34,7 @@ class DemoState:
 
 
 def live_view(state: DemoState) -> Table:
-    """One small table of totals and state."""
+    """Return a small table of the job's totals and state."""
     table = Table.grid(padding=(0, 1))
     for _ in range(4):
         table.add_column(justify="right", min_width=8, no_wrap=True)

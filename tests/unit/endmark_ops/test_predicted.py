@@ -135,7 +135,7 @@ def test_it_follows_the_batches(database: OpsDatabase, job: Job) -> None:
 def test_skew_is_what_is_asked_for_or_as_planned(database: OpsDatabase, job: Job) -> None:
     job.commit(told=costs_of("sellers", ROWS))
     [even] = what_ifs(database)
-    forecasts.tell(database, PIPELINE, forecast_of("sellers").model_copy(update={"exponent": 1.0}))
+    forecasts.store(database, PIPELINE, forecast_of("sellers").model_copy(update={"exponent": 1.0}))
     [planned], [asked] = what_ifs(database), what_ifs(database, "?exponent=0.5")
     assert [each["exponent"] for each in (even, planned, asked)] == [0.0, 1.0, 0.5]
     listed = [each["by_memory"][4]["rates"]["batched"] for each in (even, asked, planned)]

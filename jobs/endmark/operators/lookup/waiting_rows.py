@@ -1,6 +1,6 @@
 """Rows that wait for an answer of R, grouped by page and by key, in order of age.
 
-They lie in several batches, and are copied together only as far as they are asked for.
+The rows lie in several batches. Only rows that are asked for are copied together.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ SERIAL = "$serial"  # int64: the order in which rows arrived
 
 
 class Piece(NamedTuple):
-    """Rows of one batch.
+    """Some rows of a batch.
 
     Args:
         batch: the batch.
-        positions: the positions of the rows; `None` is all rows.
+        positions: the positions of the rows; `None`: all rows of the batch.
     """
 
     batch: pa.RecordBatch
@@ -39,18 +39,21 @@ class Piece(NamedTuple):
         return int(self.batch.num_rows) if self.positions is None else len(self.positions)
 
     def select(self, names: list[str]) -> pa.RecordBatch:
+        """Return some columns of all rows of the piece."""
         chosen = self.batch.select(names)
         return chosen if self.positions is None else chosen.take(pa.array(self.positions))
 
     def take(self, at: Ints) -> pa.RecordBatch:
+        """Return some rows, given by their positions in the piece."""
         return self.batch.take(pa.array(at if self.positions is None else self.positions[at]))
 
 
 class Pieces:
-    """Rows in the order of their pieces, of which there is at least one.
+    """The rows of at least one piece, in order.
 
-    A batch may answer a tenth of 250 MB that wait for a lookup. To copy all of them together took a third of
-    its time. `Table.take` of pyarrow 26 takes 22 to 27 ms for each read of 240 MB; `take` here takes 15 ms.
+    A batch may answer only a tenth of 250 MB that wait for a lookup. To copy all rows together took a third
+    of its time. `Table.take` of pyarrow 26 takes 22 to 27 ms for each read of 240 MB; `take` here takes 15
+    ms.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -76,7 +79,7 @@ class Pieces:
         if len(self._pieces) == 1 or not len(at):
             return self._pieces[0].take(at)
         piece_of = np.searchsorted(self._starts, at, "right") - 1
-        by_piece = np.argsort(piece_of.astype(np.uint16), kind="stable")  # of short numbers: by their digits
+        by_piece = np.argsort(piece_of.astype(np.uint16), kind="stable")  # a radix sort of short numbers
         counts = np.bincount(piece_of, minlength=len(self._pieces))
         of_each = np.split(by_piece, np.cumsum(counts)[:-1])
         asked = zip(self._pieces, self._starts, of_each, strict=True)
@@ -87,14 +90,19 @@ class Pieces:
 
 
 class _Order:
-    """A fixed order of groups, from whose front groups with waiting rows are taken."""
+    """A fixed order of groups. Groups with waiting rows are taken from its front."""
 
     def __init__(self, groups: Ints) -> None:
         self._groups = groups
         self._head = 0
 
     def front(self, waiting: Ints, limit: int) -> Ints:
-        """Return up to `limit` groups with waiting rows. A group that was answered never waits again."""
+        """Return the first groups with waiting rows. A group that was answered never waits again.
+
+        Args:
+            waiting: the number of waiting rows of each group.
+            limit: return at most this many groups.
+        """
         found: list[Ints] = []
         missing, at = limit, self._head
         while missing > 0 and at < len(self._groups):
@@ -102,18 +110,23 @@ class _Order:
             found.append(window[waiting[window] > 0][:missing])
             missing -= len(found[-1])
             at += limit
-            if missing == limit:  # none before the first group that waits is looked at again
+            if missing == limit:  # no group up to here waits, so none of them is looked at again
                 self._head = at
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
 class Groups:
-    """Runs of neighbouring rows that are answered together, in order of age.
+    """Runs of neighbouring rows, such as the rows of one page. Groups are found by age.
 
     Args:
         starts: the position at which each run begins.
         serials: the serial numbers of all rows.
         unanswered: a mask of the rows that still wait.
+
+    Attributes:
+        starts, ends: the positions at which each run begins, and behind which it ends.
+        oldest: the serial number of each group's oldest row.
+        waiting: the number of rows of each group that still wait.
     """
 
     def __init__(self, starts: Ints, serials: Ints, unanswered: Bools) -> None:
@@ -122,14 +135,14 @@ class Groups:
         self.oldest = np.minimum.reduceat(serials, starts) if len(starts) else serials
         waiting = np.add.reduceat(unanswered, starts, dtype=np.int64) if len(starts) else starts
         self.waiting: Ints = waiting
-        """Rows of each group that still wait."""
 
     def answered(self, rows: Ints) -> None:
+        """Subtract rows, given by position, from the waiting rows of their groups."""
         groups = np.searchsorted(self.starts, rows, "right") - 1
         self.waiting -= np.bincount(groups, minlength=len(self.starts))
 
     def first(self, limit: int) -> Ints:
-        """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
+        """Return up to `limit` groups with waiting rows. Groups with older rows come first."""
         return self._by_age.front(self.waiting, limit)
 
     @cached_property
@@ -148,23 +161,30 @@ class KeyGroups(Groups):
     """Runs of rows of one key. They are answered together: all rows of a group wait, or none does."""
 
     def fullest(self, limit: int) -> Ints:
-        """Return up to `limit` groups; those with most waiting rows come first."""
+        """Return up to `limit` groups with waiting rows. Groups with more waiting rows come first."""
         return self._by_number.front(self.waiting, limit)
 
     @cached_property
     def _by_number(self) -> _Order:
-        # Of short numbers, NumPy's stable sort is one by their digits, a tenth of the time.
+        # NumPy's stable sort of short numbers is a radix sort, which takes a tenth of the time.
         few = np.iinfo(np.uint16).max - np.minimum(self.waiting, np.iinfo(np.uint16).max)
         return _Order(np.argsort(few.astype(np.uint16), kind="stable"))
 
 
 class Waiting:
-    """The waiting rows of one batch, ordered by page and within a page by the code of their key.
+    """The waiting rows of one batch, ordered by page, and within a page by the code of their key.
+
+    Methods take and return rows as positions in this order.
 
     Args:
         pieces: stream rows with their code and `SERIAL`, in any order; at least one piece.
-        key: their key.
+        key: the key of the rows.
         directory: R's pages.
+
+    Attributes:
+        page_numbers: the numbers of the pages with rows, ascending.
+        pages: the groups of rows of one page, in the order of `page_numbers`.
+        unanswered: a mask of the rows that still wait.
     """
 
     def __init__(self, pieces: Sequence[Piece], key: KeySpec, directory: PageDirectory) -> None:
@@ -182,7 +202,8 @@ class Waiting:
             self._codes = key.keys(rows).codes[self._order]
         else:
             self._codes = key.keys(rows).codes[self._order]
-            # Pages ascend as their keys do: few bounds among many keys are found in a tenth of the time.
+            # Pages ascend as their keys do. To find the few bounds among the many keys takes a tenth of the
+            # time of finding the page of each key.
             ends = directory.ends(self._codes)
             starts = np.append(0, ends[:-1])
             self.page_numbers = np.flatnonzero(ends > starts)
@@ -203,7 +224,7 @@ class Waiting:
 
     @cached_property
     def keys_on_page(self) -> Ints:
-        """The number of keys of each page when the batch began."""
+        """The number of keys on each page when the batch began."""
         return np.diff(np.searchsorted(self._key_starts, np.append(self.pages.starts, len(self._order))))
 
     def most_rows_of(self, keys: int) -> tuple[int, int]:
@@ -221,7 +242,7 @@ class Waiting:
     def _key_starts(self) -> Ints:
         codes = self._codes
         begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
-        begins[self.pages.starts] = True  # a code may be that of keys on several pages
+        begins[self.pages.starts] = True  # keys on several pages may have the same code
         return np.flatnonzero(begins)
 
     @property
@@ -246,22 +267,25 @@ class Waiting:
 
     @cached_property
     def newest(self) -> int:
+        """The serial number of the newest row."""
         return int(self._serials.max(initial=0))
 
     def keys_of(self, rows: Ints) -> Keys:
+        """Return the key of each of some rows."""
         return self._key.keys(self._keys.take(pa.array(self._order[rows])))
 
     def take(self, rows: Ints) -> pa.RecordBatch:
+        """Return some rows with all columns."""
         return self._pieces.take(self._order[rows])
 
     def keys_in(self, groups: Ints) -> pa.RecordBatch:
-        """Return the key columns of some groups of `keys`, every key once."""
+        """Return the key columns of some groups of `keys`, each key once."""
         if self._key.hashed:
             return self.distinct_keys(self.keys.rows(groups))
         return self._keys.take(pa.array(self._order[self.keys.starts[groups]]))
 
     def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
-        """Return the key columns of some rows, every key once."""
+        """Return the key columns of some rows, each key once."""
         keys = self._key.distinct(self._keys.take(pa.array(self._order[rows])))
         return keys.select(list(self._key.columns))
 
@@ -285,7 +309,7 @@ class Waiting:
             self.keys.answered(rows)
 
     def unanswered_rows(self) -> Bools:
-        """Return a mask of the rows that still wait, in the order in which they were given."""
+        """Return a mask of the rows that still wait, in the order of the pieces."""
         found = np.empty(len(self._order), bool)
         found[self._order] = self.unanswered
         return found
