@@ -191,7 +191,7 @@ def test_lookup_names_its_strategy_and_what_auto_would_choose(
         expect(strategy).to_contain_text("It would now choose batched: the keys", timeout=most)
 
     commit_until(auto, described_job, page, costs_of("sellers", 20_000.0) | cheap_keys)
-    expect(strategy).to_contain_text("In force is auto: it reads what costs least")
+    expect(strategy).to_contain_text("In force is auto: it reads the cheapest pages or keys")
     assert page.evaluate(WIDTH_OVER) <= 0
     strategy.screenshot(path=pictures / "strategy.png")
 
