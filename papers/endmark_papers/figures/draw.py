@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from io import StringIO
 
 import matplotlib as mpl
@@ -10,18 +11,20 @@ from matplotlib.figure import Figure as Canvas
 from endmark_papers.figures.figure import Figure
 
 _PANEL_INCHES = (4.6, 3.4)
+_MOST_COLUMNS = 3
 
 
 def svg(figure: Figure) -> str:
-    """Return the figure's panels side by side; a curve's 95 % interval is a band."""
+    """Return the figure's panels in rows of up to three; a curve's 95 % interval is a band."""
     # With these, matplotlib names the parts of an SVG by their content and leaves out the date.
     with mpl.rc_context({"svg.hashsalt": "endmark", "svg.fonttype": "none"}):
         width, height = _PANEL_INCHES
-        canvas = Canvas(figsize=(width * len(figure.panels), height), layout="constrained")
+        rows = math.ceil(len(figure.panels) / _MOST_COLUMNS)
+        columns = math.ceil(len(figure.panels) / rows)
+        canvas = Canvas(figsize=(width * columns, height * rows), layout="constrained")
         canvas.suptitle(figure.title, fontsize="medium")
-        for axes, panel in zip(
-            canvas.subplots(1, len(figure.panels), squeeze=False)[0], figure.panels, strict=True
-        ):
+        for place, panel in enumerate(figure.panels, start=1):
+            axes = canvas.add_subplot(rows, columns, place)
             for curve in panel.curves:
                 axes.plot(curve.x, curve.y, label=curve.name, marker="." if len(curve.x) < 20 else None)
                 if curve.low:

@@ -36,11 +36,25 @@ class Course(NamedTuple):
         seconds: seconds of work since the run began.
         results: results since the run began.
         held: rows in state.
+        written: segments written since the run began; a segment is a sorted piece of rows or of closed keys.
     """
 
     seconds: list[float]
     results: list[int]
     held: list[int]
+    written: list[int]
+
+
+class _CountingBlobs(MemoryBlobs):
+    """A store in memory that counts what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
+
+    def put(self, blob_id: str, data: bytes) -> None:
+        self.written += 1
+        super().put(blob_id, data)
 
 
 class EngineJoin:
@@ -68,10 +82,11 @@ class EngineJoin:
 
     def run(self, batches: Sequence[Batch]) -> Course:
         """Join the batches; each restores the join from its snapshot, as a task of a job does."""
-        course = Course([], [], [])
+        course = Course([], [], [], [])
         spent, results, snapshot = 0.0, 0, None
         with tempfile.TemporaryDirectory() as directory:
-            store = SegmentStore(MemoryBlobs(), Path(directory))
+            blobs = _CountingBlobs()
+            store = SegmentStore(blobs, Path(directory))
             for left, right in batches:
                 started = time.perf_counter()
                 join = StreamJoin(*self._specs, store, policy=self._policy, restored=snapshot)
@@ -81,6 +96,7 @@ class EngineJoin:
                 course.seconds.append(spent)
                 course.results.append(results)
                 course.held.append(join.left.rows.rows + join.right.rows.rows)
+                course.written.append(blobs.written)
         return course
 
 
@@ -98,6 +114,15 @@ def race(
             if repeat:
                 found[name].append(course)
     return found
+
+
+def unpunctuated(batches: Sequence[Batch]) -> list[Batch]:
+    """Return the batches without their punctuations."""
+    return [(_rows(left), _rows(right)) for left, right in batches]
+
+
+def _rows(batch: StreamBatch) -> StreamBatch:
+    return StreamBatch(rows=batch.rows, newest=batch.newest)
 
 
 def _spec(side: Side, window: float | None, *, unique: bool = False) -> SideSpec:

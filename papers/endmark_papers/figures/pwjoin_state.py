@@ -1,7 +1,7 @@
 """PWJoin's figure 8: rows in state over time, with and without punctuations.
 
-Paper: PWJoin (CIKM'04), section 6.2, "Memory overhead". Both streams are `punct-asc-100-40`, rows come every
-10 ms on average, windows are 1, 5 and 15 s, and the state is read every 2 s.
+Paper: PWJoin (CIKM'04), section 6.2, "Memory overhead". Both streams are `punct-asc-100-40`, rows come
+every 10 ms on average, windows are 1, 5 and 15 s, and the state is read every 2 s.
 """
 
 from __future__ import annotations
