@@ -206,9 +206,10 @@ schemas: $(READY) ## Write schemas/*.json from the models
 	$(BIN)/python -m endmark.punctuation.json_shape > schemas/punctuation.v1.json
 
 .PHONY: papers
-papers: $(READY) ## Run the papers' experiments, two minutes; writes docs/operators
-	$(BIN)/python -m endmark_papers --json > docs/operators/results.json
+papers: $(READY) ## The papers' experiments and figures; writes docs/operators (ARGS="mj-8 pw-9": these figures)
+	$(if $(ARGS),,$(BIN)/python -m endmark_papers experiments --json > docs/operators/results.json)
 	$(BIN)/python -m endmark_papers.experiments.page docs/operators
+	$(BIN)/python -m endmark_papers figures $(ARGS)
 
 .PHONY: docs
 docs: papers ## Write docs/operators and docs/bench.md anew
