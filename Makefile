@@ -178,6 +178,10 @@ bench-costs: $(READY) ## Lookup: costs predicted and measured, memory, cache; li
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_cache
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
+.PHONY: bench-buffer
+bench-buffer: $(READY) ## HYBRIDJOIN by the size of its disk buffer, and lone reads; writes benchmarks/results, then make papers ARGS="hj-6 hj-10a hj-10b"
+	$(BIN)/python -m endmark_benchmarks.measurements.disk_buffer $(ARGS)
+
 .PHONY: bench-agreement
 bench-agreement: $(READY) ## Every lookup strategy on a million rows against DuckDB's answers; writes benchmarks/results
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_agreement $(ARGS)
