@@ -182,6 +182,10 @@ bench-costs: $(READY) ## Measure the lookup's costs beside the predicted ones, i
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_cache
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
+.PHONY: bench-buffer
+bench-buffer: $(READY) ## HYBRIDJOIN by the size of its disk buffer, and lone reads; writes benchmarks/results, then make papers ARGS="hj-6 hj-10a hj-10b"
+	$(BIN)/python -m endmark_benchmarks.measurements.disk_buffer $(ARGS)
+
 .PHONY: bench-agreement
 bench-agreement: $(READY) ## Compare every lookup strategy's answers to a million rows with DuckDB's
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_agreement $(ARGS)
