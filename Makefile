@@ -152,6 +152,10 @@ bench-live-state: $(READY) ## Time of a batch by how many rows are live; likewis
 bench-state: $(READY) ## Rows in state against what may be held, on the papers' workloads; writes docs/state.md
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.state_bounds
 
+.PHONY: bench-state-model
+bench-state-model: $(READY) ## Rows in state beside the cost model and the paper's; writes docs/state.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.stream_join_model
+
 .PHONY: bench-relation
 bench-relation: $(READY) ## Rows and keys a second of every way to read a relation; writes benchmarks/results and docs/bench.md
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.relation $(ARGS)

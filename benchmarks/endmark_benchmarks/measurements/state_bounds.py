@@ -47,8 +47,17 @@ def measure(values: int = VALUES) -> dict[str, Any]:
 
 def render(page: str, figures: dict[str, Any]) -> str:
     """The page with its tables written anew."""
-    tables = {"state": _state(figures["state"]), "news": _news(figures["news"])}
-    return _GENERATED.sub(lambda at: f"{at[1]}{tables[at['name']].markdown()}\n{at[3]}", page)
+    return fill(page, {"state": _state(figures["state"]), "news": _news(figures["news"])})
+
+
+def fill(page: str, tables: dict[str, Table]) -> str:
+    """The page with some of its tables written anew; the others stay."""
+
+    def written(at: re.Match[str]) -> str:
+        table = tables.get(at["name"])
+        return at[0] if table is None else f"{at[1]}{table.markdown()}\n{at[3]}"
+
+    return _GENERATED.sub(written, page)
 
 
 def _state(found: list[dict[str, Any]]) -> Table:
