@@ -170,7 +170,7 @@ def plan(
             batches = database.batches_after(spec.name, -1, BATCHES)
     figures = chosen(spec, measured(spec, batches), given, lag)
     join = None if figures is None else forecast_join(spec, figures, buckets)
-    found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups else None
+    found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
     if ops_url and found is not None:
         with closing(OpsDatabase(ops_url)) as database:
             forecasts.tell(database, spec.name, found.told())
@@ -179,7 +179,8 @@ def plan(
         Output(as_json).emit({**facts, "join": None if join is None else join.facts})
         return
     lines = [] if found is None else [*found.lines(), ""]
-    lines += ["the join is predicted with --rate STREAM=ROWS"] if join is None else join.lines()
+    unknown = "the join is not predicted: give --rate of each stream, or --ops-url of a job that has run"
+    lines += [unknown] if join is None else join.lines()
     typer.echo("\n".join(lines))
 
 

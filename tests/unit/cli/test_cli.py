@@ -108,7 +108,7 @@ def test_a_plan_of_the_join(tmp_path: Path) -> None:
     assert join["by_preset"]["shj"]["1.0"]["left"]["rows"] is None
 
     without = endmark("plan", ENDMARK_RELATION_URL=url)
-    assert "the join is predicted with --rate STREAM=ROWS" in without.stdout
+    assert "the join is not predicted: give --rate of each stream" in without.stdout
     wrong = endmark("plan", "--rate=bids", ENDMARK_RELATION_URL=url)
     assert_one_line(wrong, "--rate: 'bids' must be the name of a stream, = and a number above 0")
 
