@@ -156,6 +156,10 @@ bench-live-state: $(READY) ## Measure the time of a batch by live rows
 bench-state: $(READY) ## Count the rows that the join keeps, and may keep, on the papers' workloads
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.state_bounds
 
+.PHONY: bench-state-model
+bench-state-model: $(READY) ## Rows in state beside the cost model and the paper's; writes docs/state.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.stream_join_model
+
 .PHONY: bench-relation
 bench-relation: $(READY) ## Measure every way to read a relation
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.relation $(ARGS)
