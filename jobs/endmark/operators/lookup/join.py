@@ -214,7 +214,8 @@ class LookupJoin:
             self._cache.admit(answered, now)
         self._measure(waiting)
         started = time.perf_counter()
-        self.pending.settle(waiting.unanswered_rows(), new)
+        earlier, of_new = waiting.left()
+        self.pending.settle(earlier, new.take(pa.array(of_new)))
         self.output.ordered_seconds += time.perf_counter() - started
         self.output.parked_rows = self.pending.parked_rows
         return self.output

@@ -103,7 +103,12 @@ class Pending:
         ]
 
     def settle(self, unanswered: Bools, new: pa.RecordBatch) -> None:
-        """Keep the rows that a batch has not answered: those of `waiting()`, then those of `new`."""
+        """Keep the rows that a batch has not answered.
+
+        Args:
+            unanswered: a mask of the rows of `waiting()`.
+            new: the other rows, sorted by key.
+        """
         at = 0
         for segment in self._queue.segments:
             if not segment.live:
@@ -113,7 +118,7 @@ class Pending:
             if len(answered):
                 segment.kill(answered if alive is None else alive[answered])
             at += live
-        self._queue.append(self._key.sorted(new.filter(pa.array(unanswered[at:]))))
+        self._queue.append(new)
         for segments in self._lists().values():
             segments.maintain()
 

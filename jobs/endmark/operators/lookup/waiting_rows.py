@@ -63,6 +63,11 @@ class Pieces:
         self.num_rows = int(lengths.sum())
 
     @property
+    def last_start(self) -> int:
+        """The position of the last piece's first row."""
+        return int(self._starts[-1])
+
+    @property
     def row_bytes(self) -> float:
         """The average bytes of a row in memory."""
         return self._bytes / max(1, self.num_rows)
@@ -172,11 +177,11 @@ class Waiting:
         self._key = key
         rows = self._pieces.select([*key.stored, SERIAL])
         self._keys = rows.select(key.stored)
-        self._order = key.order(rows)
+        self._by_code = self._order = key.order(rows)
         if key.hashed:
-            pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(self._order)))
+            pages = directory.page_of(rows.select(list(key.columns)).take(pa.array(self._by_code)))
             by_page = np.argsort(pages, kind="stable")
-            self._order = self._order[by_page]
+            self._order = self._by_code[by_page]
             starts = _run_starts(pages[by_page])
             self.page_numbers = pages[by_page][starts]
             self._codes = key.keys(rows).codes[self._order]
@@ -284,11 +289,17 @@ class Waiting:
         if "keys" in vars(self):
             self.keys.answered(rows)
 
-    def unanswered_rows(self) -> Bools:
-        """Return a mask of the rows that still wait, in the order in which they were given."""
-        found = np.empty(len(self._order), bool)
-        found[self._order] = self.unanswered
-        return found
+    def left(self) -> tuple[Bools, Ints]:
+        """Return the rows that still wait: a mask of all pieces but the last, and positions in the last one.
+
+        The positions are in order of code, which all rows were put in at first. To sort the rows of a batch
+        once more took 9 ms of 100,000 random keys.
+        """
+        waits = np.empty(len(self._order), bool)
+        waits[self._order] = self.unanswered
+        first = self._pieces.last_start
+        of_last = self._by_code[self._by_code >= first]
+        return waits[:first], of_last[waits[of_last]] - first
 
     def _still(self, rows: Ints) -> Ints:
         return rows[self.unanswered[rows]]

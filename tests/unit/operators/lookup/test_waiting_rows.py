@@ -7,7 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.waiting_rows import Piece, Pieces
+from endmark.operators.lookup.waiting_rows import SERIAL, Piece, Pieces, Waiting
+from endmark.relation.contract import PageDirectory
+from endmark.state.keys import KeySpec
 
 
 @st.composite
@@ -42,3 +44,36 @@ def test_a_row_has_the_bytes_of_the_live_ones() -> None:
 
     assert Pieces([Piece(batch, np.arange(10)), Piece(batch)]).row_bytes == 8
     assert Pieces([Piece(batch, np.arange(0))]).row_bytes == 0
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1),
+    data=st.data(),
+    hashed=st.booleans(),
+)
+def test_rows_left_of_the_last_piece_are_in_order_of_code(
+    rows: list[tuple[int, bool]], data: st.DataObject, *, hashed: bool
+) -> None:
+    """As if they were sorted by themselves, equal keys in the order in which they came."""
+    keys = pa.array([key for key, _ in rows], pa.int64()).cast(pa.string() if hashed else pa.int64())
+    key = KeySpec.of(["k"], [keys.type])
+    given_rows = key.coded(pa.record_batch({"k": keys, SERIAL: pa.array(range(len(rows)), pa.int64())}))
+    first = data.draw(st.integers(0, len(rows)))
+    bounds = pa.array(["3", "6"]) if hashed else pa.array([3, 6])
+    waiting = Waiting(
+        [Piece(given_rows.slice(0, first)), Piece(given_rows.slice(first))],
+        key,
+        PageDirectory(pa.record_batch({"k": bounds})),
+    )
+    positions = dict(
+        zip(waiting.take(np.arange(len(rows)))[SERIAL].to_pylist(), range(len(rows)), strict=True)
+    )
+    answered = [positions[serial] for serial, (_, is_answered) in enumerate(rows) if is_answered]
+    waiting.answer(np.array(sorted(answered), np.int64))
+
+    earlier, of_last = waiting.left()
+
+    waits = np.array([not is_answered for _, is_answered in rows])
+    assert earlier.tolist() == waits[:first].tolist()
+    last = given_rows.slice(first)
+    assert last.take(pa.array(of_last)) == key.sorted(last.filter(pa.array(waits[first:])))
