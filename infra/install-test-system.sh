@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Debian packages that the tests use; with `containers`, those of tests/containers. Does nothing where they are.
+# Installs the Debian packages that the tests use; with `containers`, also those of tests/containers. Installed packages
+# are left alone.
 set -euo pipefail
 
 wanted=()

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes the passwords that docker-compose.yml mounts. Those that are there stay, since the database knows them.
+# Makes the passwords that docker-compose.yml mounts. Existing passwords stay, since the database knows them.
 set -eu
 cd "$(dirname "$0")/secrets"
-# The directory keeps others on this machine out; the files are open because inside a container each is
-# read by that container's own user.
+# The directory keeps other users of this machine out. The files are open, because a container's own user reads them
+# inside that container.
 chmod 700 .
 umask 022
 for name in mysql_root mysql_job mysql_loader spark grafana_admin; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Everything that spark-submit takes to a cluster: infra/package.sh DIRECTORY
+# Writes all parts that spark-submit takes to a cluster: infra/package.sh DIRECTORY
 #
-# environment.tar.gz has endmark and its packages as locked, without Spark, which a cluster has. Its Python is a
-# link to the one of this machine, so nodes must have the same Python at the same place.
+# environment.tar.gz has endmark and its locked packages, without Spark, which a cluster has. Its Python is a link to
+# that of this machine, so nodes must have the same Python at the same place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath --canonicalize-missing "$1")
@@ -16,8 +16,8 @@ uv build --quiet --wheel --no-build-isolation --python "$(command -v python)" --
 wheel=$(echo "$scratch"/endmark-*.whl)
 echo 'pyspark; python_version < "3"' > "$scratch/without.txt"
 uv venv --quiet --relocatable --python "$interpreter" "$scratch/environment"
-# uv, because it checks the lock file's hashes although it installs a part of it only. Copies, because files that
-# are linked to its cache change, to tar, when others link to them.
+# We use uv because it checks the lock file's hashes although it installs only a part of it. It copies files, because
+# tar takes a file that is linked to uv's cache for changed when others link to it.
 uv pip install --quiet --link-mode copy --python "$scratch/environment/bin/python" \
   --constraints requirements.lock --overrides "$scratch/without.txt" "$wheel[spark,verify,postgresql]"
 tar --create --gzip --file "$target/environment.tar.gz" --directory "$scratch/environment" .

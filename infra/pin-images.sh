@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes into .env which digests the images of others have now. Commit the result: from then on compose takes these
-# images and no others, whatever their registries say. Needs docker and a way to the registries.
+# Writes the current digests of the images of others into .env. Commit the result: from then on compose takes these
+# images and no others, whatever their registries offer. The script needs docker and access to the registries.
 set -eu
 cd "$(dirname "$0")/.."
 pinned=$(mktemp)

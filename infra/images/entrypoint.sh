@@ -1,10 +1,10 @@
 #!/bin/sh
-# Puts the secrets of files where programs look for them.
+# Puts secrets from files where programs look for them.
 set -eu
 umask 077
 if [ -n "${ENDMARK_RELATION_PASSWORD_FILE:-}" ]; then
     # The URL comes as scheme://user@host/database.
-    # Letters that mean something in a URL are written as %40 and the like. The password is on no command line.
+    # Letters that have a meaning in a URL are written as %40 and the like. The password is on no command line.
     password=$(python -c 'import sys, urllib.parse as u; print(u.quote(sys.stdin.read().rstrip("\r\n"), safe=""))' \
         < "$ENDMARK_RELATION_PASSWORD_FILE")
     export ENDMARK_RELATION_URL="${ENDMARK_RELATION_URL%%@*}:$password@${ENDMARK_RELATION_URL#*@}"
@@ -20,7 +20,7 @@ END
     export SPARK_CONF_DIR="$settings"
 fi
 case "${1:-}" in
-driver) # as Spark on Kubernetes calls what it starts
+driver) # Spark on Kubernetes passes this word as first argument
     shift
     set -- spark-submit --deploy-mode client --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" "$@"
     ;;

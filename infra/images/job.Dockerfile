@@ -4,13 +4,13 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md requirements.lock infra/images/overrides.txt ./
-# uv, because it checks the lock file's hashes although it installs a part of it only. Its own is checked by pip.
+# We use uv because it checks the lock file's hashes although it installs only a part of it. pip checks uv's own hash.
 RUN sed -n '/^uv==/,/^    #/p' requirements.lock > uv.txt \
     && pip install --no-cache-dir --require-hashes -r uv.txt \
     && python -m venv /opt/endmark
 COPY jobs jobs
 COPY services services
-# Compiled, since whoever runs the image may not write there, and would compile everything at each start.
+# Modules are compiled here, since the user of the image may not write there, and would compile them at each start.
 RUN uv pip install --no-cache --compile-bytecode --python /opt/endmark/bin/python \
     --constraints requirements.lock --build-constraints requirements.lock --overrides overrides.txt \
     ".[spark,verify,postgresql]"

@@ -1,4 +1,4 @@
-"""Prints, as CycloneDX, what the image it runs in is made of: Python packages, and jars below directories.
+"""Print the parts of the image in which this runs as CycloneDX: Python packages, and jars below directories.
 
 python sbom.py DIRECTORY...
 """

@@ -1,4 +1,4 @@
--- The master table of the auction pipeline, as the feed fills it.
+-- The master table of the auction pipeline, which the feed fills.
 CREATE TABLE sellers (
     seller_id BIGINT NOT NULL PRIMARY KEY,
     name VARCHAR(100) NOT NULL,

@@ -1,13 +1,13 @@
-"""Conditions of a pipeline file: SQL over the columns of a row or of a candidate pair, evaluated by DuckDB a
-batch at a time.
+"""Conditions of a pipeline file: SQL over the columns of a row or of a pair, which DuckDB evaluates a batch
+at a time.
 
-A condition is one expression of columns, constants, operators and functions whose value depends on nothing
-else. Whatever could read something else (a subquery, a file, the clock, chance) is refused before any row is
-read, and the connection that evaluates it reaches neither files nor the network.
+A condition is one expression of columns, constants, operators and functions. Its value must depend on nothing
+else. An expression that could read something else (a subquery, a file, the clock, chance) is refused before
+any row is read. The connection that evaluates conditions reaches neither files nor the network.
 
-A condition fails on a row on which it cannot be evaluated, such as `a + b > 0` where the sum overflows. It
-is not true of that row, as if it were unknown. DuckDB evaluates it as it is written, without its optimizer:
-that would take some of what fails out of it, by rules and by what it knows of other rows.
+A condition fails on a row on which it cannot be evaluated, such as `a + b > 0` if the sum overflows. The
+condition then does not hold for that row, as if it were unknown. DuckDB evaluates conditions without its
+optimizer, which would remove some of the parts that fail, depending on other rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from endmark.state.search import Bools, Ints
 
-# How DuckDB calls the kinds of expressions that depend on nothing but the columns of one row.
+# DuckDB's names for the kinds of expressions that depend only on the columns of one row.
 _ALLOWED = {
     "BETWEEN",
     "CASE",
@@ -42,11 +42,11 @@ _ALLOWED = {
     "FUNCTION",
     "OPERATOR",
 }
-# Its types of expressions of which a part may be evaluated for some rows alone.
+# DuckDB's names for the types of expressions of which a part may be evaluated for only some rows.
 _BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
 
-# Levels of an expression, of which the serialized form has two for each. Python reads 1,000 levels at most,
-# and a task's calls have taken some of them.
+# The levels of an expression. The serialized form has two levels for each of them. Python reads at most 1,000
+# levels, and the calls of a task take some of these.
 _DEEPEST = 200
 
 _OWN = threading.local()
@@ -57,9 +57,9 @@ class Answer:
     """The outcome of a condition for the rows of a batch.
 
     Args:
-        holds: the rows of which it is true: not false, not unknown, and it did not fail.
-        failed: positions of the rows on which it failed, the least first.
-        why: how it failed on the first of these, in a line.
+        holds: for each row, whether the condition is true; it is not if it is false, unknown or failed.
+        failed: the positions of the rows on which the condition failed, in rising order.
+        why: DuckDB's error for the first of these rows, in one line; empty if there are none.
     """
 
     holds: Bools
@@ -69,12 +69,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that has been checked; a plain value that travels with a task.
+    """A condition that has been checked. It is a plain value, which Spark sends to tasks.
 
     Args:
         text: the SQL expression.
-        columns: those it speaks of.
-        field: where it stands in the pipeline file.
+        columns: the columns that the expression names.
+        field: the condition's field in the pipeline file, for errors.
     """
 
     text: str
@@ -88,10 +88,10 @@ class Condition:
         Args:
             text: the condition in SQL.
             schema: the columns of the rows.
-            field: the field of the pipeline file, for errors.
+            field: the condition's field in the pipeline file, for errors.
 
         Raises:
-            ConfigError: it is no boolean expression of these columns alone.
+            ConfigError: the text is not a boolean expression of only these columns.
         """
         try:
             expression = duckdb.SQLExpression(text)
@@ -110,12 +110,12 @@ class Condition:
         return cls(text, columns, field)
 
     def ask(self, rows: pa.RecordBatch) -> Answer:
-        """Evaluate the condition on each row of a batch that has its columns."""
+        """Evaluate the condition on each row of a batch, which must have the condition's columns."""
         verdict = f"({self.text}\n) IS TRUE"
         try:
             column = _evaluated(verdict, [rows])
         except duckdb.Error:
-            # In DuckDB 1.5, TRY around a branch spoils other memory, but for the first row of a vector.
+            # In DuckDB 1.5, TRY around a branch damages memory for all but the first row of a vector.
             pieces = [rows.slice(at, 1) for at in range(rows.num_rows)] if _branches(self.text) else [rows]
             column = _evaluated(f"TRY({verdict})", pieces)
         failed = np.flatnonzero(np.asarray(column.is_null()))
@@ -131,14 +131,17 @@ class Condition:
 
 
 def _evaluated(expression: str, pieces: list[pa.RecordBatch]) -> pa.ChunkedArray:
-    """The values of an SQL expression, for the rows of all pieces in turn."""
+    """Return the values of an SQL expression for the rows of all pieces, in order."""
     relation = _connection().from_arrow(pa.Table.from_batches(pieces))
     return relation.select(duckdb.SQLExpression(expression)).to_arrow_table().column(0)
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """One for each thread, since a result is its connection's, on one thread like the task it serves, and
-    with every door shut."""
+    """Return this thread's connection, which reaches neither files nor the network.
+
+    Each thread has its own connection, since a result belongs to its connection. DuckDB uses one thread, like
+    the task that calls it.
+    """
     if not hasattr(_OWN, "connection"):
         shut: dict[str, str | bool | int | float | list[str]] = {
             "enable_external_access": False,
@@ -157,7 +160,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
-    """The columns an expression names, spelled as in `schema`; SQL does not tell capitals from small."""
+    """Return the columns that an expression names, spelled as in `schema`, since SQL ignores case."""
     spelled = {name.lower(): name for name in schema.names}
     named: dict[str, None] = {}
     for node in _parsed(expression):
@@ -182,7 +185,7 @@ def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
 
 @cache
 def _branches(text: str) -> bool:
-    """Return whether DuckDB may evaluate a part of an expression for some rows alone."""
+    """Return whether DuckDB may evaluate a part of an expression for only some rows."""
     return any(node["type"] in _BRANCHES for node in _parsed(str(duckdb.SQLExpression(text))))
 
 
@@ -197,7 +200,7 @@ def _parsed(expression: str) -> list[dict[str, Any]]:
 
 
 def _nodes(tree: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """Return every expression of a serialized statement; `depth` is how many expressions are around it."""
+    """Yield every expression of a serialized statement; `depth` expressions are around `tree`."""
     if isinstance(tree, dict):
         if "class" in tree:
             if depth == _DEEPEST:

@@ -1,4 +1,4 @@
-"""Failures of the conditions of a pipeline file, as a batch tells of them: how many, and the first one."""
+"""Reports on failed conditions of a pipeline file: how many failures a batch had, and the first of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Failures:
     """Rows, or pairs of rows, of one batch on which one condition failed.
 
     Args:
-        field: where the condition stands in the pipeline file.
-        count: how many there are.
-        why: how it failed on the first of them.
-        at: the rows of that first one: `stream` and, where it has them, `partition` and `offset`.
+        field: the condition's field in the pipeline file.
+        count: the number of rows or pairs.
+        why: DuckDB's error for the first of them.
+        at: the row or rows of the first one, each with its `stream` and, if known, `partition` and `offset`.
     """
 
     field: str
@@ -35,8 +35,8 @@ class Failures:
 
         Args:
             count: the number of rows or pairs.
-            why: the error of the first one.
-            at: its coordinates.
+            why: DuckDB's error for the first of them.
+            at: the row or rows of the first one, as in the class.
         """
         if not self.count:
             self.why, self.at = storable(why, WHY_LENGTH), at
@@ -48,7 +48,7 @@ class Failures:
 
 
 def lines(reports: Iterable[Mapping[str, Any]], batch_id: int) -> list[str]:
-    """Return a line of the log for each condition that failed, from the reports of a batch's tasks."""
+    """Return a line for the log for each condition that failed in a batch, from the reports of its tasks."""
     by_field: dict[str, list[Mapping[str, Any]]] = {}
     for failures in reports:
         by_field.setdefault(failures["field"], []).append(failures)

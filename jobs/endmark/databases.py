@@ -1,4 +1,4 @@
-"""URLs of databases: which are taken, and how they are told without what is secret in them."""
+"""URLs of databases: how they are checked, and how they are shown without their secrets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ def database_url(url: str, what: str) -> sa.URL:
     """Parse an SQLAlchemy URL. `what` names it in errors, such as `the ops URL`.
 
     Raises:
-        ConfigError: it is none, or its password has an @ as it is. No part of the URL is told, since in a
-            malformed one a part of the password passes for something else.
+        ConfigError: the text is not a URL, or its password has an @ that is not escaped. The error shows no
+            part of the URL, since any part of a malformed URL may belong to the password.
     """
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
         parsed = None
-    # SQLAlchemy takes a password to end at the first @.
+    # For SQLAlchemy, a password ends at the first @.
     if parsed is not None and (parsed.password is None or url.count("@") == 1):
         return parsed
     if parsed is None and "@" not in url:
@@ -30,5 +30,5 @@ def database_url(url: str, what: str) -> sa.URL:
 
 
 def place(url: sa.URL) -> str:
-    """The URL for errors and logs, without its password and its options, which may hold another."""
+    """Return a URL for errors and logs, without password and options, which may hold another password."""
     return url.set(query={}).render_as_string(hide_password=True)

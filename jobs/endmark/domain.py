@@ -1,10 +1,10 @@
-"""Domains: the values that an attribute may have, their order, and the gaps between neighbours.
+"""Domains: the values that a column may have, their order, and the gaps between neighbours.
 
-A *cut* is a gap: every value of the domain is below or above it. Two cuts hold an interval between them,
-half-open by construction, so that open and closed ends need no cases. Where every value has a successor
-(discrete domains) a cut is the ordinal of the value above it, and the intervals [1, 2] and [3, 4] touch.
-Elsewhere (dense domains) it is a value and a side: 0 below, 1 above. Doubles and strings count as dense: two
-doubles without a third between them, or "a" and "a" with U+0000 behind it, are not known to be neighbours.
+A *cut* is a gap: every value of the domain is below it or above it. An interval lies between two cuts, so
+open and closed ends need no separate cases. In a discrete domain, every value has a successor, and a cut is
+the ordinal of the value above it. So the intervals [1, 2] and [3, 4] touch. In a dense domain, a cut is a
+value and a side: 0 is below the value, 1 above it. Doubles and strings count as dense, although two doubles
+may have no third between them, and nothing is between "a" and "a" followed by U+0000.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Self, cast
 
 Value = bool | int | float | str | Decimal | date | datetime
-Cut = Any  # int where discrete, a tuple where dense; comparable within one domain
+Cut = Any  # an int in a discrete domain, a tuple in a dense one; cuts of one domain can be compared
 
-DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta agree on
+DECIMAL_DIGITS = 38  # the most that Arrow, DuckDB, Spark and Delta all support
 _EXACTLY = Context(prec=DECIMAL_DIGITS, traps=[Inexact])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -105,13 +105,13 @@ _TIMESTAMPS = _Ordinals(
 
 
 class Domain(StrEnum):
-    """The type of a column's values. Timestamps are UTC with microseconds; longs have 64 bits, decimals 38
-    digits.
+    """The kind of a column's values.
 
-    `ColumnType` adds the digits of a decimal, and the name of the type elsewhere.
+    Timestamps are UTC with microseconds, longs have 64 bits, and decimals have at most 38 digits.
+    `ColumnType` adds a decimal's own number of digits, and the names of types in Arrow and DuckDB.
 
     Attributes:
-        discrete: every value but the greatest has a successor.
+        discrete: whether every value but the greatest has a successor.
         bottom: the cut below all values.
         top: the cut above all values.
     """
@@ -124,7 +124,7 @@ class Domain(StrEnum):
     TIMESTAMP = "timestamp", (datetime,), _timestamp, _TIMESTAMPS
     DECIMAL = "decimal", (Decimal, int), _decimal, None
 
-    # Plain attributes of each member: asking an enum by name costs more than all the rest of a cut.
+    # These are plain attributes of each member, since a lookup by an enum costs more than the rest of a cut.
     discrete: bool
     bottom: Cut
     top: Cut
@@ -146,14 +146,14 @@ class Domain(StrEnum):
         return domain
 
     def holds(self, value: object) -> bool:
-        """Return whether a value is of this domain's type; whole numbers are doubles and decimals too."""
+        """Return whether a value is of this domain's type; whole numbers are also doubles and decimals."""
         return type(value) in self._types
 
     def coerce(self, value: Value) -> Value:
-        """Return a value as this domain writes it.
+        """Return a value in this domain's normal form: a whole number becomes a double, -0.0 becomes 0.0.
 
         Raises:
-            PunctuationError: the domain does not hold the value.
+            PunctuationError: the domain does not have the value.
         """
         domain_of_value(value)
         if type(value) not in self._types:
@@ -161,15 +161,15 @@ class Domain(StrEnum):
         return self._exact(value)
 
     def below(self, value: Any) -> Cut:
-        """The cut just below a value that this domain holds."""
+        """Return the cut just below a value of this domain."""
         return self._ordinals.of(value) if self._ordinals else (0, value, 0)
 
     def above(self, value: Any) -> Cut:
-        """The cut just above a value that this domain holds."""
+        """Return the cut just above a value of this domain."""
         return self._ordinals.of(value) + 1 if self._ordinals else (0, value, 1)
 
     def value_at(self, ordinal: int) -> Value:
-        """The value just above a cut of a discrete domain."""
+        """Return the value just above a cut of a discrete domain."""
         return cast("_Ordinals", self._ordinals).value(ordinal)
 
 
@@ -177,7 +177,7 @@ def domain_of_value(value: object) -> Domain:
     """Return the domain of a value that a pattern may hold.
 
     Raises:
-        PunctuationError: the value is null, NaN, or of no domain.
+        PunctuationError: the value is null, infinite, NaN, a time without a zone, or of another type.
     """
     kind = type(value)
     if kind not in _DOMAIN_OF:
@@ -189,7 +189,11 @@ def domain_of_value(value: object) -> Domain:
 
 
 def common_domain(domains: set[Domain]) -> Domain:
-    """Return the one domain of several values; whole numbers go with doubles or with decimals."""
+    """Return the domain that all values of a pattern share; whole numbers go with doubles or decimals.
+
+    Raises:
+        PunctuationError: the domains do not go together.
+    """
     others = domains - {Domain.LONG}
     if len(others) > 1 or (others < domains and not others <= {Domain.DOUBLE, Domain.DECIMAL}):
         raise PunctuationError(f"one pattern cannot mix {' and '.join(sorted(domains))}")

@@ -1,4 +1,4 @@
-"""Errors a user can act on. The command line prints their text alone and exits with `EXIT_USAGE`."""
+"""Errors that a user can act on. The command line prints their text without a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXIT_USAGE = 2
 
 
 class EndmarkError(Exception):
-    """Something outside the program is wrong; the text says what, where and what to do."""
+    """Something outside the program is wrong; the text says what is wrong, where, and what to do."""
 
 
 class ConfigError(EndmarkError):
@@ -21,11 +21,11 @@ class ConfigError(EndmarkError):
 
 
 class MissingPartError(EndmarkError):
-    """Something the command needs is not there: Java, a port, a database, a broker."""
+    """Something that the command needs is missing, such as Java, a port, a database or a broker."""
 
 
 class PartitionError(EndmarkError):
-    """A topic has other partitions than when the job started."""
+    """A topic has more partitions than when the query started."""
 
 
 class TaskError(EndmarkError):
@@ -36,11 +36,14 @@ class TaskError(EndmarkError):
 def failing_at(place: Callable[[], str]) -> Iterator[None]:
     """Turn any error of the body into a `TaskError` that begins with its place.
 
-    Spark passes on the text of a task's error, but not its object. Its own words for it are "An exception was
-    thrown from the Python worker", which name neither the cause nor the records at hand.
+    Spark passes on the text of a task's error, but not the error itself. Spark's own text is "An exception
+    was thrown from the Python worker", which names neither the cause nor the records.
 
     Args:
-        place: is asked for the place once an error has come.
+        place: returns the place; it is called only after an error.
+
+    Raises:
+        TaskError: the body has raised an error.
     """
     try:
         yield

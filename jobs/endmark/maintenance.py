@@ -1,18 +1,18 @@
-"""Upkeep of the Delta tables beside a running job and beside their readers.
+"""Upkeep of the Delta tables while a job and readers use them.
 
-Three things, in this order, for every table of a pipeline:
+Upkeep does three things, in this order, for every table of a pipeline:
 
-1. Small files are put together. Each batch adds some, and a reader opens all of them. The job only appends,
-   which never conflicts with that.
-2. Files that no version of the last `keep` has are removed: those put together before, and those that a
-   killed attempt left behind. A batch that is being written has files that no version has yet, and a reader
-   may be at work on an older version, so `keep` must be longer than either takes.
-3. Entries of the table's log are removed that a checkpoint older than `keep` has replaced. That checkpoint
-   has the numbers of the batches that were written, too, by which a repeated batch is known.
+1. It merges small files. Each batch adds some, and a reader opens all of them. The job only appends, which
+   never conflicts with a merge.
+2. It removes files that no version of the last `keep` has. These are files that were merged before, and files
+   that a killed attempt left behind. The files of an unfinished batch are in no version yet, and a reader may
+   read an older version. So `keep` must be longer than either takes.
+3. It removes entries of the table's log that a checkpoint older than `keep` has replaced. That checkpoint
+   also has the numbers of committed batches, which keep a repeated batch from being written twice.
 
-Done with delta-rs, in seconds and one task at a time, where Spark would take a minute of the job's cores.
-But delta-rs does not see that somebody else rewrites the same files at the same time, and all their rows
-would be there twice. So there is one maintenance of a warehouse at a time, and what others did is looked at.
+delta-rs does this in seconds, one task at a time. Spark would take a minute of the job's cores. But delta-rs
+does not notice that somebody else rewrites the same files at the same time, and all their rows would be there
+twice. So a warehouse has one maintenance at a time, and each merge checks what others have committed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline import Pipeline
 
-# Enough for a scan, and little enough to write again while the last file of a table is not full.
+# A scan reads files of this size well, and rewriting a table's last file until it is full costs little.
 FULL_FILE_BYTES = 128 << 20
 _VERSION = re.compile(r"\.?(\d{20})\.")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
@@ -42,14 +42,14 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 
 @dataclass(frozen=True)
 class Maintained:
-    """The upkeep that was done to a table, or would be.
+    """The upkeep of a table that was done, or that a dry run would do.
 
     Args:
-        table: its name in the pipeline file.
-        small_files: of its newest version, those that are not full.
-        put_together: small files that were replaced by fewer; 0 in a dry run.
-        removed_files: that no version had within the time to keep.
-        removed_log_entries: that a checkpoint has replaced.
+        table: the table's name in the pipeline file.
+        small_files: the number of files in the newest version that are not full.
+        put_together: the number of small files that were merged into fewer; 0 in a dry run.
+        removed_files: the number of files that no version of the kept time has.
+        removed_log_entries: the number of log entries that a checkpoint has replaced.
     """
 
     table: str
@@ -65,13 +65,13 @@ def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: b
     Args:
         pipeline: the pipeline.
         warehouse: the directory of the Delta tables.
-        keep: the time for which older versions can be read.
-        dry_run: only say what would be removed.
+        keep: the time for which older versions stay readable.
+        dry_run: whether to change nothing and only count.
 
     Raises:
-        ConfigError: there is none of its tables.
+        ConfigError: the warehouse has no table of the pipeline.
         MissingPartError: another maintenance works on this warehouse.
-        EndmarkError: a table was rewritten by somebody else meanwhile.
+        EndmarkError: somebody else has rewritten a table meanwhile.
     """
     named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.model_dump().items()}
     tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
@@ -96,10 +96,10 @@ def _maintained(name: str, path: Path, keep: timedelta, dry_run: bool) -> Mainta
 
 
 def put_together(table: DeltaTable, path: Path) -> int:
-    """Replace small files of `table` by fewer; returns how many.
+    """Merge small files of a table, whose directory is `path`; return how many files were merged.
 
     Raises:
-        EndmarkError: somebody else rewrote the table since it was loaded.
+        EndmarkError: somebody else has rewritten the table since it was loaded.
     """
     read = table.version()
     done = table.optimize.compact(target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
@@ -121,14 +121,15 @@ def _rewrites(path: Path, version: int) -> bool:
 def _remove_unused(table: DeltaTable, path: Path, keep: timedelta, dry_run: bool) -> int:
     hours = int(keep.total_seconds() // 3600)
 
-    # `full`, since a checkpoint forgets replaced files after a week, and never knew of killed attempts.
+    # With `full`, all files of the directory are compared. The log forgets replaced files after a week, and
+    # it never had the files of killed attempts.
     def vacuum(dry_run: bool) -> list[str]:
         return table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
 
     unused = vacuum(dry_run=True)
     if unused and not dry_run:
         vacuum(dry_run=False)
-        for name in unused:  # and the checksum that Hadoop has put beside it
+        for name in unused:  # remove also the checksum that Hadoop has put beside the file
             (path / f".{name}.crc").unlink(missing_ok=True)
     return len(unused)
 
@@ -137,14 +138,14 @@ def _remove_replaced(log: Path, keep: timedelta, dry_run: bool) -> int:
     expired = expired_entries(log, time.time() - keep.total_seconds())
     if not dry_run:
         for entry in expired:
-            entry.unlink(missing_ok=True)  # Spark removes some, too
+            entry.unlink(missing_ok=True)  # it may be gone, since Spark removes entries, too
     return len(expired)
 
 
 def expired_entries(log: Path, before: float) -> list[Path]:
-    """Entries of a table's log, oldest first, that lie below a checkpoint made no later than `before`.
+    """Return the entries of a table's log that a checkpoint has replaced, the oldest first.
 
-    `before` is in Unix seconds. Section "Metadata Cleanup" of Delta's protocol.
+    Only checkpoints made until `before` count, in Unix seconds. See "Metadata Cleanup" in Delta's protocol.
     """
     entries = {entry: entry.stat().st_mtime for entry in log.iterdir()}
     checkpoints = (

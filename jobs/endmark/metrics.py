@@ -1,8 +1,9 @@
-"""The catalogue of metrics: one place that names them, says what they count and in which unit.
+"""The catalogue of metrics, which says what each metric counts and in which unit.
 
-A sample is written as `name{label=value,...}`, labels sorted. Names follow Prometheus: base units, counters
-end in `_total`. The job writes one set of samples per batch, the sidecar publishes them as `endmark_<name>`.
-Labels never hold keys or values of the data, so the number of series is fixed by the pipeline.
+A sample is written as `name{label=value,...}`, with sorted labels. Names follow Prometheus: units are base
+units, and counters end in `_total`. The job writes a set of samples for each batch, and the sidecar publishes
+them as `endmark_<name>`. Labels never hold keys or values of the data, so the pipeline fixes the number of
+series.
 """
 
 from __future__ import annotations
@@ -14,76 +15,75 @@ CATALOGUE: dict[str, str] = {
     "records_total": "Kafka records read, of any kind.",
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
-    "tombstones_total": "Records without a value behind a deletion, which are skipped.",
+    "tombstones_total": "Records without a value after a deletion, which are skipped.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",
     "closing_failed_rows_total": "Rows on which their stream's closing rule failed, which close nothing.",
     "dead_letters_total": "Records that could not be read, by reason.",
     "control_records_total": "Records of the control topic, by what they ask for.",
-    "violations_total": "Rows their own stream had ruled out by what it said before, and rows dated too far "
-    "after Kafka's time, by reason.",
-    "partition_punctuations_total": "Punctuations of a partition, those that closing rows are among them.",
+    "violations_total": "Rows that their own stream had ruled out before, and rows dated too far after "
+    "Kafka's time, by reason.",
+    "partition_punctuations_total": "Punctuations of a partition, including closing rows.",
     "partition_violations_total": "Rows of a partition that its stream had ruled out.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",
     "lookup_missed_rows_total": "Stream rows without a match in the relation.",
     "lookup_cached_rows_total": "Stream rows that the cache of the relation answered.",
-    "lookup_reads_total": "Reads of the relation, by what was asked for: `page` or `list` of keys.",
+    "lookup_reads_total": "Reads of the relation by kind: a `page`, or a `list` of keys.",
     "lookup_read_rows_total": "Relation rows read.",
     "lookup_read_seconds_total": "Seconds spent reading the relation, summed over tasks.",
-    "lookup_expected_seconds": "Seconds that answering what waited would take by each strategy, as `auto` "
-    "expected before a batch's first read; those of `auto` are what it chooses when none may wait on.",
-    "lookup_cost_seconds": "What a part of a lookup costs as its reads were measured, on average over its "
-    "tasks: the `seek` of a range of pages and a `page` in it, the `trip` for a list of keys and a `key` in "
-    "it, and a stream `row`.",
+    "lookup_expected_seconds": "Seconds that each strategy would take to answer all waiting rows, as `auto` "
+    "expected before a batch's first read; the strategy `auto` is its own choice when no row may wait on.",
+    "lookup_cost_seconds": "Measured seconds of a part of a lookup, averaged over its tasks: the `seek` of a "
+    "range of pages and a `page` in it, the `trip` for a list of keys and a `key` in it, a stream `row`.",
     "lookup_pages": "Pages of the relation.",
     "lookup_tasks": "Tasks that look up, each with its share of `lookup.memory`.",
-    "lookup_ordered_rows_total": "Stream rows that the relation was to be asked for, once in each batch in "
-    "which they came or had waited.",
-    "lookup_ordered_bytes_total": "Bytes they took in memory.",
-    "lookup_ordered_seconds_total": "Seconds spent on ordering them and on keeping those that wait on, "
-    "summed over tasks.",
+    "lookup_ordered_rows_total": "Stream rows that needed a read of the relation, counted once in each batch "
+    "in which they came or had waited.",
+    "lookup_ordered_bytes_total": "Bytes in memory of the rows that needed a read of the relation.",
+    "lookup_ordered_seconds_total": "Seconds spent on ordering rows that needed a read and on keeping rows "
+    "that wait on, summed over tasks.",
     "lookup_pending_rows": "Stream rows that wait for the relation.",
-    "lookup_pending_bytes": "Bytes they take in memory.",
-    "lookup_memory_bytes": "Bytes that rows which wait, and those held for them, may take: `lookup.memory`.",
-    "lookup_parked_rows": "Stream rows without a match that the relation is to be asked for again.",
-    "lookup_held_rows": "Stream rows that it has answered, but that wait for others to be answered.",
-    "lookup_held_bytes": "Bytes they take in memory.",
-    "lookup_waiting_time_seconds": "When the oldest of all these rows came, in Unix seconds.",
+    "lookup_pending_bytes": "Bytes in memory of the rows that wait for the relation.",
+    "lookup_memory_bytes": "Bytes that waiting rows and rows held for them may take: `lookup.memory`.",
+    "lookup_parked_rows": "Stream rows without a match that are looked up again later.",
+    "lookup_held_rows": "Stream rows that are answered, but wait until other rows are answered.",
+    "lookup_held_bytes": "Bytes in memory of the rows that are answered, but wait for others.",
+    "lookup_waiting_time_seconds": "When the oldest pending, parked or held row came, in Unix seconds.",
     "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
     "join_results_total": "Rows the stream join put out.",
-    "join_failed_pairs_total": "Pairs on which the condition of the join failed, which are no partners.",
+    "join_failed_pairs_total": "Pairs on which the condition of the join failed, so they are no results.",
     "join_inserted_rows_total": "Rows that entered join state.",
-    "join_dropped_rows_total": "Rows not stored since the other stream had closed their key.",
-    "join_invalidated_rows_total": "State rows dropped since they left the window.",
+    "join_dropped_rows_total": "Rows not stored because the other stream had closed their key.",
+    "join_invalidated_rows_total": "State rows dropped because they left the window.",
     "join_purged_rows_total": "State rows dropped because of a punctuation.",
     "join_unmatched_rows_total": "Rows an outer join put out without a partner.",
-    "join_spent_rows_total": "Rows not kept any longer since a semi join had put them out.",
-    "join_spilled_segments": "Segments that meet later rows in a pause only, or when memory is short.",
+    "join_spent_rows_total": "Rows not kept any longer because a semi join had put them out.",
+    "join_spilled_segments": "Segments that meet later rows only in a pause, or when memory is short.",
     "join_spilled_bytes": "Bytes that spilled segments would take in memory.",
     "join_deferred_rows": "Rows that spilled segments of the other stream have not met yet.",
     "propagated_punctuations_total": "Output punctuations, by what completed them: closed or expired.",
     "groups_closed_total": "Groups put out, final.",
-    "running_groups_total": "Rows put out of groups that a batch has changed, or made final.",
+    "running_groups_total": "Rows put out for groups that a batch has changed or made final.",
     "state_rows": "Live rows in operator state.",
     "state_bytes": "Bytes of operator state, dead rows included.",
     "state_segments": "Segments in operator state.",
     "pending_punctuations": "Punctuations not announced yet: they wait for the `window` of their last rows, "
     "or for a `closing` by the other stream.",
     "closed_keys": "Keys remembered as closed.",
-    "promised_keys": "Names of keys that not every partition has promised yet, where that closes them.",
-    "progress_event_time_seconds": "Event time that no row to come is older than, in Unix seconds.",
-    "progress_behind_seconds": "How far that is behind the newest row of the stream, lateness included.",
-    "partition_behind_seconds": "How far a partition's newest row is behind that of its stream.",
+    "promised_keys": "Keys that some partitions have promised by name, but not yet all that must.",
+    "progress_event_time_seconds": "Event time before which no row comes any more, in Unix seconds.",
+    "progress_behind_seconds": "How far progress is behind the newest row of the stream, lateness included.",
+    "partition_behind_seconds": "How far a partition's newest row is behind its stream's newest row.",
     "silent_partitions": "1 for each partition without a row so far, which holds progress back.",
-    "idle_partitions": "1 for each partition silent for so long that it does not hold progress back.",
-    "profile_seconds_total": "Seconds that Python spent in tasks, summed over them, by phase: `read` waits "
-    "for Kafka's records, `shuffle` for what other tasks packed, `hand_over` for Spark to take rows; "
-    "`lookup` includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not in it.",
-    "compute_seconds": "Wall-clock seconds of the last batch's tasks, which write the files of tables, too.",
-    "write_seconds": "Wall-clock seconds of the last batch's commit, by table; one follows the other.",
+    "idle_partitions": "1 for each partition that is silent for so long that it does not hold progress back.",
+    "profile_seconds_total": "Seconds that Python spent in tasks, summed over tasks, by phase: `read` waits "
+    "for Kafka's records, `shuffle` for rows of other tasks, `hand_over` for Spark to take rows; `lookup` "
+    "includes reading pages. Spark's own work (scheduling, shuffle, state commits) is not included.",
+    "compute_seconds": "Wall-clock seconds of the last batch's tasks, which also write the files of tables.",
+    "write_seconds": "Wall-clock seconds of the last batch's commits by table; they follow one another.",
     "publish_seconds": "Wall-clock seconds of the last batch's records for the output topic.",
     "state_commit_seconds": "Seconds Spark's state store took to commit the last batch, summed over tasks.",
     "batch_seconds": "Wall-clock seconds of the last batch, by phase; `total` covers all of it.",
-    "batch_due_time_seconds": "When a batch is due even without a record, since rows wait for it, in Unix "
+    "batch_due_time_seconds": "When a batch is due even without a record, because rows wait for it, in Unix "
     "seconds.",
 }
 
@@ -93,7 +93,10 @@ Samples = dict[str, float]
 
 
 def sample(name: str, **labels: str) -> str:
-    """The key of one sample, such as `state_rows{operator=join,stream=bids}`.
+    """Return the key of a sample, such as `state_rows{operator=join,stream=bids}`.
+
+    Raises:
+        KeyError: the catalogue has no such metric.
 
     >>> sample("state_rows", stream="bids", operator="join")
     'state_rows{operator=join,stream=bids}'
@@ -106,6 +109,9 @@ def sample(name: str, **labels: str) -> str:
 
 def parse(key: str) -> tuple[str, dict[str, str]]:
     """Split a sample's key into name and labels.
+
+    Raises:
+        ValueError: the text is not the key of a sample.
 
     >>> parse("state_rows{operator=join,stream=bids}")
     ('state_rows', {'operator': 'join', 'stream': 'bids'})
@@ -122,7 +128,7 @@ def is_counter(key: str) -> bool:
 
 
 def add(parts: Iterable[Mapping[str, float]]) -> Samples:
-    """Sum samples of several tasks; gauges add up too, since every task reports its own share."""
+    """Sum the samples of several tasks. Gauges add up, too, since every task reports its own share."""
     total: Samples = {}
     for part in parts:
         for key, value in part.items():
@@ -131,7 +137,7 @@ def add(parts: Iterable[Mapping[str, float]]) -> Samples:
 
 
 def accumulate(before: Mapping[str, float], batch: Mapping[str, float]) -> Samples:
-    """Totals after a batch: counters grow, gauges are those of the batch."""
+    """Return the totals after a batch: counters grow, and gauges are those of the batch."""
     totals = {key: value for key, value in before.items() if is_counter(key)}
     for key, value in batch.items():
         totals[key] = totals.get(key, 0.0) + value if is_counter(key) else value

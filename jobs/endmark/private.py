@@ -1,7 +1,7 @@
-"""Files and directories that no other user of the machine may read, replace or make before us.
+"""Files and directories that no other user of the machine can read, replace or create before us.
 
-A directory is made under a name that nobody can guess, with no rights for others, and its maker holds a lock
-on it. The lock ends with the last process that has it open, so a directory without one is an orphan.
+A directory is created under a name that nobody can guess, with no rights for others, and its creator locks
+it. The lock ends with the last process that has it open, so a directory without a lock is an orphan.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import shutil
 import tempfile
 from pathlib import Path
 
-# The rights that others do not get to what we make: all of them.
+# Other users get no rights to our files.
 UMASK = 0o077
 _OPENED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def keep_private() -> None:
-    """Let all files that this process and its children make from now on be for our own user alone.
+    """From now on, create all files of this process and its children for our own user only.
 
-    A directory with a default ACL is an exception that its owner makes: Linux then leaves out the mask.
+    A directory with a default ACL is an exception, since Linux then ignores the umask.
     """
     os.umask(UMASK)
 
 
 def private_directory(prefix: str, parent: Path | None = None) -> Path:
-    """Make a directory for this process and the processes that it forks; it is removed when this one exits.
+    """Create a directory for this process and its forks, and remove it when this process exits.
 
     Directories of the same prefix whose processes have all ended are removed first.
 
     Args:
-        prefix: says what the directory is for.
-        parent: where it is made, the directory for temporary files unless said.
+        prefix: the beginning of the directory's name.
+        parent: the directory above it; `None` is the directory for temporary files.
     """
     where = Path(tempfile.gettempdir()) if parent is None else parent
     remove_orphans(prefix, where)
@@ -45,14 +45,14 @@ def private_directory(prefix: str, parent: Path | None = None) -> Path:
 def remove_orphans(prefix: str, parent: Path) -> None:
     """Remove the directories of our own user in `parent` that no process holds any more.
 
-    A link is never followed, and what belongs to another user stays.
+    Links are never followed, and directories of other users stay.
     """
     for entry in os.scandir(parent):
         if not entry.name.startswith(prefix):
             continue
         try:
             opened = os.open(entry.path, _OPENED)
-        except OSError:  # a link, a file, or a directory that is closed to us or has just gone
+        except OSError:  # a link, a file, or a directory that we may not read or that has just been removed
             continue
         try:
             if os.fstat(opened).st_uid == os.geteuid():
@@ -68,13 +68,13 @@ def _made_and_locked(prefix: str, parent: Path) -> Path:
     while True:
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         try:
-            lock = os.open(directory, _OPENED)  # which stays open for as long as the process lives
+            lock = os.open(directory, _OPENED)  # stays open for as long as the process lives
         except FileNotFoundError:
-            continue  # before it was locked, another process took it for an orphan
+            continue  # another process took it for an orphan before it was locked
         fcntl.flock(lock, fcntl.LOCK_EX)
         if directory.exists():
             return directory
-        os.close(lock)  # likewise
+        os.close(lock)  # another process removed it between opening and locking
 
 
 def _remove(directory: Path, maker: int) -> None:

@@ -1,4 +1,4 @@
-"""The profile of a task: seconds by phase, measured around blocks of work and never around rows."""
+"""The profile of a task: its seconds by phase, measured for blocks of work and never for single rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Profile:
-    """Seconds by phase. Phases nest, and a second counts for the innermost one alone, so they add up."""
+    """Seconds by phase. Phases nest. A second counts only for the innermost phase, so the phases add up."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Profile:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of a block as this phase."""
+        """Count the time of the body for the phase of this name."""
         outer = self._switch(name)
         try:
             yield
@@ -34,7 +34,7 @@ class Profile:
             self._switch(outer)
 
     def each(self, name: str, items: Iterable[T]) -> Iterator[T]:
-        """The items; the wait for each of them is of this phase."""
+        """Yield the items, and count the wait for each of them for the phase of this name."""
         iterator = iter(items)
         while True:
             with self.phase(name):
@@ -52,7 +52,7 @@ class Profile:
         return outer
 
     def take(self) -> Samples:
-        """The seconds since this was last asked for, as samples."""
+        """Return the seconds by phase since the last call, as samples."""
         self._switch(self._phase)
         taken = {sample("profile_seconds_total", phase=name): spent for name, spent in self._seconds.items()}
         self._seconds.clear()

@@ -1,10 +1,9 @@
-"""Text that every table of ours can store, in Delta and in the ops database on any of its servers.
+"""Text that all our tables can store, in Delta and in the ops database on any server.
 
-A text that says what is wrong with a record repeats parts of that record, so a record decides what is in it.
-Arrow and the databases refuse half a surrogate pair, PostgreSQL refuses NUL, and MariaDB's TEXT has room for
-65,535 bytes. The rows of tables are built with these functions, so nobody who writes such a text has to think
-of it: `channels.report_rows` builds dead letters and violations, and the columns of `ops.tables` convert what
-is put into them.
+The error of a dead letter repeats parts of its record, so it may hold any characters. Arrow and the databases
+refuse half a surrogate pair, PostgreSQL refuses NUL, and MariaDB's TEXT has room for 65,535 bytes. So rows of
+tables are built with these functions: `channels.report_rows` builds dead letters and violations, and the
+columns of `control.tables` convert their values.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _CUT = "…"
 
 
 def storable(text: str, most: int = MOST) -> str:
-    r"""Return the text with nothing but printable characters, cut to `most` of them.
+    r"""Return the text with only printable characters, cut to `most` characters.
 
     A character that cannot be printed is escaped as Python writes it. A text that is cut ends with `…`.
 
@@ -28,16 +27,16 @@ def storable(text: str, most: int = MOST) -> str:
     """
     if text.isprintable() and len(text) <= most:
         return text
-    # An escape is longer than its character, so what is behind `most` characters is cut in any case.
+    # An escape is longer than its character, so characters behind the first `most` are cut in any case.
     plain = "".join(one if one.isprintable() else _escaped(one) for one in text[: most + 1])
     return plain if len(plain) <= most else plain[: most - len(_CUT)] + _CUT
 
 
 def storable_value(value: Any) -> Any:
-    """Return a value that a JSON column stores as it is: null, a boolean, a number or a storable text.
+    """Return a value that any JSON column stores: null, a boolean, a number or a storable text.
 
-    A number beyond 64 bits (`1e400`, 30 digits), a list or an object becomes a storable text: MySQL takes no
-    such number, and MariaDB nothing that nests more than 32 levels deep.
+    A number beyond 64 bits (`1e400`, 30 digits), a list or an object becomes a storable text. MySQL refuses
+    such numbers, and MariaDB refuses values that nest more than 32 levels deep.
     """
     match value:
         case None | bool():

@@ -1,4 +1,4 @@
-"""The types of columns and what each is called in Arrow and DuckDB, and the types of joins."""
+"""The types of columns with their names in Arrow and DuckDB, and the types of joins."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A column's type; its text is how a pipeline file names it. Timestamps are UTC with microseconds.
+    """A column's type; `str` gives its name in a pipeline file. Timestamps are UTC with microseconds.
 
     Args:
-        precision, scale: a decimal's digits in all, and those after the point; 0 for every other domain.
-        many: whether it holds an array of such values; no stream and no relation has one.
+        domain: the kind of values.
+        precision: a decimal's digits in all; 0 for every other domain.
+        scale: a decimal's digits after the point; 0 for every other domain.
+        many: whether the values are arrays; no column of a stream or a relation has arrays.
     """
 
     domain: Domain
@@ -47,7 +49,7 @@ class ColumnType:
             scale: the number of digits after the point.
 
         Raises:
-            ValueError: no decimal has such digits.
+            ValueError: no decimal can have these digits.
         """
         if not (1 <= precision <= DECIMAL_DIGITS and scale <= precision):
             raise ValueError(
@@ -58,14 +60,18 @@ class ColumnType:
 
     @classmethod
     def parse(cls, text: str) -> ColumnType:
-        """The type of that name; ValueError, which lists the names, when there is none."""
+        """Return the type of a name in a pipeline file.
+
+        Raises:
+            ValueError: no type has the name; the text lists the names.
+        """
         if found := _DECIMAL.fullmatch(text):
             return cls.decimal(int(found[1]), int(found[2]))
         plain = {domain.value: domain for domain in Domain if domain is not Domain.DECIMAL}
         if text in plain:
             return cls(plain[text])
         hint = ""
-        if text.startswith("decimal"):  # inside { }, YAML ends a text without quotes at its comma
+        if text.startswith("decimal"):  # within { }, YAML ends a text without quotes at its comma
             hint = '; between braces a decimal needs quotes: {price: "decimal(18,2)"}'
         raise ValueError(f"{text!r} is not one of {', '.join(plain)}, decimal(18,2){hint}")
 
@@ -83,7 +89,7 @@ class ColumnType:
     def fits(self, number: Decimal) -> bool:
         """Return whether a number has no more digits before and after the point than this type.
 
-        Zeros at the end count: 1.500 is no decimal(5,2).
+        Zeros at the end count, so 1.500 does not fit decimal(5,2).
         """
         _, digits, exponent = number.as_tuple()
         places = -int(exponent)
@@ -127,9 +133,9 @@ Direction = Literal["ascending", "descending"]
 
 
 class JoinType(StrEnum):
-    """The type of a join: the rows that it gives beside pairs.
+    """The type of a join, which says what it puts out beside pairs.
 
-    `semi` gives each left row with a partner, and no pairs.
+    A `semi` join puts out each left row that has a partner, and no pairs.
     """
 
     INNER = "inner"

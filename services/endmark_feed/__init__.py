@@ -1,1 +1,1 @@
-"""Workloads to publish: those of the example pipelines, with bad records, and the papers' streams."""
+"""Workloads for topics: the example pipelines' records, also bad ones, and the papers' streams."""

@@ -1,4 +1,4 @@
-"""The run of a feed, which publishes the auction's workload to a broker in real time."""
+"""The auction's feed, which publishes the auction's workload to a broker in real time."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def run_feed(
 
     Args:
         options: the options of the workload.
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
         progress: called about once a second while records flow; an exception that it raises ends the run.
+            With `None`, nothing is called.
 
     Raises:
         MissingPartError: the broker cannot be reached or stops taking records.

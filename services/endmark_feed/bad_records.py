@@ -1,4 +1,4 @@
-"""Bad records of the auction, made from copies of good ones, which stay the same at every bad rate."""
+"""Bad records of the auction. They are made from copies of good records, which are the same at every rate."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _REMEMBERED = 1_000  # closed keys to choose from, so a row may break a punctuat
 
 
 def with_bad_records(good: Iterator[Message], options: FeedOptions) -> Iterator[Message]:
-    """Yield every good record, and bad ones in between.
+    """Yield every good record, and bad records between them.
 
-    The share of bad ones is `options.bad_rate` of all records. Each kind comes equally often, on both topics.
+    The share of bad records among all is `options.bad_rate`. Each kind of bad record comes equally often, on
+    both topics.
     """
     if options.bad_rate == 0:
         yield from good
@@ -41,7 +42,7 @@ def with_bad_records(good: Iterator[Message], options: FeedOptions) -> Iterator[
         if message.kind is Kind.PUNCTUATION:
             closed[message.topic].append(message)
         elif waiting[message.topic]:
-            # A bad record follows its model at once: the model's key is open, its event time is the newest.
+            # A bad record follows its model at once, when the model's key is open and its event time newest.
             ruled_out = closed[message.topic]
             now = [kind for kind in waiting[message.topic] if ruled_out or kind is not Kind.CLOSED]
             waiting[message.topic] = [kind for kind in waiting[message.topic] if kind not in now]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 BANDWIDTHS = 2.0 ** np.arange(1, 11)
 STEP_SECONDS = 0.010  # a source of bandwidth b is on, or off, for b steps on average
 PARETO_SHAPE = 1.5  # finite mean and infinite variance, which makes the sum self-similar
-QUIET = 0.02 * BANDWIDTHS.sum()  # the load with every source off: not zero, so that its sum can be inverted
+QUIET = 0.02 * BANDWIDTHS.sum()  # the load with all sources off; above 0, so that its sum can be inverted
 
 Floats = NDArray[np.float64]
 BLOCK = 65_536
@@ -40,7 +40,7 @@ def even_blocks(count: int, seconds: float) -> Iterator[Floats]:
 
 
 def _cumulative_load(random: np.random.Generator, seconds: float) -> tuple[Floats, Floats]:
-    """Return the instants at which the load changes, and the load summed up until each of them."""
+    """Return the times at which the load changes, and the sum of the load until each of them."""
     switches, changes, level = [], [], QUIET
     for bandwidth in BANDWIDTHS:
         at = _switches(random, bandwidth * STEP_SECONDS, seconds)
@@ -57,7 +57,7 @@ def _cumulative_load(random: np.random.Generator, seconds: float) -> tuple[Float
 
 
 def _switches(random: np.random.Generator, mean: float, seconds: float) -> Floats:
-    """Return the instants before `seconds` at which a source switches, after periods of `mean` on average."""
+    """Return the times before `seconds` at which a source switches; its periods have the mean `mean`."""
     shortest = mean * (PARETO_SHAPE - 1.0) / PARETO_SHAPE
     found = np.zeros(1)
     while found[-1] < seconds:

@@ -39,7 +39,7 @@ def run_example(name: str, bootstrap: str, seed: int, minutes: float, rate: floa
 
     Args:
         name: the example, `news` or `orders`.
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
         seed: equal seeds give equal records.
         minutes: the length of the run in event time, 0.01 to 1,440.
         rate: the mean records a second of event time, 0.01 to 200,000.

@@ -15,14 +15,14 @@ from endmark_feed.options import FeedOptions
 
 
 class Tick(NamedTuple):
-    """One place in the stream for a record, with everything random that the record may need.
+    """One place in the stream for a record, with all random numbers that the record may need.
 
     Args:
-        due: seconds from the beginning of the run.
-        stamp: the same as event time: ISO 8601 in UTC, without the zone.
+        due: seconds since the beginning of the run.
+        stamp: `due` as event time, in ISO 8601 in UTC without the zone.
         slot: the slot of the auction house whose auction is next.
-        bidder_id: who bids, if it is a bid.
-        raise_by: cents by which the bid tops the one before.
+        bidder_id: the bidder, if the record is a bid.
+        raise_by: cents by which the bid exceeds the bid before.
     """
 
     due: float
@@ -68,10 +68,10 @@ class AuctionHouse:
         return self._close(auction, tick)
 
     def closing_sale(self, tick: Tick) -> Iterator[Message]:
-        """Yield the records that end the run at one instant, so that every group becomes final.
+        """Yield the records that end the run, all at one time, so that every group becomes final.
 
-        They list the items that are still to come, close the open auctions, and promise that no item is ever
-        listed again.
+        These records list the items that were not listed yet, close the open auctions, and promise that no
+        item is listed again.
         """
         while self._to_promise is not None or self._listings:
             if self._to_promise is not None:

@@ -1,4 +1,4 @@
-"""The lots of the auction: an endless, seeded sequence of items, with everything about them drawn before."""
+"""The lots of the auction: an endless, seeded sequence of items whose auctions are decided beforehand."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST_BIDS = 40  # bids per auction are uniform from 0, so 20 on average and some
 RACE_SHARE = 0.02  # items that are listed after their first bids
 RACE_SECONDS = 2.0
 RELISTABLE_SHARE = 0.2  # items that the items stream does not close while the run lasts
-RELIST_SHARE = 0.1  # of those
-# The join window keeps bids for 10 s: some second listings meet the first one's bids, and some are too late.
+RELIST_SHARE = 0.1  # of the relistable items
+# The join window keeps bids for 10 s. So some second listings meet the bids of the first, and some do not.
 RELIST_SECONDS = 15.0
 UNKNOWN_SELLER_SHARE = 0.005
 CATEGORIES = ("art", "bücher", "cameras", "coins", "garden", "jewellery", "maps", "música", "stamps", "toys")
@@ -29,7 +29,7 @@ class Auction:
     """An item and the course of its auction. Money is in cents, time in seconds of event time.
 
     Args:
-        item_id: counts up from 1.
+        item_id: the number of the item, counted from 1.
         key: the item id as the key of its records.
         items_partition: the partition of its records in the topic of items.
         bids_partition: the partition of its records in the topic of bids.
@@ -37,7 +37,7 @@ class Auction:
         category: one of `CATEGORIES`.
         start_price: the price that the item is listed with.
         highest: the highest bid so far, the start price before the first one.
-        bids_left: bids still to come before the auction closes.
+        bids_left: the number of bids that come before the auction closes.
         listing_delay: the time from the opening of the auction until the item is listed.
         relistable: whether the items stream leaves the item open, so that it may be listed again.
         relist_after: the time from closing until the item is listed again; `None`: it is not.
@@ -58,9 +58,9 @@ class Auction:
 
 
 def auctions(options: FeedOptions) -> Iterator[Auction]:
-    """Yield auctions for ever, item ids counting up from 1."""
+    """Yield auctions for ever, with item ids from 1 on."""
     random = options.random_stream("auctions")
-    # Popularity must not follow the order of keys, or all hot sellers would be on the first pages of R.
+    # If popularity followed the order of keys, all hot sellers would be on the first pages of R.
     seller_of_rank = options.random_stream("seller ranks").permutation(options.sellers) + 1
     item_id = 0
     while True:

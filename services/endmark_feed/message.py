@@ -13,8 +13,9 @@ EPOCH = "2026-01-01T00:00:00.000000"  # the event time at which every run begins
 class Kind(StrEnum):
     """The kind of a record.
 
-    `ITEM`, `BID`, `ROW` (of another workload), `PUNCTUATION` and `TOMBSTONE` are good records. The others are
-    bad: those in `DEAD_LETTERS` cannot be read, those in `VIOLATIONS` were ruled out by their own stream.
+    `ITEM`, `BID`, `ROW` (of another workload), `PUNCTUATION` and `TOMBSTONE` are good records. All others are
+    bad. Records of the kinds in `DEAD_LETTERS` cannot be read. Records of the kinds in `VIOLATIONS` were
+    ruled out by their own stream.
     """
 
     ITEM = "item"
@@ -51,7 +52,7 @@ class Message(NamedTuple):
         topic: the topic.
         partition: the partition.
         key: the record's key.
-        value: the record's value; a tombstone is sent without it.
+        value: the record's value; a tombstone is sent without a value.
         due_seconds: seconds since the beginning of the run.
         kind: the kind of the record.
     """

@@ -26,7 +26,7 @@ _SECTIONS = {
     "Opera": "culture",
 }
 _KEYWORDS = [*_SECTIONS, "Miscellany"]  # the last one is in no section
-_PER_ARTICLE = ACCESSES + 2  # records: an article, its accesses and the punctuation that ends them
+_PER_ARTICLE = ACCESSES + 2  # records of an article: itself, its accesses and the punctuation that ends them
 _BEGIN = datetime.fromisoformat(EPOCH)
 
 sections_table = sa.Table(
@@ -41,13 +41,13 @@ sections_table = sa.Table(
 
 
 def fill(url: str, seed: int) -> int:
-    """Create and fill the table of sections, the same for every seed; return the number of rows written."""
+    """Create and fill the table of sections; return the number of rows written. The seed has no effect."""
     rows = [{"keyword": keyword, "section": section} for keyword, section in _SECTIONS.items()]
     return fill_table(url, sections_table, len(rows), [rows])
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many whole articles as fit, at least one. Event times never go back.
+    """Yield the records of as many complete articles as fit, at least one. Event times never go back.
 
     Args:
         seed: equal seeds give equal records.

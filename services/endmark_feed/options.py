@@ -13,7 +13,7 @@ from endmark.errors import ConfigError
 
 
 def random_stream(seed: int, purpose: str) -> np.random.Generator:
-    """Return a random generator for one purpose; drawing more from it does not change those of others."""
+    """Return a random generator for one purpose. Drawing from it does not change other generators."""
     return np.random.default_rng([seed, *purpose.encode()])
 
 
@@ -51,7 +51,7 @@ class FeedOptions:
     seed: int = 1
     minutes: float = 5.0
     rate: float = 2_000.0
-    sellers: int = 50_000
+    sellers: int = 500_000
     open_items: int = 2_000
     zipf_exponent: float = 1.0
     bad_rate: float = 0.0005
@@ -81,6 +81,6 @@ class FeedOptions:
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:
-    # This form of the comparison refuses NaN as well, which compares false with everything.
+    # This form of the comparison also refuses NaN, which is neither less nor greater than any number.
     if not low <= value <= high:
         raise ConfigError(f"feed option {name} is {value}; choose a number from {low:,} to {high:,}")

@@ -1,6 +1,7 @@
-"""The workload `orders`, with orders and payments, and master tables of customers and products.
+"""The workload `orders`: orders, payments, and master tables of customers and products.
 
-Debezium captures the table of orders. A payment says whether it is the last of its order.
+The records of orders are those of Debezium for a table of orders. A payment says whether it is the last one
+of its order.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from endmark_feed.relation import COUNTRIES, FIRST_NAMES, LAST_NAMES, fill_table
 ORDERS, PAYMENTS = "shop.orders", "payments"
 PARTITIONS = {ORDERS: 2, PAYMENTS: 2}
 CUSTOMERS, PRODUCTS = 5_000, 500
-UNKNOWN_SHARE = 0.01  # of orders, whose customer and product are not in the master tables
+UNKNOWN_SHARE = 0.01  # share of orders whose customer and product are not in the master tables
 UNPAID_SHARE = 0.1
 CHANGED_SHARE = 0.01
-PAID_SECONDS, FILED_SECONDS = 4.0, 5.0  # after the order: the last payment comes before, it is deleted then
-_PER_ORDER = 4.8  # records: the order, 1.8 payments on average, the deletion and its tombstone
+PAID_SECONDS = 4.0  # all payments of an order come within this time
+FILED_SECONDS = 5.0  # an order is deleted after this time
+_PER_ORDER = 4.8  # records of an order: itself, 1.8 payments on average, the deletion and its tombstone
 _BEGIN = datetime.fromisoformat(EPOCH)
 
 _KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -74,7 +76,7 @@ def fill(url: str, seed: int) -> int:
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many whole orders as fit, at least one. Event times never go back.
+    """Yield the records of as many complete orders as fit, at least one. Event times never go back.
 
     Args:
         seed: equal seeds give equal records.
@@ -96,9 +98,12 @@ def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
 
 
 def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterator[Message]:
-    """Yield the records of one order: it is placed, may change, may be paid in parts, and is filed.
+    """Yield the records of one order: it is placed, may change, may be paid in parts, and is deleted.
 
-    Filing deletes the order from the captured table.
+    Args:
+        number: the number of the order.
+        begin: the event time of the order, in seconds since the beginning of the run.
+        random: the source of randomness.
     """
     unknown = random.random() < UNKNOWN_SHARE
     cents = int(random.integers(100, 100_000))

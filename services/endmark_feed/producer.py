@@ -1,4 +1,4 @@
-"""The means to publish: create topics, wait until records are due, and send them."""
+"""Functions that create topics, wait until records are due, and send them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def create_topics(
     """Create the topics that are missing, without replicas, and check that the others are empty.
 
     Args:
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
         partitions: the number of partitions of each topic.
         deadline_seconds: the longest wait for a broker.
 
@@ -60,7 +60,7 @@ def _check_topic(admin: Any, topic: str, expected: int) -> None:
     latest = {TopicPartition(topic, index): OffsetSpec.LATEST for index in range(found)}
     records = sum(end.offset for end in admin.list_partition_offsets(latest).values())
     if records:
-        # Event time starts over with every run, so every row of a second run would be a violation.
+        # Event time begins anew with every run, so every row of a second run would be a violation.
         raise ConfigError(
             f"topic {topic} was written to before ({records:,} records), and a run of the feed needs empty "
             "topics since its event time starts over; delete the topics or use a new broker"
@@ -70,7 +70,7 @@ def _check_topic(admin: Any, topic: str, expected: int) -> None:
 def when_due(
     messages: Iterable[Message], elapsed: Callable[[], float], sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[list[Message]]:
-    """Yield messages in chunks, none before its due time; a message that is behind its time follows at once.
+    """Yield messages in chunks, none of them before its due time, and overdue ones at once.
 
     Args:
         messages: the messages in the order of their due times.

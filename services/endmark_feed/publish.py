@@ -1,4 +1,4 @@
-"""The publishing of a whole workload, at its own pace or as fast as the broker takes it."""
+"""Publishes a whole workload, at its own pace or as fast as the broker takes it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Published:
     """The records that the broker acknowledged, and the real time that this took.
 
     Args:
-        rows: the number of records that are no punctuations, tombstones included.
+        rows: the number of records that are not punctuations; tombstones count as rows.
         punctuations: the number of punctuations.
-        seconds: real time.
+        seconds: real time from the first record to the last acknowledgement.
     """
 
     rows: int
@@ -38,7 +38,7 @@ def publish(
 
     Args:
         messages: the messages in the order of their due times.
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
         partitions: the number of partitions of each topic.
         pace: `real` publishes each message when it is due, `fast` as fast as the broker takes it.
 

@@ -1,4 +1,4 @@
-"""The master table `sellers` of the auction pipeline, and the filling of any master table."""
+"""The master table `sellers` of the auction pipeline, and a function that fills any master table."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def fill_table(url: str, table: sa.Table, size: int, chunks: Iterable[list[dict[
         url: the SQLAlchemy URL of the database.
         table: the table.
         size: the number of rows in all chunks.
-        chunks: the rows, as values by column, in the chunks that they are written in.
+        chunks: chunks of rows, each row as its values by column; a chunk is one statement.
 
     Raises:
         ConfigError: the URL is no database URL, or the table exists with another number of rows.

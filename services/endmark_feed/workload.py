@@ -1,4 +1,4 @@
-"""The auction's workload: one deterministic sequence of records, in the order to publish them."""
+"""The auction's workload: a deterministic sequence of records, in the order of publishing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from endmark_feed.message import EPOCH, Message
 from endmark_feed.options import FeedOptions
 
 BIDDERS = 1_000_000
-MOST_RAISED = 2_500  # cents by which a bid tops the one before
+MOST_RAISED = 2_500  # the most cents by which a bid exceeds the bid before
 
 
 def messages(options: FeedOptions) -> Iterator[Message]:
@@ -36,7 +36,8 @@ def _ticks(options: FeedOptions) -> Iterator[Tick]:
     else:
         arrivals = even_blocks(options.ticks, options.seconds)
     for due in arrivals:
-        # Squaring favours low slots: their auctions are over within a second, those of high slots live long.
+        # Squaring favours low slots. Auctions in low slots end within a second; those in high slots live
+        # long.
         slots = (random.random(due.size) ** 2 * options.open_items).astype(np.int64)
         yield from map(
             Tick,

@@ -1,4 +1,4 @@
-"""Zipf-like keys, drawn by inverting the continuous distribution: a block of them is one NumPy expression."""
+"""Zipf-like keys, drawn in blocks with NumPy by inverting the continuous distribution."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 def zipf_ranks(uniform: NDArray[np.float64], exponent: float, domain: int) -> NDArray[np.int64]:
-    """Turn numbers in [0, 1) into ranks 1 to `domain`, of which rank 1 is the most frequent.
+    """Turn numbers in [0, 1) into ranks from 1 to `domain`. Rank 1 is the most frequent.
 
     Rank k has probability (F(k+1) - F(k)) / (F(domain+1) - F(1)) with F' = x^-exponent. At exponent 1 that
-    is ln((k+1)/k) / ln(domain+1); at exponent 0 all ranks have the same.
+    is ln((k+1)/k) / ln(domain+1); at exponent 0 all ranks have the same probability.
 
     Args:
         uniform: uniform random numbers in [0, 1).
@@ -35,7 +35,7 @@ def zipf_keys(
         count: the number of keys.
         exponent: Zipf's exponent.
         domain: the number of different keys.
-        permuted: keys have random ranks; else a key is its rank, and neighbouring keys are about equally hot.
+        permuted: whether keys have random ranks; if not, a key is its rank, and neighbours are equally hot.
     """
     ranks = zipf_ranks(random.random(count), exponent, domain)
     return random.permutation(domain)[ranks - 1] + 1 if permuted else ranks

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from endmark.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
-_ADDRESSES = 1_000  # whose failures are remembered
+_ADDRESSES = 1_000  # the most addresses whose failures are remembered
 _WAITING = 50  # refusals delayed at a time; each holds one of the sidecar's connections
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 4.0  # seconds
 CALLER = "caller"  # key in a request's state: the name of its token, for requests that write
@@ -33,14 +33,14 @@ _TOKEN = re.compile(
     r"(?P<name>[A-Za-z0-9._-]{1,60}):(?P<role>read|write):"
     r"(?:(?P<until>[0-9]{4}-[0-9]{2}-[0-9]{2}):)?(?P<secret>[!-9;-~]{16,200})"
 )
-# Paths that need no token, since they tell nothing about the pipeline: the view's own files, the OpenAPI
+# These paths need no token, since they show nothing of the pipeline: the view's own files, the OpenAPI
 # document and the liveness probe.
 _OPEN_TO_ALL = re.compile(r"/|/static/.*|/openapi\.json|/healthz")
 
 
 @dataclass(frozen=True)
 class Token:
-    """A caller's token, of which only a hash is kept.
+    """A caller's token. Only a hash of its secret is kept.
 
     Args:
         name: the caller's name in logs and audits.
@@ -144,7 +144,7 @@ class Guard:
 
     A request whose method does more than read needs a token that may write. Reads are open to all while every
     token may write. A single token that may only read, even an expired one, makes all reads need a token.
-    Exceptions are the paths that tell nothing about the pipeline, such as `/healthz`.
+    Paths that show nothing of the pipeline, such as `/healthz`, never need a token.
 
     Args:
         app: the application behind the middleware.
@@ -194,7 +194,7 @@ class Guard:
     def _caller(self, authorization: str) -> Token | None:
         scheme, _, secret = authorization.partition(" ")
         digest = _digest(secret.strip())
-        # Every token is compared, so that the time taken does not tell which one is nearly right.
+        # Every token is compared, so that the time does not show which one is nearly right.
         found = [token for token in self._tokens if hmac.compare_digest(token.digest, digest)]
         return found[0] if found and scheme.lower() == "bearer" else None
 

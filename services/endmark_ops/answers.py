@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.control.database import Batch
+from endmark.control.database import FinishedBatch
 from endmark.metrics import CATALOGUE, Samples
 from endmark_ops import health
 from endmark_ops.models import BatchPoint, LastBatch, RunInfo, Sample, Status, Total
@@ -34,7 +34,7 @@ def status_of(pipeline: str, snapshot: Snapshot, stale_seconds: float) -> Status
     )
 
 
-def point_of(batch: Batch) -> BatchPoint:
+def point_of(batch: FinishedBatch) -> BatchPoint:
     return BatchPoint(
         batch_id=batch.batch_id,
         run_id=batch.run_id,

@@ -43,7 +43,7 @@ from endmark_ops.shared_answers import SharedAnswers
 from endmark_ops.source import OpsSource, UnreadableError
 
 STATIC = Path(__file__).parent / "static"
-SHARED_SECONDS = 0.5  # shorter than most batches take, and than a person would notice
+SHARED_SECONDS = 0.5  # most batches take longer, and nobody notices an age of half a second
 # Every client asks for these again and again, so clients share the answers.
 _SHARED = ("/metrics", "/api/status", "/api/batches", "/api/pipeline", "/api/forecasts", "/api/what-ifs")
 _PROBES = (healthz, readyz, metrics)
@@ -130,7 +130,7 @@ def _refused(_request: Request, refusal: Exception) -> JSONResponse:
 
 
 def _malformed(_request: Request, error: Exception) -> JSONResponse:
-    # The input that was refused is left out, since not every value of it can be written as JSON.
+    # The answer leaves out the refused input, since not every value of it can be written as JSON.
     found = error.errors() if isinstance(error, RequestValidationError) else []
     detail = [{name: each[name] for name in ("loc", "msg", "type")} for each in found]
     return JSONResponse({"detail": detail}, status_code=422)

@@ -15,7 +15,7 @@ from endmark_ops.limits import HEAD_SECONDS, REQUESTS, SENT_SECONDS, STREAM_SECO
 CONNECTIONS = 2 * REQUESTS  # so at least half of them are idle, or wait for the rest of a request's head
 BACKLOG = 100  # connections that asyncio accepts at once, before it can close any
 BODY_SECONDS = 10.0
-_SURPLUS_BYTES = 65_536  # of a body, that are read after the request was answered
+_SURPLUS_BYTES = 65_536  # the most bytes of a body that are read after the request was answered
 # The three bursts of connections are: accepted, not yet counted, and not yet closed. The last 100 files are
 # for databases, tables and logs.
 _FILES = CONNECTIONS + 3 * BACKLOG + 100

@@ -53,7 +53,7 @@ class OpsCollector(Collector):
 
     def _kafka(self, snapshot: Snapshot) -> Iterator[Metric]:
         known = snapshot.lag is not None
-        text = "1 while Kafka has told how many records wait; the number is left out while it has not."
+        text = "1 while it is known how many records wait in Kafka; else 0, and the number is left out."
         yield self._gauge("endmark_lag_known", text, float(known))
         if snapshot.lag is None or snapshot.ends is None:
             return

@@ -1,4 +1,4 @@
-"""The feed of a job's news, which reads the ops database once for all listeners and sends news to each."""
+"""The feed of a job's news. It reads the ops database once for all listeners, and sends news to each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import ServerSentEvent
 
-from endmark.control.database import Batch
+from endmark.control.database import FinishedBatch
 from endmark_ops import health
 from endmark_ops.answers import point_of, status_of
 from endmark_ops.models import News, Problem
@@ -27,11 +27,11 @@ class FullError(Exception):
 
 @dataclass(frozen=True)
 class _Seen:
-    """The facts whose change a client would notice."""
+    """The facts that clients see. An event is sent when one of them changes."""
 
     state: str
     run: Run | None
-    batch: Batch | None
+    batch: FinishedBatch | None
     lag: Mapping[str, int] | None
 
 

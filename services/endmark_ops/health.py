@@ -16,7 +16,7 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
 
     Usually this is the state that the job itself wrote. Before the first run it is `waiting`. A running job
     is `stale` when it has committed nothing for more than `stale_seconds` since its start or its last batch.
-    A run is `lost` when it has not told of its end and its driver gives no sign of life.
+    A run is `lost` when no end of it is stored, but its driver gives no sign of life.
     """
     run = snapshot.run
     if run is None:
@@ -29,10 +29,10 @@ def state(snapshot: Snapshot, stale_seconds: float) -> State:
 
 
 def is_lost(snapshot: Snapshot) -> bool:
-    """Return whether the latest run has not told of its end, but its driver gives no sign of life.
+    """Return whether no end of the latest run is stored, but its driver gives no sign of life.
 
-    The driver has `LOST_SECONDS` for one. A sign of life from a later time does not count either: the ops
-    database's clock was put back, and the next one comes within seconds.
+    A sign of life counts if it is at most `LOST_SECONDS` old, or at most so far in the future. It lies in the
+    future if the ops database's clock was put back, and the next sign then comes within seconds.
     """
     run = snapshot.run
     if run is None or run.state not in ("starting", "running"):

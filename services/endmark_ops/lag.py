@@ -1,4 +1,4 @@
-"""The number of records that wait in Kafka, which the broker knows even while the job is down."""
+"""The number of records that wait in Kafka. The broker knows it even while the job is down."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-ASK_SECONDS = 5.0  # as often as Prometheus asks
-FRESH_SECONDS = 15.0  # an older answer is not used: the broker has left two questions unanswered since
+ASK_SECONDS = 5.0  # Prometheus asks equally often
+FRESH_SECONDS = 15.0  # an older answer is not used, since the broker has left two later questions unanswered
 _PATIENCE_MS = 5_000
 
 Ends = Mapping[str, Mapping[int, tuple[int, int]]]
-"""The first offset of each partition and the one that its next record gets, by topic and partition number."""
+"""The first offset of each partition and the offset of its next record, by topic and partition number."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class _Answer:
 
 
 class TopicEnds:
-    """A cache of the ends of topics, for which a thread asks a broker every `ASK_SECONDS`.
+    """A cache of the ends of topics. A thread asks a broker for them every `ASK_SECONDS`.
 
     Only that thread waits for the broker; callers get its last answer. The thread starts with the first call
     of `latest`.
@@ -77,7 +77,7 @@ class TopicEnds:
 
 
 class Broker:
-    """A connection to a broker, by which to ask for the ends of topics.
+    """A connection to a broker that asks for the ends of topics.
 
     Raises:
         KafkaError: the broker does not answer.
@@ -101,7 +101,7 @@ class Broker:
         self._consumer.close()
 
     def ends(self, topics: Collection[str]) -> Ends:
-        """Return the ends of those topics that exist.
+        """Return the ends of the topics; topics that do not exist are left out.
 
         Raises:
             KafkaError: the broker does not answer within five seconds.

@@ -6,12 +6,12 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-REQUESTS = 200  # at a time, of which as many as `feed.PLACES` may listen for events
+REQUESTS = 200  # the most requests at a time; up to `feed.PLACES` of them listen for events
 HEAD_BYTES = 16_384
 BODY_BYTES = 8_000_000  # room for a record of a megabyte, if JSON writes each of its bytes with six
 HEAD_SECONDS = 5.0
 SENT_SECONDS = 60.0
-STREAM_SECONDS = 600.0  # then a listener asks again, and one that is silently gone frees its place
+STREAM_SECONDS = 600.0  # a listener then asks again, and a listener that is gone frees its place
 STREAMS = frozenset({"/api/events"})
 ALWAYS = "/healthz"
 
@@ -56,7 +56,7 @@ class Limits:
 
 
 async def _read(announced: int, receive: Receive) -> Message | None:
-    """Return the body in one message, or the message that its sender is gone; `None` if it is too long."""
+    """Return the body in one message, or the message that the sender is gone; `None` if it is too long."""
     pieces: list[bytes] = []
     size, more = announced, True
     while more and size <= BODY_BYTES:

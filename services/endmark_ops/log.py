@@ -13,8 +13,8 @@ class Throttle(logging.Filter):
     """A log filter that passes `LINES` records in `SECONDS` from each place in the code, and drops others.
 
     The next record that passes says how many were dropped. Without a limit, a client could fill the log by
-    causing the same warning again and again. The places in the code are fixed, so what the filter remembers
-    is bounded.
+    causing the same warning again and again. The places in the code are fixed, so the filter's memory is
+    bounded.
     """
 
     def __init__(self) -> None:

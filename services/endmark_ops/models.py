@@ -92,10 +92,10 @@ class StreamProgress(BaseModel):
     stream: str
     event_time: float | None
     behind_seconds: float | None = Field(
-        description="seconds from `event_time` to that of the stream's newest row, lateness included"
+        description="seconds from `event_time` to the event time of the stream's newest row, with lateness"
     )
     held_by: Holder | None
-    idle: list[int] = Field(description="partitions that were silent for so long that nothing waits for them")
+    idle: list[int] = Field(description="partitions so long without a record that nothing waits for them")
     pending: list[PendingPunctuations]
     sentence: str
 
@@ -104,7 +104,7 @@ class Status(BaseModel):
     """The state of the pipeline at the time `now`.
 
     `state` is `stale` when a running job has committed nothing for more than `stale_seconds`. It is `lost`
-    when the latest run has not told of its end, but its driver gives no sign of life.
+    when no end of the latest run is stored, but its driver gives no sign of life.
     """
 
     pipeline: str
@@ -156,7 +156,7 @@ def _printable(text: str) -> str:
 
 By = Annotated[
     str,
-    Field(min_length=1, max_length=100, description="who does it; audits show it beside the token's name"),
+    Field(min_length=1, max_length=100, description="caller's name; audits show it beside the token's name"),
     AfterValidator(_printable),
 ]
 
@@ -188,13 +188,13 @@ class Knob(BaseModel):
     value: Any = Field(description="the value that holds, as of the last batch")
     effect: str
     applies: Literal["live", "turn"] = Field(
-        description="a turn holds from the next batch on; what is `live` may be changed in the file as well"
+        description="`turn`: only a turn changes it; `live`: the file may change it until its first turn"
     )
     turned: bool
 
 
 class FileField(BaseModel):
-    """A field of the pipeline file, and how it may change; so may all fields below it that are not listed."""
+    """A field of the pipeline file and how it may change. The same holds for unlisted fields below it."""
 
     name: str = Field(description="`*` is any name; a list of lookups has the same fields as a single lookup")
     change: Literal["live", "turn", "restart", "new checkpoint"]
@@ -251,7 +251,9 @@ class DeadLetterInfo(BaseModel):
     text: str | None = Field(
         description="the value or its beginning, if it is text; null if it is not, or if there is no value"
     )
-    base64: str | None = Field(description="the same in base64, if the value is not text; else null")
+    base64: str | None = Field(
+        description="the value or its beginning in base64, if it is not text; else null"
+    )
     whole: bool = Field(description="whether `text` or `base64` has all of the value")
     replayed: Replayed | None
 
@@ -282,7 +284,7 @@ class StreamInfo(BaseModel):
 
 
 class PipelineInfo(BaseModel):
-    """The pipeline of the latest job; the left stream is the first, `tables` has directories by name."""
+    """The pipeline of the latest job. The left stream comes first. `tables` has directories by name."""
 
     streams: list[StreamInfo]
     lookups: list[LookupDescription]

@@ -20,7 +20,7 @@ _REFUSALS = {"401": "No token, or one that is not known", "403": "Writes are off
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of the sidecar; it is made at the first call, and kept."""
+    """Return the OpenAPI document of the sidecar, which is made at the first call and then kept."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, routes=app.routes)
         components = found.setdefault("components", {})

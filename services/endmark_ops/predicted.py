@@ -9,16 +9,19 @@ from endmark.control.forecasts import ForMemory
 from endmark.control.knobs import filed
 from endmark.metrics import Samples, add, sample
 from endmark.operators.lookup.costs import JoinCosts, ReadCosts
+from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.workload import Setup
-from endmark.planning.cost_model import WAITING, at_once, with_waiting
-from endmark_ops.what_if import WhatIf
+from endmark.planning.cost_model import AT_ONCE, WAITING, at_once, chosen_by_auto, with_waiting
+from endmark_ops.what_if import WhatIf, Yield
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark.control.description import Description, LookupDescription
+    from endmark.operators.lookup.strategies import Strategy
+    from endmark.planning.cost_model import Prediction
 
 _PARTS = tuple(2.0**power for power in range(-4, 5))
 _COSTS = [each.name for each in fields(ReadCosts)]
@@ -27,7 +30,7 @@ _COSTS = [each.name for each in fields(ReadCosts)]
 def what_ifs(
     described: Description,
     turns: Sequence[Mapping[str, Any]],
-    batches: Sequence[Batch],
+    batches: Sequence[FinishedBatch],
     exponents: Mapping[str, float],
 ) -> Iterator[WhatIf]:
     """Predict the rates of each lookup that had rows in the last batches, with less and more memory.
@@ -36,7 +39,7 @@ def what_ifs(
         described: the description of the pipeline by its latest job.
         turns: all turns of knobs, oldest first.
         batches: the last batches, oldest first.
-        exponents: exponent of the Zipf distribution of the keys asked for, by relation; 0 where it is absent.
+        exponents: the exponent of the Zipf distribution of the looked-up keys, by relation; 0 if absent.
     """
     held = filed(described.steps)
     held |= {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
@@ -47,7 +50,7 @@ def what_ifs(
 
 
 def _what_if(
-    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[Batch], exponent: float
+    lookup: LookupDescription, held: Mapping[str, Any], batches: Sequence[FinishedBatch], exponent: float
 ) -> WhatIf | None:
     rows = sample("lookup_ordered_rows_total", relation=lookup.relation)
     with_rows = [batch.samples for batch in batches if batch.samples.get(rows)]
@@ -66,19 +69,26 @@ def _what_if(
     if costs is None or tasks < 1 or relation_rows < 1:
         return None
     costs["wait"] = total("lookup_ordered_seconds_total") / total("lookup_ordered_rows_total")
-    # A row that is answered at once was ordered once, too.
+    # A row that is answered at once was also ordered once.
     unit = JoinCosts(**costs | {"row": costs["row"] + costs["wait"]})
     memory = held[f"{lookup.step}.memory"]
     setup = Setup(
         relation_rows=relation_rows,
         page_rows=page_rows,
-        row_bytes=1,  # of which the job says nothing; a page takes little of memory
+        row_bytes=1,  # the job does not report it, and a page takes little memory
         waiting_bytes=max(1, round(total("lookup_ordered_bytes_total") / total("lookup_ordered_rows_total"))),
         memory=max(1, round(memory / tasks)),
         exponent=exponent,
         batch_rows=max(1, round(asked / tasks)),
         scattered=True,
     )
+    strategy = STRATEGIES[held[f"{lookup.step}.strategy"]]
+    waiting_rows = total("lookup_pending_rows") / len(with_rows)
+    together = at_once(unit, setup)
+    # With the memory that waiting rows take now, which is less than they may take.
+    taken = round(waiting_rows / tasks * setup.waiting_bytes) + setup.rows_on_page * setup.row_bytes
+    waiting = with_waiting(unit, replace(setup, memory=taken)) if waiting_rows else []
+    in_force = next((each for each in [*waiting, *together] if _strategy_of(each) is strategy), None)
     return WhatIf(
         relation=lookup.relation,
         knob=f"{lookup.step}.memory",
@@ -89,9 +99,23 @@ def _what_if(
         batch_rows=asked,
         exponent=exponent,
         costs=costs,
+        strategy=strategy.name,
+        reads=strategy.reads,
+        paper=strategy.paper,
+        waiting_rows=waiting_rows,
+        in_force=None if in_force is None else _yield(in_force),
+        auto=_yield(chosen_by_auto(waiting, together)),
         waiting=list(WAITING),
         by_memory=list(_by_memory(unit, setup, memory)),
     )
+
+
+def _strategy_of(prediction: Prediction) -> Strategy:
+    return STRATEGIES[prediction.strategy.removesuffix(AT_ONCE)]
+
+
+def _yield(prediction: Prediction) -> Yield:
+    return Yield(**vars(prediction), reads=_strategy_of(prediction).reads)
 
 
 def _costs(samples: Samples, relation: str) -> dict[str, float] | None:
@@ -103,7 +127,7 @@ def _costs(samples: Samples, relation: str) -> dict[str, float] | None:
 def _by_memory(costs: JoinCosts, setup: Setup, memory: int) -> Iterator[ForMemory]:
     """Yield the rates with parts and multiples of `memory`.
 
-    Memory changes only the rates of strategies by which rows wait, so the others are predicted once.
+    Memory changes only the rates of strategies that let rows wait, so other rates are predicted once.
 
     Args:
         costs: unit costs.

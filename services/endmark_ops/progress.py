@@ -1,4 +1,4 @@
-"""The progress of each stream and the cause that holds it back, read from the totals, with a sentence."""
+"""The progress of each stream and what holds it back, from the totals of the last batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from endmark_ops.models import Holder, PendingPunctuations, StreamProgress
 from endmark_ops.totals import LabelledValue, by_name
 
-_FROM_HERE_WHOLE = 10.0  # seconds; fewer are written with a decimal
+_FROM_HERE_WHOLE = 10.0  # seconds; smaller numbers are written with a decimal
 _WAITS_FOR = {
     "window": "for their last rows to leave the window",
     "closing": "for the other stream to close their keys",
@@ -37,6 +37,7 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         for labels, value in own("pending_punctuations")
         if value
     ]
+    texts = [_held_text(held_by), *map(_idle_text, idle), *map(_pending_text, pending)]
     return StreamProgress(
         stream=stream,
         event_time=only("progress_event_time_seconds"),
@@ -44,14 +45,14 @@ def _of_stream(stream: str, found: Mapping[str, list[LabelledValue]]) -> StreamP
         held_by=held_by,
         idle=idle,
         pending=pending,
-        sentence=f"{stream}: {'; '.join([_said(held_by), *map(_silent, idle), *map(_waiting, pending)])}",
+        sentence=f"{stream}: {'; '.join(texts)}",
     )
 
 
 def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder | None:
-    """Return the partition that holds back progress: one without a row, or else the one furthest behind.
+    """Return the partition that holds back progress; `None` if no partition is behind the others.
 
-    `None`: no partition is behind the others.
+    This is a partition without a row, or else the partition that is furthest behind.
     """
     if silent:
         return Holder(partition=min(int(labels["partition"]) for labels, _ in silent), behind_seconds=None)
@@ -59,7 +60,7 @@ def _holder(silent: list[LabelledValue], behind: list[LabelledValue]) -> Holder 
     return Holder(partition=-partition, behind_seconds=seconds) if seconds > 0 else None
 
 
-def _said(holder: Holder | None) -> str:
+def _held_text(holder: Holder | None) -> str:
     if holder is None:
         return "no partition holds time back"
     if holder.behind_seconds is None:
@@ -69,11 +70,11 @@ def _said(holder: Holder | None) -> str:
     return f"partition {holder.partition} is {written} s behind"
 
 
-def _silent(partition: int) -> str:
+def _idle_text(partition: int) -> str:
     return f"partition {partition} is idle and not waited for"
 
 
-def _waiting(pending: PendingPunctuations) -> str:
+def _pending_text(pending: PendingPunctuations) -> str:
     count = pending.punctuations
     return f"{count:,} {'punctuation waits' if count == 1 else 'punctuations wait'} " + _WAITS_FOR.get(
         pending.waits_for, "for what this version does not know"

@@ -1,4 +1,4 @@
-"""The reach of the sidecar: what it may use besides the ops database."""
+"""The reach of the sidecar: the tokens, the broker and the tables that it may use."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from endmark_ops.access import Token
 
 @dataclass(frozen=True)
 class Reach:
-    """The reach of the sidecar: the tokens that it accepts, and the broker and tables that it uses.
+    """The tokens that the sidecar accepts, and the broker and tables that it may use.
 
     Args:
-        tokens: the callers' tokens; without one that may write, all writes are refused.
+        tokens: the callers' tokens; if none of them may write, all writes are refused.
         bootstrap: the broker's host:port; `None`: no record is sent, and lag is unknown.
         warehouse: the directory of the Delta tables; `None`: dead letters are not shown.
     """

@@ -1,10 +1,10 @@
-"""Headers that keep a browser from running or framing anything that is not ours."""
+"""Headers that keep a browser from running foreign scripts and from framing our views."""
 
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Host names that a request may be addressed to. Others are refused, against DNS rebinding.
+# Requests must be addressed to one of these host names. Others are refused against DNS rebinding.
 TRUSTED_HOSTS = ["127.0.0.1", "localhost"]
 
 HEADERS = {
@@ -16,7 +16,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # A browser must always revalidate: a new version's view must not run with an old version's scripts.
+    # A browser must always revalidate, since a new version's view must not run an old version's scripts.
     "Cache-Control": "no-cache",
 }
 
@@ -25,7 +25,7 @@ _NAMES = frozenset(name for name, _ in _ADDED)
 
 
 class SecurityHeaders:
-    """ASGI middleware that sets `HEADERS` in every response, in place of its own headers of these names."""
+    """ASGI middleware that sets `HEADERS` in every response, and drops other headers of these names."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

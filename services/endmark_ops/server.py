@@ -19,7 +19,7 @@ from endmark_ops.log import log_to_stderr
 from endmark_ops.reach import Reach
 
 _SHUTDOWN_SECONDS = 5
-_GIVES_WAY = 10  # niceness, at most 19: on a machine that both share, the job goes first
+_GIVES_WAY = 10  # niceness, at most 19; on a machine that both share, the job goes first
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "0.0.0.0"  # noqa: S104
 
@@ -37,14 +37,14 @@ def serve(
 ) -> None:
     """Serve the sidecar until SIGTERM or SIGINT, then finish open requests and return.
 
-    Call this on the main thread. It lowers the priority of the whole process, so that the job gets the cores
-    where there are not enough for both.
+    Call this on the main thread. It lowers the priority of the whole process, so that the job goes first if
+    there are too few cores for both.
 
     Args:
         ops_url: SQLAlchemy URL of the ops database.
         pipeline: the pipeline's name.
         port: TCP port; 0 picks a free one.
-        host: IPv4 address to listen on; anything but loopback belongs in a container only.
+        host: IPv4 address to listen on; use other addresses than loopback only in a container.
         stale_seconds: age of the last batch, in seconds, above which a running job counts as stale.
         known_as: host names that requests may be addressed to, besides those of loopback.
         reach: the tokens that callers have, and the broker and tables that the sidecar may use.
@@ -89,7 +89,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that calls `announce` once it answers, and `ending` when it is about to end."""
+    """A uvicorn server that calls `announce` once it answers, and `ending` just before it ends."""
 
     def __init__(
         self, config: uvicorn.Config, announce: Callable[[], None], ending: Callable[[], None]

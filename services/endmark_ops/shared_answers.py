@@ -1,4 +1,4 @@
-"""Middleware that makes an answer once for all clients that ask at about the same time."""
+"""Middleware that gives one answer to all clients that ask the same at about the same time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Answer:
 
 
 class SharedAnswers:
-    """ASGI middleware that answers equal GET requests by one answer while it is at most `seconds` old.
+    """ASGI middleware that gives equal GET requests the same answer while it is at most `seconds` old.
 
-    The age counts from the moment when the answer was begun. A client that asks while it is being made waits
-    for it. So many clients read the ops database no more often than one does.
+    The age counts from the beginning of the first request. A client that asks before the answer is ready
+    waits for it. So many clients cause no more reads of the ops database than one client.
 
     Args:
         app: the application behind the middleware.
@@ -40,7 +40,7 @@ class SharedAnswers:
         if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] not in self._paths:
             await self._app(scope, receive, send)
             return
-        # Shielded: when this client goes away, others may still wait for the answer.
+        # The answer is shielded, since others may still wait for it when this client goes away.
         for message in await asyncio.shield(self._answer(scope, receive)):
             await send(dict(message))  # a copy, since outer middleware adds headers to it
 

@@ -1,4 +1,4 @@
-"""The sidecar's access to the ops database, which is opened at first use and again after an error."""
+"""The sidecar's access to the ops database. It opens the database at first use and again after an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from endmark.control.database import Batch, OpsDatabase
+from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.description import Description
 from endmark.control.forecasts import LookupForecast, newest_forecasts
@@ -28,13 +28,13 @@ _FOR_CLIENTS = "cannot read the ops database; the sidecar's log has the cause"
 
 
 class UnreadableError(Exception):
-    """An error because the ops database cannot be read now.
+    """The ops database cannot be read now.
 
-    Its text names the database and the cause, and is for logs and consoles only.
+    The text names the database and the cause. It is only for logs and consoles.
     """
 
     def for_clients(self) -> str:
-        """Write the cause to the log, and return a text for clients that tells nothing about the database."""
+        """Write the cause to the log, and return a text for clients that shows nothing of the database."""
         _LOG.warning("%s", self)
         return _FOR_CLIENTS
 
@@ -47,7 +47,7 @@ class Run:
         run_id: the id of the run.
         state: `starting`, `running`, `stopped` or `failed`.
         started_at: Unix seconds.
-        stopped_at: Unix seconds; `None`: the run has not told of its end.
+        stopped_at: Unix seconds; `None`: no end of the run is stored.
         error: the cause of a failure; `None`: there was none.
     """
 
@@ -70,11 +70,11 @@ class Snapshot:
         now: the time at which the snapshot was taken.
         beat_at: the time of the last sign of life of the run's driver; `None`: not known.
         lag: records that no batch has read, by topic; `None`: not known.
-        ends: records that a stream's topic ever had, by topic; `None`: not known.
+        ends: records that a stream's topic has ever had, by topic; `None`: not known.
     """
 
     run: Run | None
-    batch: Batch | None
+    batch: FinishedBatch | None
     now: float
     beat_at: float | None = None
     lag: Mapping[str, int] | None = None
@@ -92,7 +92,7 @@ class Snapshot:
 
 
 class OpsSource:
-    """A reader of one pipeline's part of the ops database, which asks Kafka for the lag as well.
+    """A reader of one pipeline's part of the ops database. It also asks Kafka for the lag.
 
     Its methods raise `UnreadableError` when the database cannot be read.
 
@@ -142,7 +142,7 @@ class OpsSource:
         had = {topic: sum(end for _, end in ends[topic].values()) for topic in streams}
         return Snapshot(run, batch, now, beat_at, waiting, had)
 
-    def batches(self, after: int, limit: int) -> Sequence[Batch]:
+    def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         """Return the newest `limit` batches with a greater id than `after`, oldest first."""
         return self._read(lambda database: database.batches_after(self.pipeline, after, limit))
 
@@ -164,7 +164,7 @@ class OpsSource:
         return self._read(lambda database: replayed(database, self.pipeline, letters))
 
     def replay(self, bootstrap: str, letter: DeadLetter, value: bytes | None, by: str) -> Replay:
-        """Send a record to the partition of a dead letter, in its place.
+        """Send a record to the partition of a dead letter, and store this as a replay.
 
         Args:
             bootstrap: the broker's host:port.
@@ -181,7 +181,7 @@ class OpsSource:
     def _read(self, query: Callable[[OpsDatabase], T]) -> T:
         try:
             return query(self._database())
-        # ValueError: the JSON of a row is damaged. OSError: pg8000 leaves a timeout as it is.
+        # The JSON of a damaged row raises ValueError. A timeout of pg8000 is an OSError.
         except (SQLAlchemyError, OSError, ValueError) as error:
             self.close()
             raise UnreadableError(self._explain(error)) from error

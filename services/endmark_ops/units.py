@@ -1,4 +1,4 @@
-"""The unit of each metric in the catalogue, to show to people; names tell only seconds and bytes."""
+"""The unit of each metric in the catalogue. Names of metrics show only seconds and bytes."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ def coloured_pixels(page: Page) -> list[int]:
 
 
 def test_every_chart_is_drawn(running_job: Job, page: Page) -> None:
-    """All nine charts have lines in colour, a name for screen readers and a legend with values."""
-    expect(page.get_by_role("figure")).to_have_count(9)
-    expect(page.get_by_role("img", name=re.compile("over time"))).to_have_count(9)
+    """All ten charts have lines in colour, a name for screen readers and a legend with values."""
+    expect(page.get_by_role("figure")).to_have_count(10)
+    expect(page.get_by_role("img", name=re.compile("over time"))).to_have_count(10)
     pixels = coloured_pixels(page)
-    assert len(pixels) == 9
+    assert len(pixels) == 10
     assert min(pixels) > 200, pixels
     for legend in page.locator(".legend").all():
         assert re.search(r"\d", legend.inner_text())

@@ -140,7 +140,7 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
     """A picture for the eye, a table with the same for all; where somebody reads in it is not lost."""
     page.goto(f"{page.url}#lookup")
     expect(page.locator("#lookup-no-plan")).to_contain_text("or endmark plan was run")
-    forecasts.tell(described_job.database, PIPELINE, forecast_of("sellers"))
+    forecasts.store(described_job.database, PIPELINE, forecast_of("sellers"))
     what_if = page.get_by_role("region", name="What if sellers had other memory")
 
     def predicted(most: float) -> None:
@@ -164,6 +164,41 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         assert page.evaluate(WIDTH_OVER) <= 0, width
         what_if.screenshot(path=pictures / f"what-if-{scheme}-{width}.png")
+
+
+def test_lookup_names_its_strategy_and_what_auto_would_choose(
+    described_job: Job, page: Page, pictures: Path
+) -> None:
+    """By the figures that the job reports. A turn of the strategy shows with the next batch."""
+    page.goto(f"{page.url}#lookup")
+    strategy = page.get_by_role("region", name="Strategy of sellers")
+    cheap_keys = {"lookup_cost_seconds{of=key,relation=sellers}": 1e-5}
+
+    def hybrid(most: float) -> None:
+        says = "In force is hybrid (HYBRIDJOIN): it reads the pages of the oldest waiting rows"
+        expect(strategy).to_contain_text(says, timeout=most)
+
+    commit_until(hybrid, described_job, page, costs_of("sellers", 20_000.0) | cheap_keys)
+    waited = r"1\.23k.rows waited on average\. So a read takes [\d.]+.ms and answers [\d.]+.rows: "
+    expect(strategy).to_contain_text(re.compile(waited + r"[\d.]+k?.rows/s predicted on one core"))
+    instead = r"auto would choose batched instead: the keys of the oldest waiting rows, in lists of 2,000\. "
+    expect(strategy).to_contain_text(re.compile(instead + r"By what reads cost .*, [\d.]+ times as many\."))
+    described_job.database.record_turns(
+        PIPELINE, described_job.batch_id, [turn_of("lookup.strategy", "auto")], {"lookup.strategy": "hybrid"}
+    )
+
+    def auto(most: float) -> None:
+        expect(strategy).to_contain_text("It would now choose batched: the keys", timeout=most)
+
+    commit_until(auto, described_job, page, costs_of("sellers", 20_000.0) | cheap_keys)
+    expect(strategy).to_contain_text("In force is auto: it reads the cheapest pages or keys")
+    assert page.evaluate(WIDTH_OVER) <= 0
+    strategy.screenshot(path=pictures / "strategy.png")
+
+
+def turn_of(name: str, value: object) -> dict[str, object]:
+    told = {"partition": 0, "offset": 0, "set_at": 1.0, "by": "Ann", "name": name, "value": value}
+    return told | {"refused": None, "why": None}
 
 
 def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page, pictures: Path) -> None:

@@ -24,7 +24,7 @@ from endmark_benchmarks.harness.contest import Digest, Rates, interleaved
 from endmark_benchmarks.harness.delta import digests
 from endmark_benchmarks.harness.origin import origin
 from endmark_benchmarks.measurements.pipeline import BatchTime, rate, samples_of
-from endmark_benchmarks.workloads.auction import Recorded, Servers, running, workload
+from endmark_benchmarks.workloads.auction import MEASURED, Recorded, Servers, running, workload
 from support.cluster_page import RATES, RESULTS, write_page
 
 RECORDINGS = Path(__file__).parents[2] / "var" / "bench"
@@ -41,7 +41,7 @@ def measure(cluster: Cluster, servers: Servers, directory: Path) -> dict[str, An
     for repeat, executors in interleaved((1, 2), REPEATS):
         job = Job(directory / f"{repeat}-{executors}", servers)
         job.directory.mkdir()
-        more = ["--available-now", f"--set=batch.records={BATCH_RECORDS}", "--set=batch.every=0s"]
+        more = ["--available-now", *MEASURED, f"--set=batch.records={BATCH_RECORDS}", "--set=batch.every=0s"]
         process = cluster.submit(*arguments(servers.bootstrap, job.directory, *more), executors=executors)
         process.wait_done(_SECONDS)
         rates[executors].append(rate(BatchTime.of(each) for each in samples_of(job)))

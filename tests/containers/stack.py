@@ -17,6 +17,8 @@ import httpx
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 
+from endmark.metrics import parse
+
 ROOT = Path(__file__).parents[2]
 _OPS = "http://127.0.0.1:8080"
 _BROKER = "127.0.0.1:9092"
@@ -74,11 +76,20 @@ class Stack:
         last = self.status().get("last_batch")
         return int(last["batch_id"]) if last else -1
 
-    def total(self, name: str) -> float:
-        """A metric's total over all its series."""
+    def total(self, name: str, **labels: str) -> float:
+        """A metric's total over all its series that have these labels."""
         totals = self.status().get("totals", [])
-        return sum(
-            float(sample["value"]) for total in totals if total["name"] == name for sample in total["samples"]
+        samples = (sample for total in totals if total["name"] == name for sample in total["samples"])
+        return sum(float(each["value"]) for each in samples if labels.items() <= each["labels"].items())
+
+    def most(self, name: str) -> float:
+        """The greatest value of a gauge, over all its series, that any batch has reported."""
+        answer = httpx.get(f"{_OPS}/api/batches", params={"after": -1, "limit": 1_000}, timeout=60)
+        answer.raise_for_status()
+        batches: list[dict[str, dict[str, float]]] = answer.json()["batches"]
+        return max(
+            sum(value for key, value in batch["samples"].items() if parse(key)[0] == name)
+            for batch in batches
         )
 
     def records(self) -> int:

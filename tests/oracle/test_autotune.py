@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.control.autotune import WHO, Autotune, Spent, Told, Tuned
+from endmark.control.autotune import WHO, Autotune, ReadTurn, Spent, Tuned
 from endmark.metrics import Samples
 from support.cases import cases
 
@@ -33,7 +33,7 @@ class Job:
     turns: list[tuple[int, str, int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._past: list[tuple[Samples, list[Told]]] = []
+        self._past: list[tuple[Samples, list[ReadTurn]]] = []
         self._first = self.value
         self.tuner = self._tuner()
 
@@ -52,24 +52,24 @@ class Job:
         gives_back = self.takes_memory and after < before
         return self.costs[after] / self.costs[before] <= (1 + MAY_COST if gives_back else 1 - PAYS) + 1e-9
 
-    def run(self, people: dict[int, Told], restarted: set[int]) -> None:
-        sent: list[Told] = []
+    def run(self, people: dict[int, ReadTurn], restarted: set[int]) -> None:
+        sent: list[ReadTurn] = []
         for number in range(BATCHES):
             read, sent = sent, []
             for turn in [*read, *([people[number]] if number in people else [])]:
                 if not turn.refused:
                     self.turns.append((number, turn.by, self.value, turn.value))
                     self.value = turn.value
-            told = [*read, *([people[number]] if number in people else [])]
+            turns = [*read, *([people[number]] if number in people else [])]
             seconds = 1000 * self.costs[self.value]
-            batch = {"seconds": seconds, "rows": 1000.0, "compute_seconds": 2 * seconds}, told
+            batch = {"seconds": seconds, "rows": 1000.0, "compute_seconds": 2 * seconds}, turns
             move = self.tuner.seen(*batch)
             self._past.append(batch)
             if number in restarted:
                 self.restart()
             if move is not None:
                 assert LEAST <= move.value <= MOST
-                sent = [Told(move.name, move.value, WHO)]
+                sent = [ReadTurn(move.name, move.value, WHO)]
 
 
 @cases(60)
@@ -84,7 +84,7 @@ def test_what_stays_has_paid_and_people_win(data: st.DataObject) -> None:
     start, takes_memory = data.draw(st.sampled_from(values)), data.draw(st.booleans())
     numbers = st.integers(0, BATCHES - 1)
     people = {
-        number: Told(NAME, data.draw(st.sampled_from(values)), "Ann")
+        number: ReadTurn(NAME, data.draw(st.sampled_from(values)), "Ann")
         for number in data.draw(st.sets(numbers, max_size=2))
     }
     job = Job(costs, start, takes_memory)

@@ -23,7 +23,7 @@ from endmark.operators.lookup.reader import Budget
 from endmark.operators.lookup.strategies import STRATEGIES, Name
 from endmark.operators.promise_codec import PromiseCodec
 from endmark.operators.stream_batch import RunNews, StreamBatch
-from endmark.operators.stream_join.order import Mark, batch_of
+from endmark.operators.stream_join.order import Mark, marks_table
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import CODE, KeySpec
@@ -91,7 +91,7 @@ def _batch(number: int, batch: Given, first: int) -> StreamBatch:
         key_promises=CODEC.on_key(promises),
         newest={number % 2: number},
         heard={2: (number, number)},
-        marks=batch_of([(number % 2, Mark(number, first))], pa.int64()) if batch.closed else None,
+        marks=marks_table([(number % 2, Mark(number, first))], pa.int64()) if batch.closed else None,
         runs=RunNews(closed, began, key.coded(began)) if batch.closed else RunNews(),
     )
 

@@ -98,8 +98,8 @@ def test_a_batch_tells_what_it_changed(kind: JoinType, data: st.DataObject, keys
         require_within(session, pipeline)
 
 
-def test_the_groups_of_all_steps_are_told(tmp_path: Path) -> None:
-    """A batch that enters the join in two steps tells the groups that only the first one changed."""
+def test_the_groups_of_all_steps_are_returned(tmp_path: Path) -> None:
+    """A batch that enters the join in two steps returns the groups that only the first one changed, too."""
     keys = [KeyColumn("item", pa.int64(), ("l_item",))]
     groups = ClosingAggregate(keys, [Count("rows", None, pa.int64())], SegmentStore(MemoryBlobs(), tmp_path))
     running = RunningGroups(groups, groups.schema.names)
@@ -108,7 +108,7 @@ def test_the_groups_of_all_steps_are_told(tmp_path: Path) -> None:
         groups.add(added)
         running.note(added, pa.RecordBatch.from_pylist([], groups.schema))
 
-    told = running.told().to_pylist()
+    rows = running.end_batch().to_pylist()
 
-    assert sorted(row["item"] for row in told) == [1, 2]
-    assert [(row["rows"], row["final"]) for row in told] == [(1, False), (1, False)]
+    assert sorted(row["item"] for row in rows) == [1, 2]
+    assert [(row["rows"], row["final"]) for row in rows] == [(1, False), (1, False)]

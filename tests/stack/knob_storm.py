@@ -46,7 +46,7 @@ VALUES: dict[str, list[Any]] = {
 }
 _TAIL = "0123456789abcdef"  # of each token
 _SET = {  # that the auction has no need of; to so many records a batch is all read once more
-    "\naggregate:\n": "\nbatch: {records: 10000}\n\naggregate:\n",
+    "records: 20000": "records: 10000",
     "page_rows: 500": "page_rows: 500, cache: {}, autotune: true",
     "  on: item_id\n": "  on: item_id\n  autotune: true\n",
     "{column: listed_at}": "{column: listed_at, idle: 20s}",

@@ -46,8 +46,9 @@ def feed(bootstrap: str) -> None:
 def test_a_job_leaves_a_bad_size_of_pages_and_yields(tmp_path: Path) -> None:
     """It tries larger ones and keeps them, and says why; a person's turn ends that."""
     pipeline = tmp_path / "auction.yaml"
-    lookup = "page_rows: 2, strategy: scan, autotune: true"
-    pipeline.write_text(AUCTION.read_text().replace("page_rows: 500", lookup))
+    text = AUCTION.read_text().replace("page_rows: 500", "page_rows: 2")
+    lookup = "strategy: scan, autotune: true"
+    pipeline.write_text(text.replace("strategy: hybrid, time_per_batch: 200ms", lookup))
     with Broker(tmp_path / "broker") as broker, MariaDb(tmp_path / "mariadb") as database:
         create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
         sellers = FeedOptions(seed=5, sellers=SELLERS)

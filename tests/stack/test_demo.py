@@ -1,51 +1,53 @@
-"""The newcomer's path: one command, the whole warehouse, on MariaDB."""
+"""The newcomer's path: one command, the whole warehouse, on SQLite and on MariaDB."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import time
 import urllib.request
 from pathlib import Path
 
-DEADLINE_SECONDS = 500
+import pytest
+
+from support.demo import DEADLINE_SECONDS, running_demo
 
 
-def test_demo_on_mysql(tmp_path: Path) -> None:
-    """The demo ends with everything equal and conserved, and its dashboard answers while it runs."""
-    arguments = ["--minutes=0.4", "--rate=3000", "--seed=11", "--lookup=mysql", f"--directory={tmp_path}"]
-    command = [sys.executable, "-m", "endmark.cli", "demo", "--json", *arguments]
-    with (tmp_path / "stderr").open("w+") as said:
-        demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
-        try:
-            url = _dashboard_url(Path(said.name), demo)
-            assert "<title>" in _get(url)
-            assert "endmark_run_up" in _get(f"{url}metrics")
-            output, _ = demo.communicate(timeout=DEADLINE_SECONDS)
-        finally:
-            demo.kill()
+@pytest.mark.parametrize("lookup", ["sqlite", "mysql"])
+def test_demo(tmp_path: Path, lookup: str) -> None:
+    """The demo ends with everything equal and conserved, and its dashboard answers while it runs.
 
-    assert demo.returncode == 0, output + Path(said.name).read_text()
+    HYBRIDJOIN has read pages, and bids have waited for theirs.
+    """
+    arguments = ["--minutes=0.25", "--rate=4000", "--seed=11", f"--lookup={lookup}"]
+    with running_demo(tmp_path, *arguments) as demo:
+        url = demo.dashboard()
+        assert "<title>" in _get(url)
+        assert "endmark_run_up" in _get(f"{url}metrics")
+        output, _ = demo.process.communicate(timeout=DEADLINE_SECONDS)
+
+    assert demo.process.returncode == 0, output + demo.said
     report = json.loads(output[output.index("{") :])
     assert report["ok"]
     actual = {table["table"]: table["actual"] for table in report["tables"]}
-    assert actual["results"] > 40_000
+    assert actual["results"] > 35_000
     assert actual["groups"] > 1_000
     assert actual["dead_letters"] > 0
     assert actual["violations"] > 0
+    pages, lists, waiting = _looked_up(demo.said)
+    assert pages > 500
+    assert lists == 0
+    assert waiting > 0
 
 
-def _dashboard_url(said: Path, demo: subprocess.Popen[str]) -> str:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        # Rich wraps lines to the width of the terminal, so the address may stand on a line of its own.
-        if found := re.search(r"dashboard:\s+(http://127\.0\.0\.1:\d+/)", said.read_text()):
-            return found[1]
-        assert demo.poll() is None, said.read_text()
-        time.sleep(0.2)
-    raise AssertionError(f"no dashboard after {DEADLINE_SECONDS} s: {said.read_text()}")
+def _looked_up(said: str) -> list[int]:
+    """The summary's figures of the lookup. Rich wraps its lines to the width of the terminal."""
+    found = re.search(
+        r"lookup in sellers, strategy hybrid: ([\d,]+) pages and ([\d,]+) lists of keys read, "
+        r"at most ([\d,]+) rows waiting",
+        " ".join(said.split()),
+    )
+    assert found is not None, said
+    return [int(figure.replace(",", "")) for figure in found.groups()]
 
 
 def _get(url: str) -> str:

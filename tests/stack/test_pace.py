@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from endmark.control.database import Batch, OpsDatabase
+from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.pulse import send
 from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
@@ -54,14 +54,14 @@ class Turned:
         with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
             ops.record_turns("auction", 1, [{**place, "name": name, "value": value, "refused": None}], {})
 
-    def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[Batch]:
+    def after(self, job: ManagedProcess, batch_id: int, count: int) -> list[FinishedBatch]:
         """So many batches from the second one after."""
         wait_for(lambda: self._warehouse.batches() > batch_id + 1 + count, job)
         with closing(OpsDatabase(self._warehouse.ops_url)) as ops:
             return list(ops.batches_after("auction", batch_id + 1, count))
 
 
-def records(batch: Batch) -> float:
+def records(batch: FinishedBatch) -> float:
     return batch.samples.get("records_total{stream=bids}", 0.0)
 
 
@@ -74,7 +74,9 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
         feed(broker.bootstrap)
         relation_url = f"sqlite:///{tmp_path / 'relation.db'}"
         warehouse = Warehouse(tmp_path, broker, relation_url, FeedOptions(seed=1, sellers=5))
-        said = f"--set=batch.records={FIRST}", "--set=batch.every=0s"
+        # Else the rows of a full batch would enter the join with the next one.
+        at_once = "--set=lookup.time_per_batch=null"
+        said = f"--set=batch.records={FIRST}", "--set=batch.every=0s", at_once
         turned, job = Turned(warehouse), warehouse.start_job(*said)
 
         large = turned.after(job, 0, 3)

@@ -33,10 +33,10 @@ QUIET_SECONDS = 5
 
 
 def start(directory: Path, broker: Broker, relation_url: str, lookup: str) -> Warehouse:
-    """The auction with more to say of its lookup."""
+    """The auction with another way to look up: by `auto`, and what `lookup` says."""
     create_topics(broker.bootstrap, PARTITIONS | {"auction-control": 1})
     pipeline = directory / "auction.yaml"
-    pipeline.write_text(AUCTION.read_text().replace("page_rows: 500", lookup))
+    pipeline.write_text(AUCTION.read_text().replace("strategy: hybrid, time_per_batch: 200ms", lookup))
     return Warehouse(directory, broker, relation_url, SELLERS, pipeline)
 
 

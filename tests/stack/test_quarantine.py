@@ -50,7 +50,7 @@ def test_a_job_stops_behind_too_many_dead_letters(tmp_path: Path) -> None:
     """The batch that was too much is committed and no other begins, whether records wait or not. The next run
     goes on behind it, and counts anew."""
     pipeline = tmp_path / "auction.yaml"
-    pipeline.write_text(AUCTION.read_text() + "\nbatch: {records: 500}\n")
+    pipeline.write_text(AUCTION.read_text().replace("records: 20000", "records: 500"))
     with Broker(tmp_path / "broker") as broker, MariaDb(tmp_path / "mariadb") as database:
         create_topics(broker.bootstrap, {"items": 1, "bids": 1, "auction-control": 1})
         warehouse = Warehouse(tmp_path, broker, database.url, FeedOptions(seed=5, sellers=20), pipeline)

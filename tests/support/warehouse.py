@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from endmark.control.database import Batch, OpsDatabase
+from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.pipeline.file import load
@@ -76,7 +76,7 @@ class Warehouse:
         job.wait_done(300)
         return job
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> FinishedBatch | None:
         with closing(OpsDatabase(self.ops_url)) as ops:
             return ops.latest_batch("auction")
 

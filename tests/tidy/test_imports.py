@@ -67,7 +67,8 @@ WITHOUT = {
         "endmark.state",
         "endmark.operators",
     ],
-    "endmark_papers": ["pyspark", "kafka", "sqlalchemy", "endmark.state", "endmark.spark"],
+    "endmark_papers.experiments": ["endmark.state", "matplotlib"],
+    "endmark_papers": ["pyspark", "kafka", "sqlalchemy", "endmark.spark"],
 }
 
 

@@ -13,12 +13,13 @@ from endmark.control.database import OpsDatabase
 from endmark.demo.choreography import json_lines
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import EndmarkError
+from endmark_benchmarks.workloads.auction import MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark_benchmarks.workloads.auction import Servers
 
 DEADLINE_SECONDS = 300.0
@@ -50,12 +51,13 @@ class Job:
             f"--warehouse={self.warehouse}",
             f"--checkpoint={self.directory / 'checkpoint'}",
             f"--ops-url={self.ops_url}",
+            *MEASURED,
             *options,
         ]
         log = self.directory / f"job-{len(list(self.directory.glob('job-*.log')))}.log"
         return ManagedProcess("endmark run", command, log, stop_seconds=90)
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[FinishedBatch]:
         """Return the job's batches as it has reported them, the oldest first."""
         with closing(OpsDatabase(self.ops_url)) as ops:
             return list(ops.batches_after(self.servers.pipeline.name, -1, _ALL))

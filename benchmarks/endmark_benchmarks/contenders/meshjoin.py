@@ -58,7 +58,7 @@ class MeshJoin(LookupJoin):
     def _ordered(self, pieces: Sequence[Piece]) -> Waiting:
         return _Taken(pieces, self._spec.key, self._resolver.directory, self._take)
 
-    def _limits(self, waiting: Waiting, beside: int, *, drain: bool) -> tuple[Budget, int | None]:
+    def _limits(self, waiting: Waiting, reserved: int, *, drain: bool) -> tuple[Budget, int | None]:
         if drain:
             return Budget(), None
         loops = (self.pending.arrived_rows - self.notes["taken"]) // self.loop_rows

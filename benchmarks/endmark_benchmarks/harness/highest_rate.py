@@ -18,7 +18,7 @@ from endmark_feed.message import BIDS, ITEMS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark_benchmarks.workloads.recorded_feed import Fed
 
 LAG_SECONDS = 3.0  # that a job which keeps up may have
@@ -49,7 +49,7 @@ class Step(NamedTuple):
         return self._asdict() | {"lag": self.lag if math.isfinite(self.lag) else None}
 
 
-def step(fed: Fed, feed_rate: float, batches: Iterable[Batch]) -> Step:
+def step(fed: Fed, feed_rate: float, batches: Iterable[FinishedBatch]) -> Step:
     """Return the course of a job at the rate of a phase, by the batches that ended in the second half of it.
 
     Args:
@@ -88,5 +88,5 @@ def bound(steps: Sequence[Step]) -> str:
     return "the feed" if failed.feed_behind > FEED_SECONDS else "the job"
 
 
-def _read(batch: Batch) -> int:
+def _read(batch: FinishedBatch) -> int:
     return sum(sum(batch.offsets.get(topic, {}).values()) for topic in (ITEMS, BIDS))

@@ -48,7 +48,7 @@ class Contender:
     """A way to look up.
 
     Args:
-        does: what it does with a batch.
+        does: how it answers a batch, in Markdown.
         by_row: whether it answers a row at a time, so that one size of batches, the first, says all.
         batches: how many to run, the first ones, where each takes long; `None` is all.
         jdbc: needs MariaDB's JDBC driver in Spark.
@@ -64,22 +64,24 @@ class Contender:
 
 CONTENDERS = {
     "endmark-auto": Contender("`lookup_join` on a frame, `strategy: auto`"),
-    "endmark-batched": Contender("the same, `strategy: batched`: the keys of the batch, in lists"),
-    "endmark-hybrid": Contender("the same, `strategy: hybrid`: HYBRIDJOIN's pages", batches=_FEW),
+    "endmark-batched": Contender("as `endmark-auto`, but `strategy: batched`: the batch's keys, in lists"),
+    "endmark-hybrid": Contender(
+        "as `endmark-auto`, but `strategy: hybrid`: HYBRIDJOIN's pages", batches=_FEW
+    ),
     "endmark-job": Contender("a job's lookup, `strategy: auto`: behind a shuffle, in its stateful operator"),
-    "endmark-cache": Contender("the same with `cache: {}`, 64 MB for each Python process"),
+    "endmark-cache": Contender("as `endmark-job`, with `cache: {}`: 64 MB for each Python process"),
     "spark-in-list": Contender("`foreachBatch`: the keys of the batch, in lists by JDBC", jdbc=True),
     "spark-full-read": Contender("`foreachBatch`: all of R by JDBC", batches=_FEW, jdbc=True),
     "spark-per-row": Contender(
         "`foreachBatch`: a statement for each row by PyMySQL", by_row=True, batches=_FEW
     ),
-    "spark-cached": Contender("`foreachBatch`: all of R in Spark's memory, read before", jdbc=True),
-    "memory": Contender("all of R in the memory of Python processes, read before"),
+    "spark-cached": Contender("`foreachBatch`: all of R in Spark's memory, read beforehand", jdbc=True),
+    "memory": Contender("all of R in the memory of Python processes, read beforehand"),
     "flink-lookup": Contender(
         "Flink's lookup join by JDBC: a statement for each row", by_row=True, module=_FLINK
     ),
     "flink-lookup-cached": Contender(
-        "the same, with a cache of 100,000 rows in each of the two tasks", by_row=True, module=_FLINK
+        "as `flink-lookup`, with a cache of 100,000 rows in each of the two tasks", by_row=True, module=_FLINK
     ),
 }
 

@@ -25,7 +25,7 @@ from endmark_benchmarks.workloads.auction import Recorded, workload
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from endmark.control.database import Batch
+    from endmark.control.database import FinishedBatch
     from endmark.embedded.process import ManagedProcess
 
 # What a job says when a stage of its start is over, by how it begins.
@@ -140,7 +140,7 @@ def _listen(process: ManagedProcess, heard: dict[str, float]) -> None:
             heard[stage] = time.time()
 
 
-def stages(began: float, heard: Mapping[str, float], output: float, first: Batch) -> dict[str, float]:
+def stages(began: float, heard: Mapping[str, float], output: float, first: FinishedBatch) -> dict[str, float]:
     """Seconds of each stage, which add up to those from the beginning to the first output.
 
     Args:

@@ -1,6 +1,7 @@
-"""Rows in state on the papers' workloads, held against what may be held: `make bench-state`.
+"""`make bench-state`: rows that the join keeps on the papers' workloads, beside the rows that it may keep.
 
-Counts, which are the same on every machine; writes them and the tables of docs/state.md.
+The figures are counts, so they are the same on every machine. The command writes them and the tables of
+docs/state.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n
 
 
 def measure(values: int = VALUES) -> dict[str, Any]:
-    """All figures, as JSON has values for them."""
+    """Return all figures as JSON values, for workloads of `values` keys."""
     bounds = []
     for name, streams in workloads(values).items():
         course = run(streams, BATCH)
@@ -46,7 +47,7 @@ def measure(values: int = VALUES) -> dict[str, Any]:
 
 
 def render(page: str, figures: dict[str, Any]) -> str:
-    """The page with its tables written anew."""
+    """Return the page with its tables written anew."""
     tables = {"state": _state(figures["state"]), "news": _news(figures["news"])}
     return _GENERATED.sub(lambda at: f"{at[1]}{tables[at['name']].markdown()}\n{at[3]}", page)
 

@@ -1,4 +1,4 @@
-"""Bars with their spread, and a map, as SVG drawn by hand: a picture or two need no library."""
+"""Charts as SVG, drawn by hand, since so few need no library: bars with spread, stacked bars, and a grid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABEL, _PLOT, _VALUE, _ROW, _TOP, _BOTTOM = 150, 420, 90, 26, 34, 26
 _LEGEND, _LEGEND_COLUMNS = 18, 3
 _WIDE_LABEL, _CELL = 250, 120
 ENOUGH = 0.85
-"""How near to the best a choice is to come."""
+"""The least ratio to the best that counts as near."""
 _INK, _QUIET, _OURS, _THEIRS = "#24292f", "#8c959f", "#1a7f64", "#8fa3b5"
 
 
@@ -56,7 +56,12 @@ def bars(title: str, rates: Mapping[str, Rates], ours: Sequence[str]) -> str:
 
 
 def stacked(title: str, rows: Mapping[str, Mapping[str, float]]) -> str:
-    """A bar for each row, from 0 on, made of its parts in their order; below, which colour is which part."""
+    """Draw an SVG with a bar for each row, made of its parts in their order, and a legend of their colours.
+
+    Args:
+        title: the text above the bars.
+        rows: for each row, the sizes of its parts, by their names. Negative sizes are drawn as 0.
+    """
     parts = list(dict.fromkeys(part for each in rows.values() for part in each))
     colour = {part: f"hsl({360 * at // len(parts)} 45% 60%)" for at, part in enumerate(parts)}
     most = max(sum(each.values()) for each in rows.values())
@@ -84,8 +89,8 @@ def grid(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[tuple[s
     """Draw a grid with a cell for each name and ratio: green for high ratios, red below `ENOUGH`.
 
     Args:
-        title: its title.
-        columns: the names of its columns.
+        title: the text above the grid.
+        columns: the names of the columns.
         rows: for each row, the name and ratio of each cell. A cell without a name is left empty.
     """
     bottom = _TOP + _ROW * (len(rows) + 1)

@@ -1,4 +1,4 @@
-"""A table of what a lookup's loop was predicted to cost, beside what it cost."""
+"""A table of predicted and measured costs of a lookup's loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Report = dict[str, Any]
 
 
 def ratios(report: Report) -> dict[str, list[float]]:
-    """Predicted over measured seconds a loop, by strategy."""
+    """Return the ratios of predicted to measured seconds a loop, by strategy."""
     found: dict[str, list[float]] = {}
     for loop in report["loops"]:
         found.setdefault(loop["strategy"], []).append(loop["predicted_seconds"] / loop["measured_seconds"])
@@ -18,6 +18,7 @@ def ratios(report: Report) -> dict[str, list[float]]:
 
 
 def costs_tables(report: Report) -> list[Table]:
+    """Return the table of all loops of a report."""
     rows = [
         [
             f"{loop['strategy']}, {loop['relation_rows']:,} rows of R, {loop['page_rows']:,} a page",
@@ -29,4 +30,4 @@ def costs_tables(report: Report) -> list[Table]:
         for loop in report["loops"]
     ]
     headings = ("strategy", "exponent", "predicted, ms", "measured, ms", "predicted / measured")
-    return [Table("A loop of a strategy: a read, with all that belongs to it", headings, rows)]
+    return [Table("Cost of a loop: one read of a strategy, with all work that belongs to it", headings, rows)]

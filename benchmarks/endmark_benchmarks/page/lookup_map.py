@@ -1,4 +1,4 @@
-"""The lookup map as tables and a picture: rates, which strategy wins where, how near `auto` comes."""
+"""The lookup map as tables and a picture: rates, the fastest strategies, and how near `auto` is to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def map_tables(runs: _Runs) -> list[Table]:
 
 
 def map_picture(runs: _Runs) -> str:
-    """SVG of who wins where."""
+    """Draw an SVG of the winner of each cell, with the ratio of `auto` to the fastest other strategy."""
     headings, rows = _winners(runs)
     return grid(_TITLE, headings[1:], dict(rows))
 
@@ -34,8 +34,10 @@ def auto_ratios(runs: _Runs) -> list[float]:
 
 
 def _winners(runs: _Runs) -> tuple[tuple[str, ...], list[tuple[str, list[tuple[str, float]]]]]:
-    """Headings, and of each place and memory, by skew: the winner and auto's ratio; without a winner if
-    nobody was measured."""
+    """Return headings, and for each place and memory the winner and auto's ratio, by skew.
+
+    A cell in which `auto` or all others were not measured has no winner.
+    """
     found: dict[str, dict[float, dict[str, float]]] = {}
     for run in runs:
         if run["strategy"] != "memory":

@@ -1,4 +1,4 @@
-"""A table of what reads of a relation give a second, by driver."""
+"""A table of rows or keys a second, by read of a relation and by driver."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ def relation_tables(report: dict[str, Any]) -> list[Table]:
     drivers: dict[str, dict[str, int]] = report["drivers"]
     kinds = next(iter(drivers.values()))
     rows = [[kind, *(f"{rates[kind]:,}" for rates in drivers.values())] for kind in kinds]
-    return [Table("A second, by driver", ("read", *drivers), rows)]
+    return [Table("Rows or keys a second, by driver", ("read", *drivers), rows)]

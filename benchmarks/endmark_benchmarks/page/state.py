@@ -1,4 +1,4 @@
-"""Tables of what is measured of state: batches by the rows that are live, and the join alone at extremes."""
+"""Tables of measurements of state: the time of a batch by live rows, and the join alone at extremes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _live_tables(report: Report) -> list[Table]:
         for each in report["windows"]
     ]
     headings = ("live rows", "window", "seconds a batch", "least", "most")
-    return [Table("Batches of one size, by the rows that are live", headings, rows)]
+    return [Table("Time of batches of one size, by live rows", headings, rows)]
 
 
 def _extremes_tables(report: Report) -> list[Table]:

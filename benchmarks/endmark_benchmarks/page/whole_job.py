@@ -1,4 +1,4 @@
-"""Tables and pictures of what is measured on whole jobs: rates, latencies, starts, where time goes."""
+"""Tables and pictures of measurements on whole jobs: rates, latencies, starts, and the use of time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _pipeline_tables(report: Report) -> list[Table]:
     return [
         rate_table(cell, "records/s"),
         _shares("Where a batch of endmark spends its time", "percent of it", shares["wall"]),
-        _shares("Where endmark's Python does", "percent of all cores", shares["python"]),
+        _shares("Where endmark's Python uses the cores", "percent of all cores", shares["python"]),
     ]
 
 
@@ -70,7 +70,7 @@ def _searched(search: Mapping[str, Any]) -> Table:
 
 
 def _latency_pictures(report: Report) -> list[str]:
-    """Each percentile is a part on top of the one below."""
+    """Draw each load as a bar, in which each percentile is a part on top of the lower ones."""
     found: dict[str, dict[str, float]] = {}
     for load in report["loads"]:
         below = 0.0

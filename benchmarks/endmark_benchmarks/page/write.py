@@ -16,6 +16,7 @@ from endmark_benchmarks.page.headline import headline_tables
 from endmark_benchmarks.page.lookup_map import map_picture, map_tables
 from endmark_benchmarks.page.rates import rate_bars, rate_table
 from endmark_benchmarks.page.relation import relation_tables
+from endmark_benchmarks.page.summary import summary_table
 from endmark_benchmarks.page.targets import targets_table
 from endmark_papers.experiments.report import Table
 
@@ -30,8 +31,11 @@ Report = dict[str, Any]
 
 
 def tables(report: Report) -> list[Table]:
-    """One for each cell: the contenders' rates, and how many times as fast endmark was. Of a map, who wins
-    where, and rates by skew."""
+    """Return the tables of a report.
+
+    A contest has a table of rates for each cell. A map of the lookup has a table of the fastest strategies,
+    and tables of rates by skew.
+    """
     if named := _TABLES.get(report["bench"]):
         return named(report)
     if "cells" in report:
@@ -40,7 +44,12 @@ def tables(report: Report) -> list[Table]:
 
 
 def pictures(report: Report, section: str) -> dict[str, str]:
-    """SVG by file name, for the first of the tables; of some benches there is none."""
+    """Return the pictures of a report as SVG, by file name, in the order of its first tables.
+
+    Args:
+        report: the report; some measurements have no picture.
+        section: the section's name on the page, with which the names of the files begin.
+    """
     if report["bench"] in _TABLES:
         ways = whole_job.PICTURES
         drawn = ways[report["bench"]](report) if report["bench"] in ways else []
@@ -61,7 +70,7 @@ def render(page: str, reports: dict[str, Report], operators: Report | None = Non
     """
     parts = (
         {"contenders": _contenders()}
-        | _targets(reports if operators is None else reports | {"operators": operators})
+        | _front(reports, operators)
         | {section: _section(report, section) for section, report in reports.items()}
     )
     return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
@@ -71,26 +80,54 @@ def _contenders() -> str:
     return "\n".join(f"- `{name}`: {contender.does}" for name, contender in CONTENDERS.items())
 
 
-def _targets(reports: dict[str, Report]) -> dict[str, str]:
-    table = targets_table(reports)
-    return {"targets": table.markdown()} if table.rows else {}
+def _front(reports: dict[str, Report], operators: Report | None) -> dict[str, str]:
+    """Return the parts that are of all reports: the summary, the machines, and the targets."""
+    tables = {
+        "summary": summary_table(reports),
+        "targets": targets_table(reports if operators is None else reports | {"operators": operators}),
+    }
+    parts = {name: table.markdown() for name, table in tables.items() if table.rows}
+    return parts | ({"machines": _machines(reports)} if reports else {})
+
+
+def _machines(reports: dict[str, Report]) -> str:
+    hardware = dict.fromkeys(map(_hardware, reports.values()))
+    versions: dict[str, dict[str, None]] = {}
+    for report in reports.values():
+        for name, number in report["versions"].items():
+            versions.setdefault(name, {})[number] = None
+    software = ", ".join(f"{name} {' and '.join(numbers)}" for name, numbers in versions.items())
+    return f"- {'; '.join(hardware)}\n- {software}"
+
+
+def _hardware(report: Report) -> str:
+    machine = report["machine"]
+    return f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB"
 
 
 def _section(report: Report, section: str) -> str:
-    machine = report["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB"
+    """Return the tables of a report, each beneath its picture, and the origin of their figures."""
+    said: list[str] = []
+    for number, (table, picture) in enumerate(zip_longest(tables(report), pictures(report, section))):
+        if number == 1 and report["bench"] == "lookup-map":
+            said.append("<details><summary>Rates of all strategies</summary>")
+        said.append(f"**{table.title}**")
+        said += [f"![{table.title}](bench/{picture})"] if picture else []
+        said.append(table.markdown())
+    if report["bench"] == "lookup-map":
+        said.append("</details>")
+    return "\n\n".join([*said, _origin(report, section)])
+
+
+def _origin(report: Report, section: str) -> str:
+    file = f"{section.replace('-', '_')}.json"
     options = ", ".join(
         f"{name.replace('_', ' ')} {_spelt(value)}" for name, value in report["options"].items()
     )
-    said = [
-        f"Commit {report['commit']}, {report['date']}{options and '; '}{options}.",
-        f"{hardware}, load {machine['load']} before; {versions}.",
-    ]
-    for table, picture in zip_longest(tables(report), pictures(report, section)):
-        said += [f"**{table.title}**", *([f"![{table.title}](bench/{picture})"] if picture else [])]
-        said.append(table.markdown())
-    return "\n\n".join(said)
+    return (
+        f"From [{file}](../benchmarks/results/{file}): commit {report['commit']}, {report['date']}; "
+        f"{_hardware(report)}, load {report['machine']['load']} before{options and '; '}{options}."
+    )
 
 
 def _spelt(value: Any) -> str:
@@ -102,7 +139,7 @@ def _spelt(value: Any) -> str:
 
 
 def main(results: Path, page: Path) -> None:
-    """Write the page, and its pictures into a directory of its name."""
+    """Write the page, and its pictures into a directory of the page's name."""
     reports = read(results)
     page.write_text(render(page.read_text(), reports, of_operators(page)))
     directory = page.with_suffix("")
@@ -119,7 +156,7 @@ def of_operators(page: Path) -> Report:
 
 
 def read(results: Path) -> dict[str, Report]:
-    """The benches' reports of a directory, by their section on the page, which is named as the file."""
+    """Return the reports in a directory, by their section on the page, which has the name of the file."""
     found = {
         file.stem.replace("_", "-"): json.loads(file.read_text()) for file in sorted(results.glob("*.json"))
     }

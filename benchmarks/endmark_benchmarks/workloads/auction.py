@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 PARTITIONS = Partitions(items=4, bids=4)
 SERVER_MEMORY = "1G"  # holds all sellers, once it is warm
+# The settings of a measured job. What it is compared with answers each batch at once, and so does the job, by
+# the cheapest reads; its batches are as large as the measurement says.
+MEASURED = (
+    "--set=lookup.strategy=auto",
+    "--set=lookup.time_per_batch=null",
+    "--set=batch.pause_below=null",
+    "--set=batch.records=500000",
+)
 _OPEN_SECONDS = 1.0  # open auctions for each record a second: an auction lasts some 20 s
 
 

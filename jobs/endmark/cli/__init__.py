@@ -1,1 +1,1 @@
-"""The command line: one module for each group of commands, and what all of them share."""
+"""The command line. Each group of commands has a module, and `options` has the options that they share."""

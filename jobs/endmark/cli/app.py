@@ -1,4 +1,8 @@
-"""The command line. Exit codes: 0 done, 1 failed while running or unequal, 2 something to mend first."""
+"""The command `endmark`.
+
+It exits with 0 if all is done, with 1 if a job failed while it ran or `verify` found a difference, and with 2
+if the user must mend something first.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +80,7 @@ def _bytes(text: str) -> int:
 def validate(
     pipeline: PipelineOrExample = AUCTION,
     assignments: Assignments = None,
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it, as text for Mermaid.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid diagram.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a pipeline file without running it, and say what bounds its state."""
@@ -94,7 +98,7 @@ def validate(
 
 
 def _check_conditions(spec: Pipeline) -> None:
-    """Check the conditions of a file, if it has any, or say that the packages for it are missing."""
+    """Check the conditions of a pipeline, or say that a package for that is missing."""
     if spec.join.where is None and all(stream.closes is None for stream in spec.streams.values()):
         return
     try:
@@ -112,27 +116,34 @@ def _check_conditions(spec: Pipeline) -> None:
 @app.command()
 def plan(
     pipeline: PipelineOrExample = AUCTION,
-    relation: Annotated[str | None, typer.Option(help="Whose lookup, where the file has several.")] = None,
+    relation: Annotated[
+        str | None, typer.Option(help="Relation of the lookup; needed if the file has several lookups.")
+    ] = None,
     memory: Annotated[
         int | None,
-        typer.Option(parser=_bytes, help="For waiting rows, such as 50MB; else what the file says."),
+        typer.Option(parser=_bytes, help="Memory for waiting rows, such as 50MB; by default the file's."),
     ] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of a batch.")] = 100_000,
-    exponent: Annotated[float, typer.Option(min=0, help="Of the keys' Zipf distribution; 0: uniform.")] = 0.0,
+    exponent: Annotated[
+        float, typer.Option(min=0, help="Exponent of the keys' Zipf distribution; 0 is uniform.")
+    ] = 0.0,
     assignments: Assignments = None,
     ops_url: Annotated[
-        str | None, typer.Option(help="Ops database, for the dashboard to show it.", envvar="ENDMARK_OPS_URL")
+        str | None,
+        typer.Option(
+            help="Ops database to store the forecast in, for the dashboard.", envvar="ENDMARK_OPS_URL"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what reads of the relation cost, and predict what each way to look up yields on one core."""
+    """Measure the costs of reading the relation, and predict the rate of each lookup strategy on one core."""
     from endmark.planning.forecast import forecast
 
     spec = load(pipeline, assignments=assignments or ())
     found = forecast(spec, relation, memory, batch_rows, exponent)
     if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
-            forecasts.tell(database, spec.name, found.told())
+            forecasts.store(database, spec.name, found.for_sidecar())
     if as_json:
         Output(as_json).emit(found.facts)
     else:
@@ -146,17 +157,18 @@ def run(
     checkpoint: Annotated[Path, typer.Option(help="Checkpoint directory.", envvar="ENDMARK_CHECKPOINT")],
     ops_url: OpsUrl,
     pipeline: PipelineOrExample = AUCTION,
-    master: Annotated[str, typer.Option(help="Spark master; spark-submit's is its own matter.")] = "local[2]",
+    master: Annotated[str, typer.Option(help="Spark master; ignored under spark-submit.")] = "local[2]",
     buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, one task each.")] = 2,
-    available_now: Annotated[bool, typer.Option(help="Stop after what Kafka holds now.")] = False,
+    available_now: Annotated[bool, typer.Option(help="Stop after the records that Kafka holds now.")] = False,
     driver_memory: Annotated[str, typer.Option(help="Heap of the driver, as Spark writes it.")] = "2g",
     assignments: Assignments = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a pipeline until SIGTERM, or with --available-now until it is done.
 
-    Exits with 0 once it was told to stop or all is done and written; with 1 if it stopped half way, where it
-    goes on when it is run again; with 2 if something must be mended before it can start.
+    The command exits with 0 after a signal to stop, or when all is done and written. It exits with 1 if the
+    job failed; the next run goes on where this one stopped. It exits with 2 if something must be mended
+    before the job can start.
     """
     from endmark.driver.stop import StopRequest
     from endmark.embedded.jars import spark_jars
@@ -168,10 +180,10 @@ def run(
     with stop.listening():
         try:
             jars = [] if submitted() else found(say)
-            keep_private()  # once the jars are there, which other users of this installation may share
+            keep_private()  # after fetching the jars, which other users of this installation may share
             with java_launched(jars, master=master, driver_memory=driver_memory):
                 from endmark.driver.options import JobOptions
-                from endmark.spark.job import run_job  # which takes a second, beside Java's two
+                from endmark.spark.job import run_job  # takes a second, while Java takes two
 
                 options = JobOptions(
                     bootstrap=bootstrap,
@@ -196,10 +208,11 @@ def verify(
     warehouse: Warehouse,
     pipeline: PipelineOrExample = AUCTION,
     until_read: Annotated[
-        bool, typer.Option(help="What the stopped job has not read, by its ops database, does not count.")
+        bool, typer.Option(help="Leave out records that the stopped job has not read, by its ops database.")
     ] = False,
     ops_url: Annotated[
-        str, typer.Option(help="For --until-read: SQLAlchemy URL of it.", envvar="ENDMARK_OPS_URL")
+        str,
+        typer.Option(help="SQLAlchemy URL of the ops database, for --until-read.", envvar="ENDMARK_OPS_URL"),
     ] = "",
     assignments: Assignments = None,
     as_json: AsJson = False,
@@ -228,7 +241,7 @@ def demo(
     minutes: Annotated[float, typer.Option(help="How long the feed runs.")] = 2.0,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 4_000.0,
-    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 500_000,
     lookup: Annotated[Literal["sqlite", "mysql"], typer.Option(help="Where the master table is.")] = "sqlite",
     directory: Annotated[Path, typer.Option(help="Where runs are kept, one folder each.")] = Path("var/demo"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Dashboard port; 0 takes a free one.")] = 0,
@@ -243,14 +256,14 @@ def demo(
 
 
 def main(commands: typer.Typer = app) -> None:
-    """Run a command line; errors that a user can mend are one line and no traceback."""
+    """Run a command; print an error that a user can mend as one line, without a traceback."""
     try:
         commands()
     except EndmarkError as error:
         _refuse(str(error), usage=isinstance(error, ConfigError | MissingPartError))
     except OSError as error:
         if error.errno in _UNWRITABLE and error.filename is not None:
-            # It may be any command's option.
+            # The file may come from any option, so the text names none.
             _refuse(f"{error.filename}: {error.strerror}; name a place that this user can write", usage=True)
         if error.errno in _FULL:
             where = "" if error.filename is None else f"{error.filename}: "

@@ -6,10 +6,11 @@ import typer
 
 
 def record_classes() -> None:
-    """Record anew the classes of Spark that jobs on this machine load, with which they start sooner.
+    """Record the classes of Spark that jobs on this machine load, so that jobs start sooner.
 
-    The first job does it by itself, also after Java or endmark has changed, and takes half a minute longer.
-    They are kept beside the jars, in some 180 MB. A job on a cluster has no use for them.
+    The first job records them by itself and takes half a minute longer. So does the first job after a change
+    of Java or endmark. The record is kept beside the jars and takes some 180 MB. Jobs on a cluster do not use
+    it.
     """
     from endmark.embedded.jars import spark_jars
     from endmark.spark.class_archive import record

@@ -1,4 +1,4 @@
-"""`endmark dead-letters`: records that could not be read or had no match, and replaying them."""
+"""`endmark dead-letters` lists, shows and replays records that could not be read or had no match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from endmark.pipeline.file import load
 
 app = typer.Typer(help="Records that could not be read, or had no match.", no_args_is_help=True)
 
-At = Annotated[str, typer.Argument(help="topic/partition/offset, as `list` writes it.")]
+At = Annotated[str, typer.Argument(help="Coordinates topic/partition/offset, as `list` prints them.")]
 _SHOWN_LETTERS = 100
 
 
@@ -25,11 +25,11 @@ _SHOWN_LETTERS = 100
 def list_letters(
     pipeline: PipelineFile,
     warehouse: Warehouse,
-    topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Only of this reason.")] = None,
-    text: Annotated[str | None, typer.Option(help="Only with this in value or error.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 20,
-    after: Annotated[str | None, typer.Option(help="Go on behind this one.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Show only this topic.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Show only this reason.")] = None,
+    text: Annotated[str | None, typer.Option(help="Show only letters with this in value or error.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most dead letters to show.")] = 20,
+    after: Annotated[str | None, typer.Option(help="Show those that follow these coordinates.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show dead letters, greater offsets first."""
@@ -44,7 +44,7 @@ def list_letters(
 
 @app.command()
 def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson = False) -> None:
-    """Show one dead letter whole."""
+    """Show all of one dead letter."""
     letter = dead_letter(warehouse / load(pipeline).tables.dead_letters, Coordinates.parse(at))
     if as_json:
         typer.echo(json.dumps(_facts(letter)))
@@ -59,11 +59,11 @@ def replay(
     bootstrap: Bootstrap,
     warehouse: Warehouse,
     ops_url: OpsUrl,
-    value: Annotated[str | None, typer.Option(help="Instead of its own, as text.")] = None,
-    by: Annotated[str, typer.Option(help="Who does it.", show_default="you")] = "",
+    value: Annotated[str | None, typer.Option(help="Text to send in place of the letter's value.")] = None,
+    by: Annotated[str, typer.Option(help="Who replays it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Send a dead letter to its partition once more, as it is or mended: a record like any other."""
+    """Send a dead letter to its partition once more, as it is or with another value."""
     from endmark.control.database import OpsDatabase
     from endmark.control.replays import replay as send_again
 
@@ -88,7 +88,7 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _written(letter: DeadLetter) -> str:
-    """On one line, whatever it holds."""
+    """Return the value on one line, as text if it is printable."""
     if letter.value is None:
         return "no value"
     text = letter.text

@@ -1,4 +1,4 @@
-"""`endmark feed`, `feed-example` and `feed-workload`."""
+"""`endmark feed`, `feed-example` and `feed-workload` publish streams to Kafka."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ def feed(
     relation_url: Annotated[
         str | None,
         typer.Option(
-            help="Fill the sellers table here first.", envvar="ENDMARK_RELATION_URL", show_envvar=True
+            help="Database in which to fill the table sellers first.",
+            envvar="ENDMARK_RELATION_URL",
+            show_envvar=True,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal records.")] = 1,
     minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 2_000.0,
-    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 50_000,
+    sellers: Annotated[int, typer.Option(help="Rows of the master table.")] = 500_000,
     open_items: Annotated[int, typer.Option(help="Auctions open at a time.")] = 2_000,
     zipf_exponent: Annotated[float, typer.Option(help="Skew of sellers; 0 is uniform.")] = 1.0,
     bad_rate: Annotated[float, typer.Option(help="Share of bad records.")] = 0.0005,
@@ -61,14 +63,16 @@ def feed_example(
     relation_url: Annotated[
         str | None,
         typer.Option(
-            help="Fill its master tables here first.", envvar="ENDMARK_RELATION_URL", show_envvar=True
+            help="Database in which to fill the master tables first.",
+            envvar="ENDMARK_RELATION_URL",
+            show_envvar=True,
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
     minutes: Annotated[float, typer.Option(help="Length of the run, in event time.")] = 5.0,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 1_000.0,
     pace: Annotated[
-        Literal["real", "fast"], typer.Option(help="The stream's own, or the broker's.")
+        Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
     ] = "real",
     as_json: AsJson = False,
 ) -> None:
@@ -83,14 +87,20 @@ def feed_example(
 
 def feed_workload(
     bootstrap: Bootstrap,
-    name: Annotated[str, typer.Argument(help="Such as punct-asc-100-40; a wrong name lists the forms.")],
+    name: Annotated[
+        str, typer.Argument(help="Workload, such as punct-asc-100-40; a wrong name lists the forms.")
+    ],
     topic: Annotated[str, typer.Option(help="Topic to write to; it must be empty.")],
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
-    values: Annotated[int, typer.Option(help="Keys that are closed, or rows of uniform.")] = 200,
-    horizon: Annotated[int, typer.Option(help="Keys that come before their turn to close.")] = 10,
+    values: Annotated[
+        int, typer.Option(help="Number of keys that are closed; for uniform, number of rows.")
+    ] = 200,
+    horizon: Annotated[
+        int, typer.Option(help="Number of keys that have rows before it is their turn to close.")
+    ] = 10,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of the topic.")] = 1,
     pace: Annotated[
-        Literal["real", "fast"], typer.Option(help="The stream's own, or the broker's.")
+        Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
     ] = "real",
     as_json: AsJson = False,
 ) -> None:

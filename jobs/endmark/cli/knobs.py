@@ -1,4 +1,4 @@
-"""`endmark knobs`: the knobs and their turns, and turning one."""
+"""`endmark knobs` lists the knobs of a pipeline and their turns, and turns a knob."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def list_knobs(
     ops_url: OpsUrl,
     as_json: AsJson = False,
 ) -> None:
-    """Show every knob with its value, and who turned what when; durations are in seconds."""
+    """Show each knob with its value, and each turn with its time and author; durations are in seconds."""
     from endmark.control.database import OpsDatabase
 
     spec = load(pipeline)
@@ -50,12 +50,12 @@ def list_knobs(
         usual = json.dumps(about["default"])
         typer.echo(f"    {about['kind']}: {about['values']}; usually {usual}; {about['applies']}")
     for turn in turns:
-        typer.echo(_said(turn))
+        typer.echo(_turn_line(turn))
 
 
 @app.command("fields")
 def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
-    """Show what another value of each field of the file takes: nothing, a restart, or a new checkpoint."""
+    """Show for each field of the file whether a change needs nothing, a restart, or a new checkpoint."""
     takes = {
         ".".join(path): str(rule_of(path).change) for path in _fields(load(pipeline).model_dump(mode="json"))
     }
@@ -65,7 +65,7 @@ def list_fields(pipeline: PipelineFile, as_json: AsJson = False) -> None:
 
 
 def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Once each, if there are several lookups."""
+    """Yield the path of each field once, also if there are several lookups."""
     if isinstance(value, list) and any(isinstance(each, dict) for each in value):
         found = dict.fromkeys(name for each in value for name in _fields(each, path))
         yield from found
@@ -76,7 +76,7 @@ def _fields(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         yield path
 
 
-def _said(turn: dict[str, Any]) -> str:
+def _turn_line(turn: dict[str, Any]) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(turn["set_at"]))
     before, value = json.dumps(turn["before"]), json.dumps(turn["value"])
     said = f"{when} {turn['by']} turned {turn['name']} from {before} to {value} in batch {turn['batch_id']}"
@@ -87,13 +87,13 @@ def _said(turn: dict[str, Any]) -> str:
 @app.command("set")
 def set_knob(
     pipeline: PipelineFile,
-    name: Annotated[str, typer.Argument(help="Such as lookup.strategy; a wrong name lists them.")],
-    value: Annotated[str, typer.Argument(help="As in the pipeline file.")],
+    name: Annotated[str, typer.Argument(help="Knob, such as lookup.strategy; a wrong name lists them.")],
+    value: Annotated[str, typer.Argument(help="New value, as in the pipeline file.")],
     bootstrap: Bootstrap,
     by: Annotated[str, typer.Option(help="Who turns it.", show_default="you")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Turn a knob: it holds from the batch after the one that reads this, also after a restart."""
+    """Turn a knob. The value holds from the batch after the one that reads it, also after a restart."""
     from endmark.control.pulse import send
 
     spec = load(pipeline)
@@ -105,7 +105,7 @@ def set_knob(
 
 
 def _read(value: str) -> Any:
-    """Numbers, booleans and null as YAML has them, anything else is text."""
+    """Read a value as JSON if it is JSON, else as a text."""
     try:
         return json.loads(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`endmark maintain`."""
+"""`endmark maintain` cleans up the Delta tables of a pipeline."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def maintain(
     warehouse: Warehouse,
     keep_days: Annotated[
         int,
-        typer.Option(min=1, help="Older versions can be read for so long; longer than a batch takes."),
+        typer.Option(min=1, help="Days for which older versions stay readable; a batch must take less."),
     ] = 7,
-    dry_run: Annotated[bool, typer.Option(help="Only say what there is to do.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put small files of the Delta tables together, remove unused files and old log entries.
+    """Merge small files of the Delta tables, and remove unused files and old log entries.
 
-    The job may run meanwhile. Again, it does what is new to do.
+    The job may run meanwhile. The command may be repeated at any time.
     """
     from endmark.maintenance import maintain as do
 

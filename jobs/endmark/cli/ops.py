@@ -1,4 +1,4 @@
-"""`endmark ops` and `endmark status`: the state of a job, over HTTP and at once."""
+"""`endmark ops` serves the state of a job over HTTP, and `endmark status` prints it once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ops(
     ] = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option(help="Kafka broker to send to and to count lag by.", envvar="ENDMARK_BOOTSTRAP"),
+        typer.Option(help="Kafka broker, for knobs, replays and lag.", envvar="ENDMARK_BOOTSTRAP"),
     ] = None,
     warehouse: Annotated[
         Path | None, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")
@@ -50,13 +50,13 @@ def ops(
     tokens_file: Annotated[
         Path | None,
         typer.Option(
-            help=f"Lines of NAME:read:TOKEN or NAME:write:TOKEN; or set {TOKENS}.",
+            help=f"File with lines NAME:read:TOKEN or NAME:write:TOKEN; or set {TOKENS}.",
             envvar=f"{TOKENS}_FILE",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve health, metrics, the dashboard and, to who has a token for it, knobs and replays."""
+    """Serve health, metrics and the dashboard, and knobs and replays for holders of a write token."""
     keep_private()
     from endmark_ops.access import parse_tokens, read_tokens
     from endmark_ops.reach import Reach
@@ -79,11 +79,11 @@ def status(
     ops_url: OpsUrl,
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline.")] = "auction",
     bootstrap: Annotated[
-        str | None, typer.Option(help="Kafka broker that is asked what waits.", envvar="ENDMARK_BOOTSTRAP")
+        str | None, typer.Option(help="Kafka broker, to count unread records.", envvar="ENDMARK_BOOTSTRAP")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how a job is: its state, its last batch, how far behind it is, and what waits for what."""
+    """Print the state of a job, its last batch, how far behind it is, and what its streams wait for."""
     from endmark_ops.health import STALE_SECONDS
     from endmark_ops.routes.status import status as status_of
     from endmark_ops.source import OpsSource, UnreadableError
@@ -95,7 +95,7 @@ def status(
         raise MissingPartError(str(error)) from error
     finally:
         source.close()
-    typer.echo(found.model_dump_json() if as_json else "\n".join(_said(found)))
+    typer.echo(found.model_dump_json() if as_json else "\n".join(_status_lines(found)))
 
 
 def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
@@ -114,7 +114,7 @@ def _ends(bootstrap: str | None, topics: Collection[str]) -> Ends | None:
     return ends if ends.keys() >= set(topics) else None
 
 
-def _said(found: Status) -> Iterator[str]:
+def _status_lines(found: Status) -> Iterator[str]:
     yield f"{found.pipeline} is {found.state}"
     if found.run is not None and found.run.error:
         yield f"error: {found.run.error}"

@@ -1,4 +1,4 @@
-"""Arguments, options and ways to speak that several commands have."""
+"""The arguments, options and output that several commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file.")]
 PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_default="the auction example")]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, such as join.window.left=10s; repeat."),
+    typer.Option(
+        "--set", metavar="FIELD=VALUE", help="Set a field, such as join.window.left=10s; may be repeated."
+    ),
 ]
 Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]
 Warehouse = Annotated[Path, typer.Option(help="Directory of the Delta tables.", envvar="ENDMARK_WAREHOUSE")]

@@ -1,4 +1,4 @@
-"""A client for producers of a stream: it sends rows, and punctuations to every partition that they concern.
+"""A client for producers of a stream. It sends rows, and punctuations to every partition that they concern.
 
     with StreamProducer("localhost:9092", "bids", {"item_id": "long"}, key="item_id") as bids:
         bids.send({"item_id": 42})

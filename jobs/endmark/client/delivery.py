@@ -1,4 +1,4 @@
-"""Records to Kafka, in order and each exactly once, or an error: losses are never silent."""
+"""Delivery of records to Kafka, in order and exactly once. A record that is lost raises an error."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _PARTING_SECONDS = 2.0
 
 
 def key_hash(key: bytes) -> int:
-    """Kafka's own hash of a key, so `key_hash(key) % partitions` is where any keyed producer would put it."""
+    """Return Kafka's hash of a key. Any producer with keys uses partition `key_hash(key) % partitions`."""
     return int(murmur2(key)) & 0x7FFFFFFF
 
 
 class Delivery:
     """Sends records to their partitions.
 
-    Use as a context manager: leaving it waits until the broker has acknowledged everything.
+    Use it as a context manager. Leaving the context waits until the broker has acknowledged all records.
 
     Args:
         bootstrap: the broker's host:port.
-        deadline_seconds: how long the broker may stay away.
+        deadline_seconds: how long the broker may leave a request unanswered.
 
     Raises:
-        MissingPartError: the broker does not answer, or stops taking records, for the deadline.
+        MissingPartError: the broker does not answer, or takes no records, until the deadline.
     """
 
     def __init__(self, bootstrap: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
@@ -66,18 +66,18 @@ class Delivery:
             self.close()
 
     def close(self) -> None:
-        """Close the connection to the broker, whatever it has not acknowledged."""
+        """Close the connection to the broker, and drop records that it has not acknowledged."""
         try:
             self._producer.close(timeout=_PARTING_SECONDS)
         except KafkaError:
-            # It flushes first and gives up closing when the broker is gone: its thread would go on for ever,
-            # and this error would hide why we leave. There is no public way to drop what is unsent.
+            # `close` flushes first, and gives up when the broker is gone. Its thread would then run for ever,
+            # and this error would hide the first one. No public method drops unsent records.
             self._producer._sender.force_close()
             self._producer._sender.join(_PARTING_SECONDS)
             self._producer.close(timeout=_PARTING_SECONDS)
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the partitions of a topic; wait for it until the deadline.
+        """Return the numbers of a topic's partitions; wait for the topic until the deadline.
 
         Raises:
             MissingPartError: the topic has no partition within the deadline.
@@ -90,13 +90,16 @@ class Delivery:
             ) from error
 
     def send(self, topic: str, partition: int | None, key: bytes | None, value: bytes | None) -> None:
-        """Send a record soon.
+        """Queue a record, which a background thread sends soon.
 
         Args:
             topic: the topic.
-            partition: the partition; `None` lets the broker's client choose by the key.
-            key: the record's key.
-            value: the record's value.
+            partition: the partition; `None` lets Kafka's client choose it by the key.
+            key: the record's key; `None` is a record without one.
+            value: the record's value; `None` is a tombstone.
+
+        Raises:
+            MissingPartError: the broker takes no records, or did not take an earlier one.
         """
         with broker_needed(self._bootstrap):
             self._raise_failure()
@@ -104,7 +107,11 @@ class Delivery:
             sent.add_errback(self._failures.append)
 
     def flush(self) -> None:
-        """Wait until the broker has acknowledged everything."""
+        """Wait until the broker has acknowledged all records.
+
+        Raises:
+            MissingPartError: the broker has not taken a record.
+        """
         with broker_needed(self._bootstrap):
             self._producer.flush(timeout=2 * self._deadline)
             self._raise_failure()
@@ -116,7 +123,7 @@ class Delivery:
 
 @contextmanager
 def broker_needed(bootstrap: str) -> Iterator[None]:
-    """Turn errors of Kafka into words for the person who starts the broker."""
+    """Turn errors of Kafka's client in the body into a `MissingPartError` that names the broker."""
     try:
         yield
     except (KafkaError, ValueError, OSError) as error:

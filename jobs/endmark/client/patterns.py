@@ -1,4 +1,4 @@
-"""The patterns of a punctuation, one for each column; patterns of several columns hold together (and)."""
+"""The patterns of a punctuation, one for each column. A matching row matches all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def between(
     """Return the pattern of an interval.
 
     Args:
-        low, high: its ends; `None` is unbounded.
-        low_open, high_open: the end does not belong to the interval.
+        low: the lower end; `None` is unbounded.
+        high: the upper end; `None` is unbounded.
+        low_open: whether the interval excludes its lower end.
+        high_open: whether the interval excludes its upper end.
     """
     return Between(low, high, low_open, high_open)

@@ -1,4 +1,4 @@
-"""Rows and punctuations of one stream, checked before they are sent, so that none becomes a dead letter."""
+"""A producer of one stream. It checks rows and punctuations, so that none becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from endmark.types import ColumnType
 
 
 class StreamProducer:
-    """Writes a stream, in order. Leaving it waits until the broker has acknowledged everything.
+    """Writes a stream in order. Leaving the context waits until the broker has acknowledged all records.
 
-    A promise speaks for its partition, whoever writes to it: punctuate what you alone produce, or what all
-    others are done with.
+    A punctuation is a promise for all producers of its partition. So punctuate only rows that no other
+    producer sends any more.
 
     Args:
         bootstrap: the broker's host:port.
-        topic: of the stream; it exists.
-        columns: their types, as in the pipeline file: `{"item_id": "long", "price": "decimal(18,2)"}`.
+        topic: the stream's topic, which exists.
+        columns: the types of the columns, as in the pipeline file:
+            `{"item_id": "long", "price": "decimal(18,2)"}`.
         key: the columns whose values decide a row's partition, by Kafka's own hash. A punctuation that names
-            them goes to that partition. Without a key rows go to any partition and punctuations to all, and
-            the stream needs `punctuation_scope: topic`.
-        deadline_seconds: how long the broker may stay away.
+            their values goes to that partition. Without a key, rows go to any partition and punctuations to
+            all, and the stream needs `punctuation_scope: topic`.
+        deadline_seconds: how long the broker may leave a request unanswered.
 
     Raises:
-        MissingPartError: the broker does not answer, or has no such topic, within the deadline.
-        ValueError: a type is none, or a key is no column.
+        MissingPartError: the broker does not answer, or does not have the topic, until the deadline.
+        ValueError: a type is unknown, or a key is not a column.
     """
 
     def __init__(
@@ -67,11 +68,11 @@ class StreamProducer:
         self._delivery.__exit__(kind, *rest)
 
     def send(self, row: Mapping[str, Any]) -> None:
-        """Send a row soon.
+        """Queue a row, which a background thread sends soon.
 
         Raises:
             ValueError: the row does not have exactly the columns, or a value is null or of another type.
-            MissingPartError: the broker does not take this row, or did not take one before.
+            MissingPartError: the broker takes no records, or did not take an earlier one.
         """
         if row.keys() != self._columns.keys():
             raise ValueError(
@@ -84,12 +85,16 @@ class StreamProducer:
         self._delivery.send(self._topic, partition, key, _json(spelled))
 
     def punctuate(self, patterns: Mapping[str, Pattern]) -> None:
-        """Promise that no row comes any more that matches the patterns of all these columns, to every
-        partition that may have such rows.
+        """Promise that no row comes any more that matches the patterns of all these columns.
+
+        The promise goes to every partition that may have such rows.
+
+        Args:
+            patterns: a pattern for each column that the promise is about.
 
         Raises:
-            PunctuationError: no column is named, one is not declared, or a value is not of its type.
-            MissingPartError: as in `send`.
+            PunctuationError: there is no pattern, a column is not declared, or a value is not of its type.
+            MissingPartError: the broker takes no records, or did not take an earlier one.
         """
         if not patterns:
             some = next(iter(self._columns))
@@ -107,11 +112,15 @@ class StreamProducer:
             self._delivery.send(self._topic, partition, key, record)
 
     def flush(self) -> None:
-        """Wait until the broker has acknowledged everything; MissingPartError if it does not."""
+        """Wait until the broker has acknowledged all records.
+
+        Raises:
+            MissingPartError: the broker has not taken a record.
+        """
         self._delivery.flush()
 
     def _concerned(self, patterns: Mapping[str, Pattern]) -> Iterable[tuple[int, bytes | None]]:
-        """Partitions that may have matching rows, each with a key that leads there if there is one."""
+        """Return the partitions that may have matching rows, each with a key of that partition, or `None`."""
         match [patterns.get(name) for name in self._key]:
             case [OneOf(values)]:
                 named = [[value] for value in values]
@@ -129,7 +138,7 @@ class StreamProducer:
         return self._partitions[key_hash(key) % len(self._partitions)]
 
     def _key_of(self, values: Sequence[Scalar]) -> bytes:
-        """The text of one value, as keyed producers have it; of several a JSON object."""
+        """Return a record's key: the text of a single value, or a JSON object of several values."""
         if len(values) > 1:
             return _json(dict(zip(self._key, values, strict=True)))
         return values[0].encode() if isinstance(values[0], str) else _json(values[0])

@@ -1,12 +1,12 @@
 """Autotune: hill climbing over knobs, one at a time, by the cost of past batches.
 
-A move doubles or halves a knob. It is watched for some batches and taken back unless it helped: a row has to
-cost clearly less, or no more if the move gives memory back, which is the hysteresis that keeps noise from
-moving anything. What did not help rests, longer each time. A turn by anybody else ends what is being tried,
-holds, and is left alone for a while.
+A move doubles or halves a knob. Autotune watches the next batches and takes the move back unless it helped.
+A move helps if a row costs at least 10% less. A move that gives memory back may cost up to 3% more. These
+margins keep noise from moving a knob. A move that did not help rests, and rests longer each time. A turn by
+anybody else ends the trial, stays in force, and stops autotune for a while.
 
-All that counts is in the batches, which say what was turned: fed with the same ones, it does the same, so a
-job that starts again goes on from those that it finds recorded.
+A move depends on nothing but past batches and their turns. The ops database keeps both, so a job that starts
+again goes on where the job before it stopped.
 """
 
 from __future__ import annotations
@@ -22,21 +22,27 @@ if TYPE_CHECKING:
     from endmark.metrics import Samples
 
 WHO = "autotune"
-# Batches, of those with rows.
-WATCHED = 6  # of which the middle one counts, since one may be slow for any reason
-SETTLING = 2  # after a move: pages are cut anew, a cache fills
-ANSWERED = 5  # until a move that no batch has read is thought of again
-RESTING = 50  # of a move that did not help; twice as many each time
-YIELDING = 50  # after a turn by anybody else
-HELPS = 0.10  # of what a row costs
-FREE = 0.03
-SHARE = 0.02  # of a batch's time, below which nothing is to be won
-ALIKE = 2.0  # times as many rows in a batch as before say nothing of the knob
+# These count batches with rows.
+WATCHED = 6  # batches in a window; their median counts, since one batch may be slow for any reason
+SETTLING = 2  # batches left out after a move, while pages are cut anew and a cache fills
+ANSWERED = 5  # batches after which a move that no batch has read is considered again
+RESTING = 50  # batches for which a move that did not help rests; twice as many each time
+YIELDING = 50  # batches without a move after a turn by anybody else
+HELPS = 0.10  # share of a row's cost that a move must save
+FREE = 0.03  # share of a row's cost that a move may add if it gives memory back
+SHARE = 0.02  # share of the batches' time below which a knob is not worth tuning
+ALIKE = 2.0  # costs are not compared if the rows of a batch differ by more than this factor
 
 
 @dataclass(frozen=True)
 class Spent:
-    """The cost of a batch: seconds, for rows that have come, of which so many wait in the end."""
+    """The cost of a batch for one knob.
+
+    Args:
+        seconds: the seconds of the work that the knob changes.
+        came: the rows that came in the batch.
+        waiting: the rows that wait when the batch ends, those of earlier batches included.
+    """
 
     seconds: float
     came: float
@@ -48,9 +54,11 @@ class Tuned:
     """A knob that is tuned within bounds.
 
     Args:
-        name, least, most: of the knob.
-        takes_memory: more of it takes more, so that more has to pay, and less need not.
-        spent: what a batch spent that hangs on it.
+        name: the knob's name.
+        least: the smallest value that is tried.
+        most: the greatest value that is tried.
+        takes_memory: whether a greater value takes more memory. Then a smaller value need not save time.
+        spent: returns the cost of a batch for this knob, given the batch's samples.
     """
 
     name: str
@@ -61,8 +69,15 @@ class Tuned:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A turn that a batch has read."""
+class ReadTurn:
+    """A turn that a batch has read.
+
+    Args:
+        name: the knob's name.
+        value: the new value; a refused one may be of any type.
+        by: the name of whoever turned the knob.
+        refused: whether the job refused the turn.
+    """
 
     name: str
     value: Any
@@ -72,7 +87,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Move:
-    """A knob to be turned, and why, in words and figures."""
+    """A knob to turn, its new value, and the reason in words and figures."""
 
     name: str
     value: int
@@ -81,7 +96,7 @@ class Move:
 
 @dataclass(frozen=True)
 class _Seen:
-    """One batch: its seconds, the rows that came, and the rows that were answered in these seconds."""
+    """One batch: its seconds for a knob, the rows that came, and the rows that it answered."""
 
     seconds: float
     came: float
@@ -90,7 +105,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Seconds of a row that was answered, and rows that come in a batch; the middle ones."""
+    """Medians over a window: seconds for a row that was answered, and rows that came in a batch."""
 
     row: float
     rows: float
@@ -128,16 +143,16 @@ class Autotune:
     _asked_at: int | None = None
     _trial: _Trial | None = None
     _window: deque[tuple[float, dict[str, _Seen]]] = field(default_factory=lambda: deque(maxlen=WATCHED))
-    _rests: dict[tuple[str, bool], int] = field(default_factory=dict)  # until which batch
-    _failed: dict[tuple[str, bool], int] = field(default_factory=dict)  # how often
+    _rests: dict[tuple[str, bool], int] = field(default_factory=dict)  # the batch until which a move rests
+    _failed: dict[tuple[str, bool], int] = field(default_factory=dict)  # how often a move did not help
     _waiting: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._order = [(each.name, grows) for each in self.tuned for grows in (True, False)]
         self._by_name = {each.name: each for each in self.tuned}
 
-    def seen(self, samples: Samples, turns: Sequence[Told]) -> Move | None:
-        """Take the figures of a batch; return the move to make now, if any."""
+    def seen(self, samples: Samples, turns: Sequence[ReadTurn]) -> Move | None:
+        """Take the samples of a batch and the turns that it has read; return the move to make now, if any."""
         for turn in turns:
             self._heard(turn)
         spent = {each.name: self._seen(each.name, each.spent(samples)) for each in self.tuned}
@@ -161,7 +176,7 @@ class Autotune:
         self._waiting[name] = spent.waiting
         return _Seen(spent.seconds, spent.came, spent.came + before - spent.waiting)
 
-    def _heard(self, turn: Told) -> None:
+    def _heard(self, turn: ReadTurn) -> None:
         mine = turn.by == WHO and turn.name in self._by_name
         if turn.refused:
             # Anybody may sign as autotune, and a refused value may be of any type.
@@ -190,7 +205,7 @@ class Autotune:
         self._asked_at = None
 
     def _cost(self, name: str) -> _Cost | None:
-        """Over the window; `None` if no row was answered."""
+        """Return the cost of a row over the window; `None` if no row was answered."""
         some = [spent[name] for _, spent in self._window if spent[name].answered > 0]
         if not some:
             return None
@@ -214,20 +229,20 @@ class Autotune:
         return None
 
     def _judged(self, trial: _Trial) -> Move | None:
-        """Takes a trial back unless it helped."""
+        """Return the move that takes a trial back; if the trial helped, return the next move, if any."""
         cost = self._cost(trial.name)
         if cost is None:
             return None
         saved = 1 - cost.row / trial.cost.row
-        told = f"a row costs {cost} with {trial.value}, and cost {trial.cost} with {trial.before}"
+        costs = f"a row costs {cost} with {trial.value}, and cost {trial.cost} with {trial.before}"
         if not trial.cost.rows / ALIKE <= cost.rows <= trial.cost.rows * ALIKE:
             load = f"{cost.rows:.0f} rows a batch instead of {trial.cost.rows:.0f}"
-            return Move(trial.name, trial.before, f"{told}, but of {load}, which says nothing of it")
+            return Move(trial.name, trial.before, f"{costs}, but with {load}, so they do not compare")
         needed = _needed(self._by_name[trial.name], grows=trial.grows)
         if saved < needed:
             more = f"{abs(saved):.0%} {'less' if saved > 0 else 'more'}"
             goal = f"has to save {needed:.0%}" if needed > 0 else f"may cost {-needed:.0%} more"
-            return Move(trial.name, trial.before, f"{told}: {more}, but it {goal}")
+            return Move(trial.name, trial.before, f"{costs}: {more}, but it {goal}")
         self._trial = None
         self._failed.pop((trial.name, trial.grows), None)
         self._rests[trial.name, not trial.grows] = self._count + RESTING
@@ -240,7 +255,9 @@ def _needed(knob: Tuned, *, grows: bool) -> float:
     return -FREE if knob.takes_memory and not grows else HELPS
 
 
-def told(turns: Sequence[Mapping[str, Any]]) -> list[Told]:
-    """Return turns as values of their own, given the rows of the ops database."""
+def read_turns(turns: Sequence[Mapping[str, Any]]) -> list[ReadTurn]:
+    """Convert the turns of one batch from rows of the ops database, in the order of their records."""
     ordered = sorted(turns, key=lambda turn: (turn["partition"], turn["offset"]))
-    return [Told(each["name"], each["value"], each["by"], each["refused"] is not None) for each in ordered]
+    return [
+        ReadTurn(each["name"], each["value"], each["by"], each["refused"] is not None) for each in ordered
+    ]

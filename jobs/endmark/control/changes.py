@@ -1,4 +1,4 @@
-"""The rules by which the fields of the pipeline file may change, found where the fields are declared."""
+"""How each field of the pipeline file may change, collected from the declarations of the fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-PINNED = Change.TURN, Change.NEW_CHECKPOINT  # what a checkpoint keeps of a file
+PINNED = Change.TURN, Change.NEW_CHECKPOINT  # a checkpoint keeps the values of these fields
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class DeclaredField:
     """A field as the pipeline model declares it.
 
     Args:
-        part: the part of the file that has the field.
-        info: its type and default.
-        rule: its own rule, or else that of the part; `None` if only its fields have rules.
-        is_line: whether the rule is another one than that of the part, so that a table needs a line.
+        part: the model of the part of the file that has the field.
+        info: the field's type and default.
+        rule: the field's own rule, or else the part's; `None` if only the fields below it have rules.
+        is_line: whether the rule differs from the part's. Then the table in the docs needs a line for it.
     """
 
     part: type[Model]
@@ -45,7 +45,7 @@ def _fields(
 
 
 def _parts(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Model]]]:
-    """The parts that a value of this type may hold, with the names that lead to them."""
+    """Yield the models that a value of this type may hold, with the names that lead to them."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield (), annotation
     names = ("*",) if get_origin(annotation) is dict else ()
@@ -54,10 +54,10 @@ def _parts(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Model]]]:
             yield (*names, *below), part
 
 
-# By their names from the top of the file on; `*` is any name. Lookups in a list are all alike.
+# Fields by their names from the top of the file on. `*` stands for any name. Lookups in a list share a path.
 FIELDS = dict(_fields(Pipeline))
 KNOBS = {path: field.rule for path, field in FIELDS.items() if isinstance(field.rule, Knob)}
-# A line holds for a field and all below it that have no line of their own.
+# A line holds for a field and for all fields below it that have no line of their own.
 LINES = {
     ".".join(path): field.rule for path, field in FIELDS.items() if field.rule is not None and field.is_line
 }
@@ -67,7 +67,7 @@ def rule_of(path: Sequence[str]) -> ChangeRule:
     """Return how a field may change, given its names from the top of the file on.
 
     Raises:
-        KeyError: a pipeline file has no such part.
+        KeyError: a pipeline file has no such field.
     """
     found, place = None, tuple[str, ...]()
     for name in path:

@@ -1,4 +1,4 @@
-"""The clock of the ops database, by which job and sidecar agree on ages whatever their own clocks say."""
+"""The clock of the ops database. Job and sidecar agree on ages by it, even if their own clocks differ."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 class clock(FunctionElement[float]):  # noqa: N801  # it is used like the functions of `sa.func`
-    """Return the time of the database server in Unix seconds, as an SQL expression; SQLite has this machine's
-    time.
-    """
+    """The time of the database server in Unix seconds, as an SQL expression; for SQLite, this machine's."""
 
     type = sa.Double()
     inherit_cache = True
@@ -27,7 +25,7 @@ def _sqlite(_element: clock, _compiler: Any, **_options: Any) -> str:
 @compiles(clock, "mysql")
 @compiles(clock, "mariadb")
 def _mysql(_element: clock, _compiler: Any, **_options: Any) -> str:
-    # UTC, since the hour that a local clock is put back comes twice.
+    # UTC, since a local hour comes twice when the clock is put back.
     return "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)"
 
 

@@ -1,8 +1,8 @@
-"""The ops database, through which the job tells the sidecar of itself. The driver writes it; all others read
-it.
+"""The ops database, in which a job describes itself to the sidecar.
 
-All times in it are by its own clock, so that ages are right whatever the clocks of job and sidecar say.
-`batches` is keyed by (pipeline, batch_id), so a replayed batch replaces its row and totals stay exact.
+The driver of a job writes its runs, batches and turns. The sidecar and the command line read them. All times
+are by the database's clock, so ages are right even if the clocks of job and sidecar differ. The key of
+`batches` is (pipeline, batch_id), so a repeated batch replaces its row and totals stay exact.
 """
 
 from __future__ import annotations
@@ -27,16 +27,26 @@ from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
 from endmark.metrics import Samples, accumulate
 
-# After so long without a beat a driver counts as gone. Beats come every 5 s. While 30 programs wanted two
-# cores and a job read a full feed, 59 beats were 5.0 s apart in the middle, and 8.0 s at most.
+# A driver counts as gone after this time without a beat. Beats come every 5 s. While 30 programs wanted two
+# cores and a job read a full feed, 59 beats were 5.0 s apart in the median, and 8.0 s at most.
 LOST_SECONDS = 30.0
 _ANSWER_SECONDS = 20
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
 
 
 @dataclass(frozen=True)
-class Batch:
-    """One finished batch as the sidecar sees it."""
+class FinishedBatch:
+    """A batch that a job has finished.
+
+    Args:
+        pipeline: the pipeline's name.
+        batch_id: the number of the batch.
+        run_id: the run that finished it.
+        committed_at: Unix seconds by the database's clock.
+        samples: the figures of this batch, by the name of the metric.
+        totals: counters since the first batch, and gauges of this batch.
+        offsets: the first offsets that are not read yet, by topic and partition.
+    """
 
     pipeline: str
     batch_id: int
@@ -51,8 +61,8 @@ class OpsDatabase:
     """Reads and writes the ops database at an SQLAlchemy URL; creates its tables when they are missing.
 
     Raises:
-        ConfigError: the URL is none.
-        MissingPartError: the database does not answer, or refuses to make its tables.
+        ConfigError: the text is not a URL of a database.
+        MissingPartError: the database does not answer, or refuses to create the tables.
     """
 
     def __init__(self, url: str) -> None:
@@ -74,32 +84,32 @@ class OpsDatabase:
         self.engine.dispose()
 
     def describe(self, pipeline: str, description: Mapping[str, Any]) -> None:
-        """Store a job's description of its pipeline, in place of an earlier job's."""
+        """Store a job's description of its pipeline; it replaces an earlier job's."""
         with self.engine.begin() as connection:
             _put(connection, pipeline, {"description": dict(description)})
 
     def description(self, pipeline: str) -> dict[str, Any] | None:
-        """The description that `describe` has stored; `None` before."""
+        """Return the description of a pipeline; `None` if no job has stored one."""
         query = sa.select(pipelines.c.description).where(pipelines.c.pipeline == pipeline)
         with self.engine.connect() as connection:
             found: dict[str, Any] | None = connection.execute(query).scalar()
         return found
 
     def start_run(self, run_id: str, pipeline: str, app_id: str, checkpoint: str) -> None:
-        """Enter a run, unless a job of another checkpoint has the pipeline's name and lives.
+        """Store a new run, unless a living job with another checkpoint has the same pipeline name.
 
-        A run lives until it has told of its end, or has not beaten for `LOST_SECONDS`. One of the same
-        checkpoint is no obstacle, since the checkpoint's lock lets one job in at a time: so a job that was
-        killed starts again at once.
+        A run lives until it stores its end, or has not beaten for `LOST_SECONDS`. A run of the same
+        checkpoint does not count, since the checkpoint's lock admits one job at a time. So a job that was
+        killed can start again at once.
 
         Args:
-            run_id: the run, by a name that no other run has.
+            run_id: a name that no other run has.
             pipeline: the pipeline's name.
-            app_id: the id of the checkpoint, by which it is known wherever it is.
-            checkpoint: the place of the checkpoint, for people.
+            app_id: the id of the checkpoint; it stays the same when the checkpoint is moved.
+            checkpoint: the path of the checkpoint, for error messages.
 
         Raises:
-            MissingPartError: the name is taken.
+            MissingPartError: a living job has the name.
         """
         for attempt in _attempts():
             with attempt, self.engine.begin() as connection:
@@ -130,8 +140,8 @@ class OpsDatabase:
 
         Args:
             run_id: the run.
-            state: its state.
-            error: the reason of a failure.
+            state: `running`, `stopped` or `failed`.
+            error: why the run failed; `None` if it did not fail.
         """
         ended = state in ("stopped", "failed")
         with self.engine.begin() as connection:
@@ -154,16 +164,16 @@ class OpsDatabase:
         Args:
             pipeline: the pipeline's name.
             batch_id: the number of the batch.
-            run_id: the run that it is of.
-            samples: counts of the batch, by the name of the metric.
-            offsets: the first offsets, by topic and partition, that are not read yet.
+            run_id: the run that finished the batch.
+            samples: figures of the batch, by the name of the metric.
+            offsets: the first offsets that are not read yet, by topic and partition.
         """
         with self.engine.begin() as connection:
             before = connection.execute(_before(batches.c.totals, pipeline, batch_id)).scalar()
             connection.execute(
                 batches.delete().where(
                     batches.c.pipeline == pipeline,
-                    # Higher ids are of an earlier checkpoint, whose batches this one begins again.
+                    # Higher ids are left from an earlier checkpoint, since a new one counts from 0.
                     (batches.c.batch_id >= batch_id) | (batches.c.batch_id <= batch_id - KEPT_BATCHES),
                 )
             )
@@ -191,8 +201,9 @@ class OpsDatabase:
         Args:
             pipeline: the pipeline's name.
             batch_id: the number of the batch.
-            gauges: gauges such as its duration, by the name of the metric.
-            offsets: all offsets of some topics, by topic and partition.
+            gauges: gauges such as the batch's duration, by the name of the metric.
+            offsets: the first offsets that are not read yet, by topic and partition. A topic here replaces
+                all stored offsets of that topic.
         """
         this = (batches.c.pipeline == pipeline) & (batches.c.batch_id == batch_id)
         with self.engine.begin() as connection:
@@ -205,19 +216,19 @@ class OpsDatabase:
                 connection.execute(batches.update().where(this).values(**amended, offsets=read))
 
     def record_turns(
-        self, pipeline: str, batch_id: int, told: Sequence[Mapping[str, Any]], filed: Mapping[str, Any]
+        self, pipeline: str, batch_id: int, rows: Sequence[Mapping[str, Any]], filed: Mapping[str, Any]
     ) -> None:
-        """Store the knobs that a batch has heard of, replacing what an earlier attempt stored.
+        """Store the turns that a batch has read; they replace those that an earlier attempt stored.
 
         Args:
             pipeline: the pipeline's name.
             batch_id: the number of the batch.
-            told: rows of `turns` without what this adds.
-            filed: the values in the pipeline file, which were in force before the first turn.
+            rows: rows of the table `turns` without `pipeline`, `batch_id` and `before`.
+            filed: the value of each knob in the pipeline file, which holds before the first turn.
         """
         mine = turns.c.pipeline == pipeline
         with self.engine.begin() as connection:
-            for turn in sorted(told, key=lambda turn: (turn["partition"], turn["offset"])):
+            for turn in sorted(rows, key=lambda turn: (turn["partition"], turn["offset"])):
                 here = mine & (turns.c.partition == turn["partition"])
                 connection.execute(turns.delete().where(here, turns.c.offset == turn["offset"]))
                 earlier = (
@@ -233,24 +244,25 @@ class OpsDatabase:
                 connection.execute(turns.insert().values(**turn, **added))
 
     def turns(self, pipeline: str) -> Sequence[dict[str, Any]]:
-        """Return every turn, made or refused, in the order of records, as mappings of columns."""
+        """Return all turns, also the refused ones, in the order of their records, as mappings of columns."""
         query = sa.select(turns).where(turns.c.pipeline == pipeline)
         with self.engine.connect() as connection:
             found = connection.execute(query.order_by(turns.c.partition, turns.c.offset))
             return [dict(row._mapping) for row in found]
 
     def now(self) -> float:
-        """The time by the database's clock, in Unix seconds."""
+        """Return the time by the database's clock, in Unix seconds."""
         with self.engine.connect() as connection:
             return float(connection.execute(sa.select(clock())).scalar_one())
 
     def refuse_turns(
         self, pipeline: str, why_not: Callable[[str, Any], str | None]
     ) -> Sequence[dict[str, Any]]:
-        """Refuse stored turns that no longer hold, and return them as `turns` does.
+        """Mark stored turns as refused if their values are no longer allowed; return these turns.
 
         Args:
-            why_not: says why the knob of a name may not have a value; `None` if it may.
+            pipeline: the pipeline's name.
+            why_not: given a knob's name and a value, returns why the value is not allowed, or `None`.
         """
         found = [turn for turn in self.turns(pipeline) if turn["refused"] is None]
         refused = [
@@ -266,32 +278,32 @@ class OpsDatabase:
         return refused
 
     def latest_run(self, pipeline: str) -> dict[str, Any] | None:
-        """The pipeline's run that started last, as a mapping of its columns."""
+        """Return the pipeline's run that started last, as a mapping of its columns; `None` without runs."""
         query = sa.select(runs).where(runs.c.pipeline == pipeline).order_by(runs.c.started_at.desc()).limit(1)
         with self.engine.connect() as connection:
             row = connection.execute(query).first()
         return dict(row._mapping) if row else None
 
-    def latest_batch(self, pipeline: str) -> Batch | None:
+    def latest_batch(self, pipeline: str) -> FinishedBatch | None:
         found = self.batches_after(pipeline, -1, limit=1)
         return found[0] if found else None
 
     def offsets_before(self, pipeline: str, batch_id: int) -> dict[str, dict[str, int]]:
-        """The first offsets not read when a batch began, by topic and partition.
+        """Return the first offsets that were not read when a batch began, by topic and partition.
 
-        Batches of that id or a higher one do not count: this one repeats them, or they are of an earlier
-        checkpoint, whose topics may have been others.
+        Only batches with lower ids count. A stored batch of the same or a higher id is an earlier attempt, or
+        belongs to an earlier checkpoint, which may have read other topics.
         """
         with self.engine.connect() as connection:
             found = connection.execute(_before(batches.c.offsets, pipeline, batch_id)).scalar()
         return found or {}
 
-    def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[Batch]:
-        """Return the newest batches above a number, oldest first.
+    def batches_after(self, pipeline: str, batch_id: int, limit: int) -> Sequence[FinishedBatch]:
+        """Return the newest batches whose number is greater than `batch_id`, the oldest of them first.
 
         Args:
             pipeline: the pipeline's name.
-            batch_id: the number.
+            batch_id: the number of a batch; -1 for all batches.
             limit: the most batches to return.
         """
         query = (
@@ -301,25 +313,25 @@ class OpsDatabase:
             .limit(limit)
         )
         with self.engine.connect() as connection:
-            return [Batch(**row._mapping) for row in reversed(connection.execute(query).all())]
+            return [FinishedBatch(**row._mapping) for row in reversed(connection.execute(query).all())]
 
 
 def _put(connection: sa.Connection, pipeline: str, values: Mapping[str, Any]) -> None:
-    """Change the pipeline's row, or make it."""
+    """Update the pipeline's row, or insert it."""
     changed = pipelines.update().where(pipelines.c.pipeline == pipeline).values(**values)
     if not connection.execute(changed).rowcount:
         connection.execute(pipelines.insert().values(**{"pipeline": pipeline, "description": None, **values}))
 
 
 def _wait_for_others(connection: sa.Connection, pipeline: str) -> None:
-    """Hold the pipeline's row until the transaction ends, so that each job sees those before it."""
+    """Lock the pipeline's row until the transaction ends, so that each job sees the jobs before it."""
     _put(connection, pipeline, {"pipeline": pipeline})
 
 
 def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
-    """A run of the pipeline that lives and is not of this checkpoint; and seconds since its last beat.
+    """Select the living runs of the pipeline with another checkpoint, and the seconds since their last beat.
 
-    Only the last run of a checkpoint can live, since it got the checkpoint's lock after those before it.
+    Only the last run of a checkpoint can live, since it got the lock after the earlier runs had released it.
     """
     later = runs.alias()
     followed = sa.exists().where(
@@ -332,7 +344,7 @@ def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
         runs.c.state.in_(("starting", "running")),
         runs.c.app_id != app_id,
         ~followed,
-        # Its beat may be of the future, if the clock was put back.
+        # If the clock was put back, a beat may lie in the future.
         sa.func.abs(clock() - runs.c.beat_at) < LOST_SECONDS,
     )
 
@@ -347,7 +359,7 @@ def _taken(pipeline: str, other: sa.Row[Any]) -> str:
 
 
 def _before(column: sa.Column[Any], pipeline: str, batch_id: int) -> sa.Select[Any]:
-    """Return a column of the batch before one."""
+    """Select a column of the last batch before `batch_id`."""
     earlier = sa.select(column).where(batches.c.pipeline == pipeline, batches.c.batch_id < batch_id)
     return earlier.order_by(batches.c.batch_id.desc()).limit(1)
 
@@ -356,7 +368,7 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
     """Return the first offset that the pipeline's job has not read, by topic and partition.
 
     Raises:
-        ConfigError: it has read nothing, as far as the ops database at `url` knows.
+        ConfigError: `url` is empty, or its ops database has no batch of the pipeline.
     """
     if not url:
         raise ConfigError("nobody says where the ops database is; give --ops-url or set ENDMARK_OPS_URL")
@@ -370,27 +382,27 @@ def offsets_read(url: str, pipeline: str) -> dict[str, dict[int, int]]:
 
 
 def _make_private(file: str | None) -> None:
-    """Make an SQLite file for our own user alone, unless it exists. SQLite's other files get its rights."""
+    """Create an SQLite file that only our own user may read. SQLite's files beside it get the same mode."""
     if file and file != ":memory:":
-        with suppress(OSError):  # the connection will say why
+        with suppress(OSError):  # the connection will fail with a better message
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _patience(url: sa.URL) -> dict[str, Any]:
-    """Return the arguments by which a driver gives up on a server that does not answer.
+    """Return arguments that make a database driver give up on a server that does not answer.
 
-    Without them a server that hangs would hang the heartbeat and the batches of a job for ever.
+    Without them, a server that hangs would block the heartbeat and the batches of a job for ever.
     """
     names = {"pymysql": ("connect_timeout", "read_timeout", "write_timeout"), "pg8000": ("timeout",)}
-    # SQLite waits for its file's lock only, which has a limit of its own.
+    # SQLite waits only for the lock of its file, and `busy_timeout` limits that.
     return dict.fromkeys(names.get(url.get_driver_name(), ()), _ANSWER_SECONDS)
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:
-    # WAL lets the sidecar read while the job writes; NORMAL may lose the last batches on power loss only,
-    # and a replayed batch writes them again.
+    # WAL lets the sidecar read while the job writes. NORMAL may lose the last batches only when power fails,
+    # and repeated batches write them again.
     connection.execute("PRAGMA busy_timeout=5000")
-    # SQLite does not wait where two of those who open a new database would wait for each other.
+    # SQLite fails at once if two connections that open a new database would wait for each other.
     for attempt in _again():
         with attempt:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -398,7 +410,7 @@ def _use_write_ahead_log(connection: Any, _record: Any) -> None:
 
 
 def _attempts() -> Retrying:
-    """Try again when another job makes the same missing row: one of them makes it, the others fail once."""
+    """Retry when jobs insert the same missing row at once: one job inserts it, the others fail once."""
     return Retrying(retry=retry_if_exception_type(DBAPIError), stop=stop_after_attempt(5), reraise=True)
 
 

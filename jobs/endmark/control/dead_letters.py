@@ -1,4 +1,4 @@
-"""The dead-letter table as people read it: searched, newest first, a page at a time."""
+"""Searches in the table of dead letters, newest first, a page at a time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Coordinates:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str` writes.
+        """Read coordinates in the form that `str` gives them.
 
         Raises:
-            ConfigError: it is something else.
+            ConfigError: the text has another form.
         """
         topic, _, rest = text.partition("/")
         partition, _, offset = rest.partition("/")
@@ -42,7 +42,14 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record that could not be read, or had no match; `value` is what Kafka has, `None` a tombstone."""
+    """A record that could not be read or had no match.
+
+    Args:
+        at: the coordinates of the record.
+        reason: the kind of error, such as `no_match`.
+        error: the error in words.
+        value: the value of the record in Kafka; `None` is a tombstone.
+    """
 
     at: Coordinates
     reason: str
@@ -51,7 +58,7 @@ class DeadLetter:
 
     @property
     def text(self) -> str | None:
-        """The value, if it is text."""
+        """The value as text; `None` if it is a tombstone or not UTF-8."""
         try:
             return None if self.value is None else self.value.decode()
         except UnicodeDecodeError:
@@ -60,9 +67,13 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class Search:
-    """The conditions of a search for dead letters; a dead letter meets all that are given.
+    """The conditions of a search; a dead letter is found if it meets all of them. `None` is no condition.
 
-    `text` is looked for in value and error, whatever its capitals. A value that is no text contains no text.
+    Args:
+        topic: the topic of the record.
+        reason: the kind of error.
+        text: a part of the value or of the error, without regard to case. It is never found in a value that
+            is not UTF-8.
     """
 
     topic: str | None = None
@@ -73,22 +84,22 @@ class Search:
 def dead_letters(
     table: Path, search: Search, limit: int, after: Coordinates | None = None
 ) -> list[DeadLetter]:
-    """Return the newest dead letters that a search finds, greater offsets first.
+    """Return the newest dead letters that meet the conditions, greater offsets first.
 
-    A table that does not exist has none.
+    The result is empty if the table does not exist.
 
     Args:
         table: the directory of the table.
         search: the conditions.
         limit: the most dead letters to return.
-        after: the last one of the page before; `None` for the first page.
+        after: the last dead letter of the page before; `None` for the first page.
     """
     conditions = []
     for column, wanted in (("topic", search.topic), ("reason", search.reason)):
         if wanted is not None:
             conditions.append(f"{column} = {_quoted(wanted)}")
     if search.text is not None:
-        # What is no text is null, in which nothing is found.
+        # The cast of a value that is not UTF-8 is null, so nothing is found in it.
         searched = "concat(coalesce(error, ''), ' ', coalesce(try_cast(value AS varchar), ''))"
         conditions.append(f"strpos(lower({searched}), lower({_quoted(search.text)})) > 0")
     if after is not None:
@@ -99,10 +110,10 @@ def dead_letters(
 
 
 def dead_letter(table: Path, at: Coordinates) -> DeadLetter:
-    """Return the dead letter at some coordinates; `None` if there is none.
+    """Return the dead letter at some coordinates.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the table has no dead letter there.
     """
     place = [f"topic = {_quoted(at.topic)}", f'"partition" = {at.partition}', f'"offset" = {at.offset}']
     if not (found := _select(table, place, "LIMIT 1")):
@@ -111,7 +122,7 @@ def dead_letter(table: Path, at: Coordinates) -> DeadLetter:
 
 
 def _select(table: Path, conditions: list[str], rest: str) -> list[DeadLetter]:
-    # A heavy import, and the sidecar starts without it.
+    # This import is heavy, and the sidecar starts without it.
     from deltalake import DeltaTable, QueryBuilder
 
     if not DeltaTable.is_deltatable(str(table)):

@@ -1,4 +1,4 @@
-"""The description of a pipeline for the sidecar, which has no pipeline file and none of its secrets."""
+"""The description of a pipeline for the sidecar, which has neither the pipeline file nor its secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LookupDescription(BaseModel):
-    """The description of one lookup; `step` is its name in knobs."""
+    """The description of one lookup; `step` begins the names of its knobs."""
 
     step: str
     stream: str
@@ -21,11 +21,11 @@ class LookupDescription(BaseModel):
 
 
 class Description(BaseModel):
-    """A pipeline's parts by their names.
+    """The parts of a pipeline by name.
 
-    `topics` has the topic of each stream, the left one first; `tables` the directory of each table in the
-    warehouse, that of running groups only if it is written. `steps` is what the pipeline file says of the
-    steps with knobs, durations in seconds.
+    `topics` has the topic of each stream, the left one first. `tables` has the directory of each table within
+    the warehouse; the table of running groups is left out if the pipeline does not write it. `steps` has the
+    fields of the steps with knobs, with durations in seconds.
     """
 
     steps: Steps

@@ -1,4 +1,4 @@
-"""Forecasts of lookups: `endmark plan` makes them for the sidecar, which cannot measure a relation."""
+"""Forecasts of lookups. `endmark plan` stores them for the sidecar, which cannot measure a relation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WAITING = "names of the rates for which rows wait in memory for later batches"
 
 
 class ForMemory(BaseModel):
-    """Stream rows a second on one core by strategy, with one size of memory for rows that wait."""
+    """Stream rows a second on one core by strategy, with `memory` bytes for waiting rows."""
 
     memory: int
     rates: dict[str, float]
 
 
 class LookupForecast(BaseModel):
-    """The forecast of one lookup, by rising memory."""
+    """The forecast of one lookup; `by_memory` is in the order of rising memory."""
 
     relation: str
     made_at: float = Field(description="Unix seconds")
@@ -39,8 +39,8 @@ class LookupForecast(BaseModel):
     by_memory: list[ForMemory]
 
 
-def tell(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None:
-    """Store a forecast in place of the relation's earlier one.
+def store(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None:
+    """Store a forecast; it replaces an earlier forecast of the same relation.
 
     Args:
         database: the ops database.
@@ -55,7 +55,7 @@ def tell(database: OpsDatabase, pipeline: str, forecast: LookupForecast) -> None
 
 
 def newest_forecasts(database: OpsDatabase, pipeline: str) -> Sequence[LookupForecast]:
-    """Return the newest forecast of each relation, by its name."""
+    """Return the newest forecast of each relation, in the order of the relations' names."""
     query = sa.select(forecasts.c.forecast).where(forecasts.c.pipeline == pipeline)
     with database.engine.connect() as connection:
         found = connection.execute(query.order_by(forecasts.c.relation)).scalars().all()

@@ -1,4 +1,4 @@
-"""The heartbeat of a driver, by which readers of the ops database know that a job is alive."""
+"""The heartbeat of a driver. It shows readers of the ops database that a job is alive."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LEAVING_SECONDS = 5.0
 
 
 class Heartbeat:
-    """Beats every `BEAT_SECONDS` in a thread of its own, so that a long batch does not look dead.
+    """Beats every `BEAT_SECONDS` in its own thread, so that a job with a long batch does not look dead.
 
-    A beat says that the driver's Python and, once `ask` has been called, its JVM answer. The batches
-    themselves tell whether they follow one another.
+    A beat shows that the driver's Python answers and, once `ask` has been called, that its JVM answers. It
+    does not show that batches make progress.
 
     Args:
-        ops: the ops database; while it is away there are no beats.
-        run_id: of the run that beats, which has been started.
+        ops: the ops database. While it does not answer, there are no beats.
+        run_id: the run, which the ops database knows already.
     """
 
     def __init__(self, ops: OpsDatabase, run_id: str) -> None:
@@ -37,9 +37,9 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def ask(self, question: Callable[[], object] | None) -> None:
-        """Set a question that is asked before each beat; no beat comes while it is not answered.
+        """Set a function that is called before each beat; a call that fails or hangs holds the beat back.
 
-        `None`: no question.
+        With `None`, nothing is called.
         """
         self._ask = question
 
@@ -51,7 +51,7 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._thread.join(_LEAVING_SECONDS)  # no longer, since a JVM that hangs never answers
+        self._thread.join(_LEAVING_SECONDS)  # with a limit, since a JVM that hangs never answers
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
@@ -60,4 +60,4 @@ class Heartbeat:
                     ask()
                 self._ops.beat(self._run_id)
             except (SQLAlchemyError, Py4JError, OSError):
-                pass  # whoever waits for the beat sees that it is missing
+                pass  # readers of the ops database see that the beat is missing

@@ -1,6 +1,6 @@
-"""Knobs: fields of the pipeline file that may be turned while the job runs, by control records.
+"""Knobs: fields of the pipeline file that control records may change while the job runs.
 
-They are those that may change between any two batches, since no row in state depends on them.
+A knob may change between any two batches, since no row in state depends on its value.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from endmark.pipeline.fields import Model
 
 
-# What the file says of each step that has knobs, by the step's name.
+# The fields of each step that has knobs, by the step's name.
 Steps = dict[str, dict[str, Any]]
 
 
 def steps_of(pipeline: Pipeline) -> Steps:
-    """Return the fields of all steps that have knobs, as JSON; durations are in seconds."""
+    """Return the fields of all steps that have knobs, as JSON values; durations are in seconds."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
     steps: dict[str, Model] = dict(zip(names, lookups, strict=True))
@@ -41,7 +41,7 @@ def steps_of(pipeline: Pipeline) -> Steps:
 
 
 def lookup_steps(relations: Sequence[str]) -> list[str]:
-    """Return the names of the lookups of these relations; with several, a name has its relation."""
+    """Return the step names of the lookups: `lookup` for one relation, `lookup.RELATION` for several."""
     return ["lookup"] if len(relations) == 1 else [f"lookup.{relation}" for relation in relations]
 
 
@@ -51,7 +51,7 @@ def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Describe a knob: `kind` of its values, `choices`, `default`, `effect`, and what `applies` it."""
+    """Describe a knob: the `kind` of its values, `choices`, `default`, `effect`, and when it `applies`."""
     at = _places(steps)[name]
     knob = at.knob
     return {
@@ -65,20 +65,20 @@ def about_knob(steps: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, A
 
 
 def filed(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the value of each knob in the pipeline file, as `turned` returns them."""
+    """Return the value of each knob in the pipeline file; durations are in seconds."""
     return {name: reduce(getitem, at.within, steps[at.step]) for name, at in _places(steps).items()}
 
 
 def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any:
-    """Return the value of a knob as tasks take it, with durations in seconds.
+    """Return the value of a knob in the form that tasks take: a duration becomes seconds.
 
     Args:
-        steps: the settings of the steps that have knobs.
+        steps: the fields of the steps that have knobs.
         name: the name of the knob.
         value: the value as the pipeline file spells it.
 
     Raises:
-        ConfigError: there is no such knob, or the pipeline file could not say so.
+        ConfigError: no knob has this name, or the pipeline file may not have this value.
     """
     places = _places(steps)
     if name not in places:
@@ -96,21 +96,20 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
         text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{name}: {text}") from error
     if isinstance(found, Join):
-        found.policy()  # which refuses what the preset has no use for
+        found.policy()  # it refuses a value that the preset does not use
     to = as_number(attrgetter(".".join(at.within))(found))
     if to is None and at.knob.change is Change.TURN:
-        raise ConfigError(f"{name}: a job that has been told a time cannot be without; name a long one")
+        raise ConfigError(f"{name}: a job that has such a time cannot go on without; set a long one")
     return to
 
 
 def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str | None:
-    """Return the reason why a stored value is not allowed any more.
+    """Return why a stored value is not allowed any more; `None` if it is allowed.
 
-    It is `None` if the value is fine. It is `None`, too, if there is no such knob any more: it turns nothing
-    then.
+    The result is also `None` if no knob has the name any more, since the value then changes nothing.
 
     Args:
-        steps: the settings of the steps that have knobs.
+        steps: the fields of the steps that have knobs.
         name: the name of the knob.
         value: the stored value.
     """
@@ -124,7 +123,7 @@ def stale(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> str 
 
 
 def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
-    """Describe what to do with a field that is no knob; `None` if there is no such field."""
+    """Return how a field that is no knob can be changed; `None` if there is no such field."""
     from endmark.control.changes import rule_of
     from endmark.pipeline.change_rules import Change
 
@@ -133,14 +132,14 @@ def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
         return None
     rule = rule_of(path)
     if rule.change is Change.TURN:
-        return f"{name}: the file says nothing of it, and to begin with it takes a new checkpoint"
-    if rule.change is Change.LIVE:  # of a cache
+        return f"{name}: the pipeline file does not set it, and adding it takes a new checkpoint"
+    if rule.change is Change.LIVE:  # only a cache's knobs, of a lookup without a cache
         return f"{name}: this lookup has no cache; give it one in the file, and start the job again"
     return f"{name} is no knob, since {rule}: {rule.change.advice}"
 
 
 def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] | None:
-    """Return the path of a field, spelled as in a file that has one lookup."""
+    """Return the path of a field as in a file with one lookup; `None` if there is no such field."""
     from endmark.pipeline import Pipeline
 
     for step, said in steps.items():
@@ -157,11 +156,11 @@ class _Place:
     """The place of a knob in the pipeline file.
 
     Args:
-        step: the name of the step that has it.
+        step: the name of the step that has the knob.
         model: the model of the step.
         within: the names that lead from the step to the knob.
         info: the knob's type and default.
-        knob: its values and its effect in words.
+        knob: the knob's values and effect in words.
     """
 
     step: str
@@ -172,7 +171,7 @@ class _Place:
 
 
 def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
-    """Return the places of all knobs by name. A lookup without a cache has no knobs of one."""
+    """Return the places of all knobs by name. A lookup without a cache has no knobs for a cache."""
     # Tasks import this module, and a knob is rarely turned.
     from endmark.control.changes import FIELDS, KNOBS
 
@@ -188,7 +187,7 @@ def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
 
 
 def _kind(step: str) -> tuple[str, ...]:
-    """Return the path of a step in a file that has one lookup; `*` is any name of a stream."""
+    """Return the path of a step as in a file with one lookup; `*` stands for the name of a stream."""
     kind, *names = step.split(".")
     return (kind, "*", names[-1]) if kind == "streams" else (kind,)
 

@@ -1,7 +1,7 @@
-"""The pulse: a control record by which the driver starts a batch for rows that wait.
+"""The pulse: a control record that the driver sends to start a batch for rows that wait.
 
-Spark runs a batch for records alone; its timers would have it run empty ones back to back. A record in Kafka
-runs one batch, is replayed with it and is accounted for like any other.
+Spark runs a batch only when a record comes, and its timers would run empty batches back to back. A pulse in
+Kafka runs exactly one batch. It is replayed with that batch and accounted for like any record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Pulse:
     Args:
         bootstrap: the broker's host:port.
         topic: the control topic.
-        tuning: of knobs, if the job tunes any.
+        tuning: the tuner of the job's knobs; `None` if the job tunes none.
     """
 
     def __init__(self, bootstrap: str, topic: str, tuning: Tuning | None = None) -> None:
@@ -40,14 +40,14 @@ class Pulse:
         self._topic = topic
         self._tuning = tuning
         self._producer: KafkaProducer | None = None
-        self._sent = -1  # offset
+        self._sent = -1  # offset of the last pulse
         self._read = 0
         self._due: float | None = None
         self._oldest: float | None = None
         self._turns: deque[bytes] = deque()
 
     def batch_done(self, samples: Samples, offsets: Mapping[str, Mapping[str, int]]) -> None:
-        """Take the samples of a batch, and the first offset not read by topic and partition."""
+        """Take the samples of a batch, and its first offsets that are not read, by topic and partition."""
         self._due = samples.get(sample("batch_due_time_seconds"))
         self._oldest = samples.get(sample("lookup_waiting_time_seconds"))
         self._read = offsets.get(self._topic, {}).get("0", 0)
@@ -63,37 +63,37 @@ class Pulse:
         return self._read
 
     def waits_for(self, before: float) -> bool:
-        """Return whether something waits that has come until a time in Unix seconds."""
+        """Return whether something still waits that came until `before`, a time in Unix seconds."""
         return self._due is not None and (self._oldest is None or self._oldest <= before)
 
     def beat(self) -> None:
-        """Send a pulse if a batch is due and no pulse is on its way.
+        """Send a pulse if a batch is due and the last pulse has been read.
 
-        The query reports a broker that is away.
+        A broker that does not answer is left to the query, which reports it.
         """
         if self._due is None or self._due > time.time() or self._sent >= self._read:
             return
         self._sent = self._send(PULSE, self._sent)
 
     def tune(self, batch_id: int, samples: Samples, turns: Sequence[Mapping[str, Any]]) -> None:
-        """Take the figures of a batch; `turn` sends the turn that follows from them.
+        """Give a batch to autotune; `turn` sends the record that autotune answers with.
 
         Args:
             batch_id: the number of the batch.
-            samples: its samples.
-            turns: the turns that it has read.
+            samples: the samples of the batch.
+            turns: the turns that the batch has read, as rows of the ops database.
         """
         move = None if self._tuning is None else self._tuning.batch_done(batch_id, samples, turns)
         if move is not None:
             self._turns.append(move)
 
     def turn(self) -> None:
-        """Send the turns of autotune once, whether or not the broker answers."""
+        """Send the waiting turns of autotune. A turn that the broker does not take is dropped."""
         while self._turns:
             self._send(self._turns.popleft(), -1)
 
     def _send(self, record: bytes, otherwise: int) -> int:
-        """The offset of a record, or another if the broker is away."""
+        """Send a record and return its offset; return `otherwise` if the broker does not answer."""
         try:
             if self._producer is None:
                 self._producer = _producer(self._bootstrap)

@@ -1,7 +1,7 @@
-"""Replaying dead letters: the record goes to its partition once more, as it was or mended.
+"""Replays of dead letters: the record is sent to its partition once more, as it was or corrected.
 
-It is a record like any other then. Who replayed what is kept in the ops database, and nothing is replayed
-twice.
+The new record is treated like any other. The ops database keeps who replayed which dead letter, and no dead
+letter is replayed twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
     from endmark.control.dead_letters import Coordinates, DeadLetter
 
-_CUT_OFF_SECONDS = 60.0  # the broker is given a tenth of it
+_CUT_OFF_SECONDS = 60.0  # a replay unfinished after this time was cut off: the broker is given far less
 
 
 class ReplayedError(EndmarkError):
@@ -33,9 +33,14 @@ class ReplayedError(EndmarkError):
 
 @dataclass(frozen=True)
 class Replay:
-    """A replay of a dead letter: who made it, at which time (Unix seconds), and the offset in its partition.
+    """A replay of a dead letter.
 
-    `to_offset` is `None` while the record is being sent, and stays so if that was cut off.
+    Args:
+        at: the time of the replay, in Unix seconds.
+        by: the name of whoever replayed it.
+        changed: whether the value that was sent differs from the dead letter's.
+        to_offset: the new record's offset in the same partition; `None` while it is being sent, and for ever
+            if the sender died meanwhile.
     """
 
     at: float
@@ -47,18 +52,18 @@ class Replay:
 def replay(
     ops: OpsDatabase, bootstrap: str, pipeline: str, letter: DeadLetter, value: bytes | None, by: str
 ) -> Replay:
-    """Send a value in place of a dead letter's, with headers that name the dead letter and the sender.
+    """Send a value to the partition of a dead letter, with headers that name the dead letter and the sender.
 
     Args:
-        ops: the ops database, which remembers the replay.
-        bootstrap: the address of a broker.
+        ops: the ops database, which stores the replay.
+        bootstrap: the broker's host:port.
         pipeline: the pipeline's name.
         letter: the dead letter.
-        value: the value that is sent.
+        value: the value to send; `None` is a tombstone.
         by: the name of the person who sends it.
 
     Raises:
-        ReplayedError: somebody has replayed it before.
+        ReplayedError: somebody has replayed the dead letter before.
         MissingPartError: the broker does not answer; the record may be in Kafka nevertheless.
     """
     claimed = Replay(time.time(), by, value != letter.value, None)
@@ -77,7 +82,7 @@ def replay(
 
 
 def replayed(ops: OpsDatabase, pipeline: str, letters: Iterable[DeadLetter]) -> Mapping[Coordinates, Replay]:
-    """Return the replays of dead letters, by coordinates; those without one are left out.
+    """Return the replays of dead letters by coordinates; dead letters without a replay are left out.
 
     Args:
         ops: the ops database.

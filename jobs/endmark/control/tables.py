@@ -1,7 +1,8 @@
-"""The tables of the ops database. Job and sidecar create them, whichever comes first.
+"""The tables of the ops database. The job or the sidecar creates them, whichever starts first.
 
-What a record or a person wrote is stored in columns of `Text` and `Value`, which make it storable. A server
-that refused such a text would fail the job's batch, and again after each restart.
+Texts and values that come from a record or a person are in columns of type `Text` and `Value`, which change
+them until every server can store them. If a server refused such a text, the job's batch would fail, and fail
+again after each restart.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ META = sa.MetaData()
 
 
 class Text(sa.TypeDecorator[str]):
-    """A text of at most `length` characters: `storable` as it is written."""
+    """A text of at most `length` characters, which `storable` makes fit when it is written."""
 
     impl = sa.String
     cache_ok = True
@@ -27,7 +28,7 @@ class Text(sa.TypeDecorator[str]):
 
 
 class Value(sa.TypeDecorator[Any]):
-    """A single value as JSON: `storable_value` as it is written."""
+    """A single value as JSON, which `storable_value` makes fit when it is written."""
 
     impl = sa.JSON
     cache_ok = True
@@ -37,7 +38,7 @@ class Value(sa.TypeDecorator[Any]):
 
 
 def _table(name: str, *columns: sa.Column[Any]) -> sa.Table:
-    """A table that takes all of Unicode, whatever the database's own character set is, and compares bytes."""
+    """Return a table that takes all of Unicode, whatever the database's character set, and compares bytes."""
     unicode = {"charset": "utf8mb4", "collate": "utf8mb4_bin"}
     options: Any = {f"{kind}_{key}": to for kind in ("mysql", "mariadb") for key, to in unicode.items()}
     return sa.Table(name, META, *columns, **options)
@@ -46,7 +47,7 @@ def _table(name: str, *columns: sa.Column[Any]) -> sa.Table:
 pipelines = _table(
     "pipelines",
     sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("description", sa.JSON, nullable=False),  # as the job started last has it
+    sa.Column("description", sa.JSON, nullable=False),  # stored by the job that started last
 )
 
 runs = _table(
@@ -57,11 +58,11 @@ runs = _table(
     sa.Column("started_at", sa.Double, nullable=False),  # Unix seconds
     sa.Column("stopped_at", sa.Double),
     sa.Column("error", Text(MOST)),
-    sa.Column("beat_at", sa.Double),  # Unix seconds: when its driver was there last
-    sa.Column("app_id", sa.String(64)),  # of its checkpoint
-    sa.Column("checkpoint", sa.Text),  # where that is
+    sa.Column("beat_at", sa.Double),  # Unix seconds of the driver's last beat
+    sa.Column("app_id", sa.String(64)),  # the checkpoint's id
+    sa.Column("checkpoint", sa.Text),  # the checkpoint's path
     sa.Column("host", sa.String(255)),
-    sa.Column("process", sa.Integer),  # its number on the host
+    sa.Column("process", sa.Integer),  # the driver's process id on the host
 )
 
 batches = _table(
@@ -78,28 +79,28 @@ batches = _table(
 turns = _table(
     "turns",
     sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # of the control record
+    sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),  # the control record's place
     sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("batch_id", sa.BigInteger, nullable=False),  # that read it; the next begins with it
+    sa.Column("batch_id", sa.BigInteger, nullable=False),  # the batch that read it; the next one applies it
     sa.Column("set_at", sa.Double, nullable=False),  # Unix seconds
     sa.Column("by", Text(200), nullable=False),
     sa.Column("name", Text(200), nullable=False),
     sa.Column("before", Value),
     sa.Column("value", Value),
-    sa.Column("refused", Text(MOST)),  # why
-    sa.Column("why", Text(MOST)),  # it was turned, if whoever did so has said
+    sa.Column("refused", Text(MOST)),  # why it was refused; null if it was not
+    sa.Column("why", Text(MOST)),  # why it was turned; null if nobody said so
 )
 
 replays = _table(
     "replays",
     sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("topic", Text(200), primary_key=True),  # of the dead letter, as what follows
+    sa.Column("topic", Text(200), primary_key=True),  # the dead letter's coordinates
     sa.Column("partition", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("offset", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("at", sa.Double, nullable=False),  # Unix seconds
     sa.Column("by", Text(200), nullable=False),
     sa.Column("changed", sa.Boolean, nullable=False),
-    sa.Column("to_offset", sa.BigInteger),  # of the record that was sent, in the same partition
+    sa.Column("to_offset", sa.BigInteger),  # the new record's offset, in the same partition
 )
 
 forecasts = _table(
@@ -111,7 +112,7 @@ forecasts = _table(
 
 
 def make(engine: sa.Engine) -> None:
-    """Make tables that are missing; another process may be doing so just now."""
+    """Create the tables that are missing; another process may create them at the same time."""
     with engine.begin() as connection:
         for table in META.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))

@@ -1,11 +1,11 @@
-"""Autotune beside a job: its knobs, its figures, and the control records that its moves become."""
+"""Autotune in a job: the knobs that it tunes, the costs that it compares, and its control records."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from endmark.control.autotune import WHO, Autotune, Spent, Tuned, told
+from endmark.control.autotune import WHO, Autotune, Spent, Tuned, read_turns
 from endmark.control.knobs import filed, lookup_steps, steps_of
 from endmark.metrics import parse, sample
 from endmark.wire.control import Turn
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
 
 _PAGE_ROWS = 16, 16_384
-_CACHE = 1 / 16, 4  # times what the file says
+_CACHE = 1 / 16, 4  # times the pipeline file's value
 _PURGE_EVERY = 1, 256
-_PAST = 500  # batches of an earlier run that are gone through at the start
+_PAST = 500  # batches of earlier runs that a tuner reads when it starts
 
 
 class Tuning:
-    """The tuner of a job, which learns of its batches.
+    """The tuner of a job's knobs. It first goes through the latest batches of earlier runs.
 
     Args:
-        pipeline: of the job.
-        ops: what earlier runs have told, as far as it is kept.
+        pipeline: the job's pipeline.
+        ops: the ops database, which has the batches and turns of earlier runs.
     """
 
     def __init__(self, pipeline: Pipeline, ops: OpsDatabase) -> None:
@@ -50,22 +50,22 @@ class Tuning:
             self.batch_done(batch.batch_id, batch.samples, mine)
 
     def batch_done(self, batch_id: int, samples: Samples, turns: Sequence[Mapping[str, Any]]) -> bytes | None:
-        """Take the figures of a batch; return a control record to be sent if a knob is to be turned.
+        """Take the samples of a batch; return the control record that turns a knob, or `None`.
 
         Args:
             batch_id: the number of the batch.
-            samples: its samples.
-            turns: the turns that it has read.
+            samples: the samples of the batch.
+            turns: the turns that the batch has read, as rows of the ops database.
         """
-        if batch_id == self._last:  # which the job repeats since it was not committed
+        if batch_id == self._last:  # the job repeats a batch that was not committed
             return None
         self._last = batch_id
-        move: Move | None = self._autotune.seen(samples, told(turns))
+        move: Move | None = self._autotune.seen(samples, read_turns(turns))
         return None if move is None else Turn(move.name, move.value, WHO, move.why).written()
 
 
 def tuned_of(pipeline: Pipeline) -> list[Tuned]:
-    """Return the knobs for which a pipeline file says `autotune`."""
+    """Return the knobs of the steps that have `autotune` in the pipeline file."""
     found = []
     steps = lookup_steps([each.relation for each in pipeline.lookups])
     for lookup, step in zip(pipeline.lookups, steps, strict=True):
@@ -85,7 +85,7 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
 
 
 def _reads(relation: str, samples: Samples) -> Spent:
-    """Seconds of reading it, for stream rows that it is asked for."""
+    """Return the seconds that reads of a relation took, and the stream rows that were looked up in it."""
 
     def of(name: str) -> float:
         return samples.get(sample(name, relation=relation), 0.0)
@@ -94,7 +94,7 @@ def _reads(relation: str, samples: Samples) -> Spent:
 
 
 def _joins(samples: Samples) -> Spent:
-    """Seconds of purging and of looking for partners, for records."""
+    """Return the seconds that purging and probing took, and the records of both streams."""
     phases = (sample("profile_seconds_total", phase=phase) for phase in ("purge", "probe"))
     records = sum(count for key, count in samples.items() if parse(key)[0] == "records_total")
     return Spent(sum(samples.get(phase, 0.0) for phase in phases), records)

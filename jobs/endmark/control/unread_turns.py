@@ -1,4 +1,4 @@
-"""Turns that no batch has read yet. A query that waits for long is ended because of them."""
+"""Turns that no batch has read yet. The job ends a query that waits long if there are any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_MS = 5_000
 
 
 class UnreadTurns:
-    """Looks ahead in the control topic; `close` it in the end.
+    """Reads ahead in the control topic. Close it in the end.
 
     Args:
         bootstrap: the broker's host:port.
@@ -33,21 +33,21 @@ class UnreadTurns:
         self._consumer: KafkaConsumer | None = None
 
     def beyond(self, read: int) -> bool:
-        """Return whether somebody has turned a knob at this offset or later. The job's own turns can wait.
+        """Return whether the topic has a turn at this offset or later; autotune's own turns do not count.
 
-        What is on its way here is found by one of the next calls. Only to connect takes time: 5 s at most,
-        and again at each call while the broker is away.
+        A record that has not arrived here yet is found by one of the next calls. Only connecting takes time,
+        5 s at most, and again at each call while the broker does not answer.
         """
         try:
             if self._consumer is None:
                 self._consumer = self._opened()
             self._take(self._consumer.poll(timeout_ms=0).get(self._partition, []))
-        except KafkaError:  # that the broker is away, the query says
+        except KafkaError:  # the query reports a broker that does not answer
             self.close()
         return self._last >= read
 
     def close(self) -> None:
-        """Close the consumer; the next question opens another one."""
+        """Close the consumer; the next call of `beyond` opens another one."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

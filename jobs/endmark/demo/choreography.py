@@ -1,4 +1,4 @@
-"""The demo's choreography: broker, relation, job, sidecar and feed start, run, stop, and are verified."""
+"""The demo starts broker, relation, feed, job and sidecar, stops the job after the feed, and verifies it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from rich.console import Console
 from rich.live import Live
 
 from endmark.control.database import OpsDatabase
-from endmark.demo.view import DemoState, live_view
+from endmark.demo.view import DemoState, live_view, lookup_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.jars import broker_jars
 from endmark.embedded.java import require_java
 from endmark.embedded.mariadb import MariaDb
 from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
+from endmark.metrics import sample
 from endmark.pipeline.file import load
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
@@ -39,7 +40,18 @@ _DRAIN_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """The options of the demo; see the command's help."""
+    """The options of the demo.
+
+    Args:
+        pipeline: the pipeline file.
+        minutes: how long the feed runs.
+        seed: the seed of the feed; equal seeds give equal records.
+        rate: the feed's mean records a second.
+        sellers: the number of rows of the master table.
+        lookup: the kind of database for the master table.
+        directory: where runs are kept, in one folder each.
+        port: the port of the dashboard; 0 takes a free one.
+    """
 
     pipeline: Path
     minutes: float
@@ -52,10 +64,10 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
-    """Run the demo; returns whether the result is right.
+    """Run the demo; return whether `verify` found the result right.
 
     Raises:
-        MissingPartError: a part cannot start, or ends before its time.
+        MissingPartError: a part cannot start, or ends too early.
     """
     folder = (options.directory / time.strftime("%Y%m%d-%H%M%S")).absolute()
     folder.mkdir(parents=True, mode=0o700)
@@ -106,7 +118,7 @@ class _Demo:
             url = self._parts.enter_context(MariaDb(self._folder / "mariadb")).url
         else:
             url = f"sqlite:///{self._folder / 'relation.db'}"
-        # By environment, since a command line shows in the list of processes.
+        # The URL is in the environment, since the list of processes shows command lines to all users.
         os.environ["ENDMARK_RELATION_URL"] = url
         rows = seed_relation(url, self._options.sellers, self._options.seed)
         self._say(f"relation sellers: {rows:,} rows in {self._options.lookup}")
@@ -160,7 +172,7 @@ class _Demo:
         return self._parts.enter_context(ManagedProcess(f"endmark {command}", line, log, stop_seconds=90))
 
     def _watch(self, state: DemoState, feed: ManagedProcess, job: ManagedProcess, bootstrap: str) -> None:
-        """Show progress until the feed is done and the job has read all of it."""
+        """Show progress until the feed is done and the job has read all its records."""
         deadline = None
         with Live(console=self.console, refresh_per_second=2, transient=True) as live:
             while True:
@@ -180,19 +192,21 @@ class _Demo:
                     )
                 time.sleep(0.5)
         self.console.print(live_view(state))
+        for lookup in lookup_lines(state):
+            self.console.print(lookup)
 
 
 def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
-    """Return whether the job has finished a batch that reaches the end of every partition.
+    """Return whether the job has finished a batch that reaches the end of every partition, and no row waits.
 
     Args:
         ops: the ops database.
         pipeline: the pipeline's name.
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
     """
     batch = ops.latest_batch(pipeline)
-    # Spark tells no offsets of a batch that found the topics empty.
-    if batch is None or not batch.offsets:
+    # A batch that found the topics empty has no offsets.
+    if batch is None or not batch.offsets or sample("batch_due_time_seconds") in batch.samples:
         return False
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:
@@ -209,7 +223,7 @@ def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:
 
 
 def json_lines(log: Path) -> list[dict[str, Any]]:
-    """The JSON objects among the lines of a log; a line still being written is left for later."""
+    """Return the JSON objects among the lines of a log, without a line that is still being written."""
     found = []
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("{"):

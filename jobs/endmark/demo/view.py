@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from endmark.metrics import Samples, parse
+from endmark.control.description import Description
+from endmark.metrics import Samples, parse, sample
 
 if TYPE_CHECKING:
     from endmark.control.database import OpsDatabase
 
+_ALL = 1_000_000  # batches of a demo, of which none lasts for days
+
 
 @dataclass
 class DemoState:
-    """The sources of the view's numbers: the ops database, and the feed's own count of records."""
+    """The sources of the view's numbers.
+
+    Args:
+        pipeline: the pipeline's name.
+        url: the dashboard's URL.
+        ops: the ops database.
+        fed: the number of records that the feed has sent.
+    """
 
     pipeline: str
     url: str
@@ -24,7 +34,7 @@ class DemoState:
 
 
 def live_view(state: DemoState) -> Table:
-    """One small table of totals and state."""
+    """Return a small table of the job's totals and state."""
     table = Table.grid(padding=(0, 1))
     for _ in range(4):
         table.add_column(justify="right", min_width=8, no_wrap=True)
@@ -65,6 +75,28 @@ def live_view(state: DemoState) -> Table:
         "job",
     )
     return table
+
+
+def lookup_lines(state: DemoState) -> list[str]:
+    """Say of each lookup what it has read, and how many rows have waited for it at most."""
+    batches = state.ops.batches_after(state.pipeline, -1, _ALL)
+    description = state.ops.description(state.pipeline)
+    if not batches or description is None:
+        return []
+    described = Description.model_validate(description)
+    lines = []
+    for lookup in described.lookups:
+        pages, lists = (
+            batches[-1].totals.get(sample("lookup_reads_total", relation=lookup.relation, by=by), 0.0)
+            for by in ("page", "list")
+        )
+        waiting = sample("lookup_pending_rows", relation=lookup.relation)
+        most = max(batch.samples.get(waiting, 0.0) for batch in batches)
+        lines.append(
+            f"lookup in {lookup.relation}, strategy {described.steps[lookup.step]['strategy']}: "
+            f"{pages:,.0f} pages and {lists:,.0f} lists of keys read, at most {most:,.0f} rows waiting"
+        )
+    return lines
 
 
 def _sum(totals: Samples, name: str, **labels: str) -> str:

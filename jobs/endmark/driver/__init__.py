@@ -1,1 +1,1 @@
-"""The decisions of a job's driver that need no Spark: its checkpoint, its pace, when it stops and why."""
+"""Decisions of a job's driver that need no Spark: its checkpoint, its pace, and when it stops."""

@@ -1,4 +1,4 @@
-"""A checkpoint belongs to one driver at a time and to one set of tables."""
+"""The checkpoint of a job, which belongs to one driver at a time and to one set of tables."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def claimed(checkpoint: Path) -> Iterator[str]:
-    """Hold the checkpoint for this process; yields its app id, minted with it.
+    """Lock the checkpoint for this process; yield its app id, which is made with the checkpoint.
 
     Delta skips a batch whose (app id, batch id) it has seen. Batch ids restart at 0 with a new checkpoint, so
-    an app id must never outlive its checkpoint: it lives in it.
+    an app id must not outlive its checkpoint. It is therefore a file of the checkpoint.
 
     Raises:
-        MissingPartError: another process holds it.
+        MissingPartError: another process holds the checkpoint.
     """
     directory = checkpoint / "endmark"
     directory.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def claimed(checkpoint: Path) -> Iterator[str]:
 
 
 def _keep(file: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     partial = file.with_name(f"{file.name}.part")
     partial.write_text(text)
     partial.rename(file)
@@ -57,8 +57,8 @@ class KnownTable:
     """A Delta table that a checkpoint writes.
 
     Args:
-        id: in the table's metadata, which moves with it.
-        path: where it was seen last.
+        id: the id in the table's metadata; it stays the same when the table is moved.
+        path: the directory where a job last found the table.
     """
 
     id: str
@@ -66,7 +66,7 @@ class KnownTable:
 
 
 def known_tables(checkpoint: Path) -> dict[str, KnownTable]:
-    """The tables that batches of a claimed checkpoint may have written, by name."""
+    """Return the tables that batches of a claimed checkpoint may have written, by name."""
     file = checkpoint / "endmark" / "tables.json"
     found = json.loads(file.read_text()) if file.exists() else {}
     return {name: KnownTable(**table) for name, table in found.items()}
@@ -79,17 +79,22 @@ def know_tables(checkpoint: Path, tables: Mapping[str, KnownTable]) -> None:
 
 
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
-    """Return all settings whose change needs a new checkpoint, by their name in the file."""
+    """Return the settings whose change needs a new checkpoint, by their names in the pipeline file.
+
+    Args:
+        pipeline: the pipeline.
+        buckets: the number of hash shares of state, which is no field of the file.
+    """
     spec = pipeline.model_dump(mode="json")
     spec["control"]["topic"] = pipeline.control_topic
     match spec["lookup"]:
-        case [only]:  # which a file may say with or without a list around it
+        case [only]:  # a file may have a single lookup with or without a list around it
             spec["lookup"] = only
     return {"buckets": buckets, **_pinned((), spec)}
 
 
 def _pinned(path: tuple[str, ...], value: Any) -> Any:
-    """The fields of a part of the file that take a new checkpoint."""
+    """Return a part of the file without the fields that may change under a checkpoint."""
     if isinstance(value, list) and any(isinstance(each, dict) for each in value):  # lookups
         return [_pinned(path, each) for each in value]
     if not isinstance(value, dict):
@@ -107,10 +112,10 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
 
 
 def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
-    """Store the settings of a new checkpoint; refuse to go on with others.
+    """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
     Raises:
-        ConfigError: naming what differs, and both values of it.
+        ConfigError: settings differ; the text names them with both values.
     """
     file = checkpoint / "endmark" / "settings.json"
     if not file.exists():
@@ -125,7 +130,7 @@ def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:
-    """Describe what differs, by the names of the pipeline file."""
+    """Return a description of each setting that differs, by its name in the pipeline file."""
     if was == now:
         return []
     if isinstance(was, dict) and isinstance(now, dict):

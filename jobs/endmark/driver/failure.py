@@ -13,21 +13,21 @@ _PARTITIONS_NAMED = 8
 
 
 def failure_of(failure: str, pipeline: str, spark_checkpoint: Path, bootstrap: str) -> str:
-    """One line for the console and the run's error: pipeline, batch, offsets and cause.
+    """Return one line for the console and the run's error: pipeline, batch, offsets and cause.
 
     Args:
         failure: the text of Spark's exception.
-        pipeline: its name.
+        pipeline: the pipeline's name.
         spark_checkpoint: the directory of the query's checkpoint.
-        bootstrap: the broker, which an error of Kafka's client does not name.
+        bootstrap: the broker's host:port, which an error of Kafka's client does not name.
     """
-    batch = batch_at_hand(spark_checkpoint)
+    batch = unfinished_batch(spark_checkpoint)
     place = f"pipeline {pipeline}" if batch is None else f"pipeline {pipeline}, {batch}"
     return f"{place}: {cause_of(failure, bootstrap)}"
 
 
 def cause_of(failure: str, bootstrap: str) -> str:
-    """Return the line of a Spark failure that says what went wrong: our own error if a task raised one."""
+    """Return the cause of a Spark failure in one line: our own error if a task raised one, else Spark's."""
     ours = re.findall(r"^endmark\.\S+Error: (.*)$", failure, re.MULTILINE)
     if ours:
         return str(ours[-1])
@@ -38,11 +38,11 @@ def cause_of(failure: str, bootstrap: str) -> str:
     return cause
 
 
-def batch_at_hand(spark_checkpoint: Path) -> str | None:
-    """Return the batch that is planned but not committed, with the offsets that it reads; `None` if there is
-    none.
+def unfinished_batch(spark_checkpoint: Path) -> str | None:
+    """Describe the batch that is planned but not committed, with its offsets; `None` if there is none.
 
-    Spark writes a file of end offsets before it runs a batch, and one of the same name once it is committed.
+    Spark writes a file with end offsets before it runs a batch, and a file of the same name in `commits` once
+    the batch is committed.
     """
     planned = _newest(spark_checkpoint / "offsets")
     if planned is None or planned == _newest(spark_checkpoint / "commits"):
@@ -61,13 +61,13 @@ def batch_at_hand(spark_checkpoint: Path) -> str | None:
 
 
 def _newest(log: Path) -> int | None:
-    """The greatest number among the files of one of Spark's logs."""
+    """Return the greatest number among the names of files in one of Spark's logs; `None` without files."""
     numbers = [int(file.name) for file in log.glob("*") if file.name.isdecimal()]
     return max(numbers, default=None)
 
 
 def _offsets(file: Path) -> dict[str, dict[str, int]]:
-    """End offsets by topic and partition. A line for each source stands behind a version and metadata."""
+    """Return end offsets by topic and partition. The file has two lines of metadata, then one a source."""
     found: dict[str, dict[str, int]] = {}
     if file.exists():
         for line in file.read_text().splitlines()[2:]:

@@ -1,4 +1,4 @@
-"""The options of a job beside its pipeline."""
+"""The options of a job that are not in its pipeline file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class JobOptions:
         warehouse: the directory of the Delta tables.
         checkpoint: the directory of the checkpoint, which belongs to that warehouse.
         ops_url: the SQLAlchemy URL of the ops database.
-        master: the Spark master. If spark-submit has started the program, its own master and memory count.
+        master: the Spark master. A program that spark-submit has started uses spark-submit's master and
+            memory.
         buckets: the number of hash shares of state, one task each; fixed for the life of a checkpoint.
-        available_now: stop after what Kafka holds at the start, and what waits of it.
+        available_now: stop when all records that Kafka holds at the start are read and none of them waits.
         driver_memory: the driver's heap, as Spark writes it.
     """
 

@@ -2,18 +2,19 @@
 batches.
 
 Spark fixes both when a query starts. So the job ends its query and starts another one from the same
-checkpoint. A query must not be stopped while its sink works, or that would go on beside the sink of the next
-query. So the sink refuses the batch that comes after such a turn before anything is done for it. This ends
-the query, and the next query begins with that batch. If no batch comes, the job stops the query while it
-waits.
+checkpoint. A query must not be stopped while its sink works, since that sink would go on beside the sink of
+the next query. So the sink refuses the first batch after such a turn before it does anything. The refusal
+ends the query, and the next query begins with the refused batch. If no batch comes, the job stops the query
+while it waits.
 
-A job hears of a turn from a batch. So a query that waits long for its next batch is ended, too, when somebody
-has turned a knob meanwhile: the next query begins with a batch.
+A job reads turns in its batches. If a query waits long for its next batch and somebody has turned a knob, the
+job ends the query, too, since the next query begins with a batch.
 
-The job starts at most five queries again in any 150 s. A start takes about 2 s, in which nothing is joined,
-so a client that turns a knob once a second would stop the job. Each start also leaves something open in
-Spark 4.2.1, which never closes the selector of the Python process that plans a stateful query
-(`PythonWorkerFactory.createSimpleWorker`): three descriptors and a thread, 45 and 15 after 15 turns.
+The job starts at most five more queries in any 150 s. A start takes about 2 s, in which nothing is joined, so
+a client that turns a knob once a second would stop the job. Each start also leaves descriptors open:
+Spark 4.2.1 never closes the selector of the Python process that plans a stateful query
+(`PythonWorkerFactory.createSimpleWorker`). A selector takes three descriptors and a thread; after 15 turns
+there were 45 descriptors and 15 threads.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
 
 _STEP = "batch."
-_LONG_SECONDS = 5.0  # between batches: some times what it takes to start a query
+_LONG_SECONDS = 5.0  # between batches; more than twice the start of a query
 _STARTS, _STARTS_SECONDS = 5, 150.0
 
 
 class NewPaceError(EndmarkError):
-    """The query ends before a batch, and the job starts another one: nothing is wrong."""
+    """The query ends before a batch so that the job starts another one; nothing is wrong."""
 
 
 class Pace:
     """The size and frequency of a job's batches, which may change from query to query.
 
     Args:
-        pipeline: of the job.
-        turns: of all knobs, as the ops database has them.
-        fixed: whether turns that come from now on are of no consequence.
-        clock: seconds that never go back.
+        pipeline: the job's pipeline.
+        turns: past turns of all knobs, as rows of the ops database.
+        fixed: whether later turns are ignored, as in a job that stops by itself.
+        clock: returns seconds that never go back.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Pace:
     ) -> None:
         every = filed(steps_of(pipeline))
         self._values = {name: value for name, value in every.items() if name.startswith(_STEP)}
+        self._pause_below = pipeline.batch.pause_below
         self._fixed = False
         self.take(turns)
         self._fixed = fixed
@@ -72,6 +74,18 @@ class Pace:
         """The most records that a batch reads."""
         return int(self._values[f"{_STEP}records"])
 
+    def full_batch(self, partitions: int) -> int | None:
+        """Return the records from which on a batch is no pause; `None`: each batch is one.
+
+        Args:
+            partitions: the partitions that a batch is shared out among.
+        """
+        if self._fixed:
+            return None
+        # Spark rounds the share of each partition down. A pulse alone is a pause.
+        most = self.records - partitions
+        return max(2, most if self._pause_below is None else min(most, self._pause_below))
+
     @property
     def trigger(self) -> dict[str, Any]:
         """The trigger, as Spark's `DataStreamWriter.trigger` takes it."""
@@ -83,29 +97,29 @@ class Pace:
 
     @property
     def is_new(self) -> bool:
-        """True once the running query has to make way for another one, until that one starts."""
+        """True from when the running query has to end for another one until the other one starts."""
         return self._differs and (
             len(self._started_again) < _STARTS or self._clock() - self._started_again[0] >= _STARTS_SECONDS
         )
 
     @property
     def waits_long(self) -> bool:
-        """True if the running query may let a turn wait for longer than a new query takes to start."""
+        """True if a turn may wait for the next batch longer than a new query takes to start."""
         return not self._fixed and self._running[f"{_STEP}every"] > _LONG_SECONDS
 
     def wake(self) -> None:
-        """End the running query although its pace stays the same."""
+        """Make `is_new` true although the pace stays the same, so that the running query ends."""
         self._woken = True
 
     def start(self) -> None:
-        """Note that a query starts now."""
+        """Note that a query with the current pace starts now."""
         if self._differs:
             self._started_again.append(self._clock())
         self._running = dict(self._values)
         self._woken = False
 
     def take(self, turns: Iterable[Mapping[str, Any]]) -> None:
-        """Take the turns of a batch."""
+        """Take the turns that a batch has read, as rows of the ops database."""
         if self._fixed:
             return
         for turn in sorted(turns, key=lambda turn: (turn["partition"], turn["offset"])):
@@ -113,10 +127,10 @@ class Pace:
                 self._values[turn["name"]] = turn["value"]
 
     def require_same(self) -> None:
-        """Refuse a batch, before anything is done for it, if the pace has changed.
+        """Refuse a batch if the pace has changed. The sink calls this before it does anything.
 
         Raises:
-            NewPaceError: it is for the next query.
+            NewPaceError: the batch is left to the next query.
         """
         if self.is_new:
             raise NewPaceError("a knob was turned; the job starts its query again")

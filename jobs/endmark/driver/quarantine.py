@@ -1,13 +1,13 @@
 """The quarantine stops a job when too many of a stream's last records are dead letters.
 
-One bad record is set aside. When more than a share of them are bad the producer is wrong, and a job that
-goes on would set aside everything. The batch that was too much is committed first, to the tables and to
-Spark's checkpoint, so none of its dead letters is lost and the next run goes on behind them. No batch begins
-after it.
+A single bad record becomes a dead letter. When more than a share of the records are bad, the producer is
+wrong, and a job that went on would make everything a dead letter. The batch that exceeds the share is still
+committed to the tables and to Spark's checkpoint. So none of its dead letters is lost, and the next run goes
+on behind them. No batch begins after it.
 
-Records are counted in the driver, by whole batches. The last records of a stream are those of its newest
-batches that have `of` records together, or more. Each run counts anew: whoever starts the job again has seen
-the error, and a run that took the past into account would end after its first batch, however good that was.
+The driver counts records by whole batches. The last records of a stream are those of its newest batches that
+together have `of` records or more. Each run counts anew. Whoever starts the job again has seen the error, and
+a run that counted the past would end after its first batch, even if all of that batch's records were good.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class QuarantineError(EndmarkError):
-    """Too many of a stream's last records are dead letters; the text says why, and what to do."""
+    """Too many of a stream's last records are dead letters; the text says which and what to do."""
 
 
 class Quarantine:
     """Counts the dead letters of a job's streams.
 
-    A row without a match (`no_match`) does not count: its record was sound, and it may become a dead letter
-    long after it was read. Nor do records of the control topic.
+    A row without a match (`no_match`) does not count, since its record was sound, and it may become a dead
+    letter long after it was read. Records of the control topic do not count either.
 
     Args:
-        pipeline: of the job.
+        pipeline: the job's pipeline.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -55,9 +55,9 @@ class Quarantine:
         """Count the records of a committed batch.
 
         Args:
-            samples: of the batch.
-            reports: of its tasks. `unreadable` has, by stream and reason, how many `records` were dead
-                letters, and for one of them where it is and what is wrong (`at`, `error`).
+            samples: the samples of the batch.
+            reports: the reports of its tasks. Their field `unreadable` has, by stream and reason, the number
+                of dead letters (`records`), and the coordinates and error of one of them (`at`, `error`).
         """
         reports = list(reports)
         for name, window in self._windows.items():
@@ -78,22 +78,24 @@ class Quarantine:
 
 
 @dataclass
-class _Batch:
+class _CountedBatch:
+    """The records of a stream in one batch, and its dead letters by reason."""
+
     records: int
     reasons: Counter[str] = field(default_factory=Counter)
 
 
 class _Window:
-    """The newest batches of a stream."""
+    """The newest batches of a stream, with `of` records or more together."""
 
     def __init__(self, stream: str, limit: Limit) -> None:
         self._stream = stream
         self._limit = limit
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[_CountedBatch] = deque()
         self._examples: dict[str, dict[str, Any]] = {}
 
     def take(self, records: int, unreadable: Iterable[Mapping[str, dict[str, Any]]]) -> None:
-        batch = _Batch(records)
+        batch = _CountedBatch(records)
         for reasons in unreadable:
             for reason, found in reasons.items():
                 batch.reasons[reason] += found["records"]
@@ -109,7 +111,7 @@ class _Window:
     def failure(self) -> str | None:
         """Describe what is wrong; `None` if the dead letters are within the limit.
 
-        While fewer than `of` records were read, those to come are taken for good ones.
+        If fewer than `of` records have been read, the missing ones count as good.
         """
         reasons: Counter[str] = Counter()
         for batch in self._batches:

@@ -25,9 +25,9 @@ def _print_nothing(*_: Any) -> None:
 class StopRequest:
     """Remembers that a signal has asked this process to stop.
 
-    Until `wait_quietly`, a signal also raises KeyboardInterrupt, since a start waits for databases, brokers
-    and Java for up to half a minute each. Python drops that exception where it is raised in a callback, such
-    as one of py4j's, so a start calls `check` between its steps.
+    Until `wait_quietly` is called, a signal also raises KeyboardInterrupt, since a start waits for databases,
+    brokers and Java for up to half a minute each. Python drops an exception that is raised in a callback,
+    such as one of py4j's. So a start also calls `check` between its steps.
 
     Attributes:
         event: set once a signal has come.
@@ -39,7 +39,7 @@ class StopRequest:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals in the body. Call it on the main thread."""
+        """Handle the signals while the body runs. Call this on the main thread."""
         previous = {number: signal.getsignal(number) for number in _SIGNALS}
         self._take()
         try:
@@ -51,30 +51,29 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def wait_quietly(self) -> None:
-        """Let a signal only set `event` from now on.
+        """From now on, let a signal only set `event`.
 
-        PySpark has taken SIGINT meanwhile, so this takes it back.
+        PySpark has set its own handler for SIGINT, so this sets ours again.
+
+        Raises:
+            KeyboardInterrupt: a signal has come already.
         """
         self._raises = False
         self._take()
         self.check()
 
     def check(self) -> None:
-        """Raise if a signal has come.
-
-        Raises:
-            KeyboardInterrupt: a signal has come.
-        """
+        """Raise KeyboardInterrupt if a signal has come."""
         if self.event.is_set():
             raise KeyboardInterrupt
 
     def explains(self, error: BaseException) -> bool:
         """Return whether an error comes from the request to stop.
 
-        Service managers and terminals signal all processes of a job at once. Its JVM and its Python workers
-        end then, each by itself, so the driver fails in its next call to one of them.
+        Service managers and terminals signal all processes of a job at once. The JVM and the Python workers
+        then end by themselves, so the driver fails in its next call to one of them.
         """
-        if isinstance(error, KeyboardInterrupt):  # PySpark's own handler raises it, too
+        if isinstance(error, KeyboardInterrupt):  # PySpark's own handler raises this, too
             self.event.set()
         return self.event.wait(1.0)  # the JVM may be gone a moment before our own signal is handled
 
@@ -84,8 +83,8 @@ class StopRequest:
 
     def _handle(self, *_: Any) -> None:
         self.event.set()
-        # The JVM may end by the same signal. Py4j would log each call that it does not answer, some of them
-        # by Python's root logger, and PySpark's server for accumulators would print that it hung up.
+        # The same signal may end the JVM. Then py4j would log each call without an answer, partly by Python's
+        # root logger, and PySpark's server for accumulators would print that the JVM hung up.
         logging.disable()
         socketserver.BaseServer.handle_error = _print_nothing  # type: ignore[assignment,method-assign]
         if self._raises:

@@ -1,4 +1,4 @@
-"""Questions to Kafka before a query starts: which topics and partitions there are."""
+"""Checks of Kafka's topics and partitions before a query starts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def make_topic(bootstrap: str, topic: str) -> None:
-    """Make a topic of one partition, replicated as the broker is used to, if it is not there.
+    """Create a topic of one partition, with the broker's own replication factor, unless it exists.
 
     Raises:
-        MissingPartError: the broker does not have it, and does not make it.
+        MissingPartError: the topic is missing, and the broker does not let us create it.
     """
     try:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap, bootstrap_timeout_ms=5000)
@@ -33,7 +33,7 @@ def make_topic(bootstrap: str, topic: str) -> None:
             if topic not in admin.list_topics():
                 admin.create_topics({topic: {"num_partitions": 1, "replication_factor": -1}})
         except TopicAlreadyExistsError:
-            pass  # a job that starts beside this one was faster
+            pass  # another job that starts at the same time was faster
         finally:
             admin.close()
     except KafkaError as error:
@@ -47,12 +47,12 @@ def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float 
     """Return the number of partitions of each topic; wait for topics that are about to be created.
 
     Args:
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
         topics: the topics.
         deadline_seconds: the longest wait.
 
     Raises:
-        MissingPartError: the broker does not answer, or a topic is missing, after the deadline.
+        MissingPartError: the broker does not answer or a topic is missing until the deadline.
     """
     found: dict[str, int] = {}
 
@@ -85,17 +85,18 @@ def partition_counts(bootstrap: str, topics: list[str], deadline_seconds: float 
 
 
 def require_counted(topic: str, partitions: Iterable[int], counted: int) -> None:
-    """Refuse records of a partition that a topic has got since the query started, which Spark reads at once.
+    """Refuse a batch with records of a partition that was added to a topic after the query started.
 
-    No key is closed, and no window is over, before all partitions say so, and this one was not waited for.
+    Spark reads a new partition at once. But keys are closed and windows end when all partitions have said so,
+    and the query has not waited for the new one.
 
     Args:
         topic: the topic's name.
-        partitions: the numbers of the partitions that a batch has read records from.
-        counted: how many partitions the topic had when the query started.
+        partitions: the numbers of the partitions that the batch has records of.
+        counted: the number of partitions that the topic had when the query started.
 
     Raises:
-        PartitionError: there is such a record; its batch is not written, and may be repeated.
+        PartitionError: the batch has such a record; it is not written and may be repeated.
     """
     if late := sorted(number for number in partitions if number >= counted):
         raise PartitionError(

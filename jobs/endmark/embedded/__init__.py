@@ -1,1 +1,1 @@
-"""Embedded parts: JVM jars, and a Kafka broker and a MariaDB server as child processes."""
+"""Embedded parts: the jars of the JVM, and a Kafka broker and a MariaDB server as child processes."""

@@ -22,9 +22,9 @@ _LOGGING = Path(__file__).with_name("log4j2-broker.xml")
 _FORMAT_SECONDS = 60.0
 _START_SECONDS = 60.0
 
-# One node with room for 512 MiB: a single replica, small internal topics, a small cleaner buffer.
-# Nothing expires, since verifying a run reads its topics again from their beginning. A restart after a
-# crash waits for the end of the crashed broker's session, so sessions are short.
+# The broker is a single node with a heap of 512 MiB. So it has one replica, small internal topics and a small
+# cleaner buffer. Records never expire, since verifying a run reads its topics again from their beginning. A
+# restart after a crash waits for the end of the crashed broker's session, so sessions are short.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -58,13 +58,13 @@ def _silent(line: str) -> None: ...
 class Broker(Part):
     """A Kafka broker on 127.0.0.1 whose topics outlast restarts.
 
-    The broker ends with this process. Acknowledged records survive that, but are not forced to disk and so
-    may not survive a power cut.
+    The broker ends with this process. Acknowledged records survive its end. They are not forced to disk, so a
+    power cut may lose them.
 
     Args:
-        data_dir: the directory of its topics.
-        port: its port; `None` takes a free one and keeps it over restarts of this object.
-        say: hears about jars that are fetched.
+        data_dir: the directory of the broker's topics.
+        port: the broker's port; `None` takes a free one and keeps it over restarts of this object.
+        say: called with lines of progress while jars are fetched.
     """
 
     def __init__(self, data_dir: Path, port: int | None = None, say: Callable[[str], None] = _silent) -> None:
@@ -76,10 +76,10 @@ class Broker(Part):
         return f"{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
-        """Return once the broker answers, in a few seconds.
+        """Start the broker, and return once it answers, in a few seconds.
 
-        Raises `MissingPartError` without Java or jars, when port or directory are in use, or when the
-        broker fails.
+        Raises:
+            MissingPartError: Java or jars are missing, port or directory are in use, or the broker fails.
         """
         require_free_port(self._port, "Kafka broker")
         classpath = os.pathsep.join(str(jar) for jar in broker_jars(self._say))
@@ -101,7 +101,7 @@ class Broker(Part):
 
     def _write_settings(self) -> Path:
         path = self._data_dir / "server.properties"
-        # Properties files take a backslash as an escape.
+        # In properties files, a backslash begins an escape.
         logs = str(self._logs).replace("\\", "\\\\")
         controller_port = free_port()
         path.write_text(
@@ -117,7 +117,7 @@ class Broker(Part):
         ManagedProcess("formatting the broker's storage", command, self._log).wait_done(_FORMAT_SECONDS)
 
     def _answers(self) -> bool:
-        # The client logs each refused connection as an error, so it only gets to try an open port.
+        # The client logs each refused connection as an error, so it is used only once the port is open.
         if not listens(self._port):
             return False
         try:

@@ -1,4 +1,4 @@
-"""Keeping a data directory to one server at a time."""
+"""A claim keeps a data directory for one server at a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,20 @@ _POLL_SECONDS = 0.05
 
 @contextmanager
 def claimed(data_dir: Path, part: str) -> Iterator[int]:
-    """Create a claim on `data_dir`: a file descriptor to hand to the server.
+    """Claim a directory for a server; yield a file descriptor that the server must inherit.
 
-    A directory that is missing is made for our own user alone. The claim lasts as long as somebody has the
-    descriptor open, so a server that inherits it gives it up by ending, however it ends. Raises
-    `MissingPartError` when somebody else has the directory for 3 s more.
+    A missing directory is created for our own user only. The claim lasts as long as any process has the
+    descriptor open. So the end of the server ends the claim, even after a crash.
+
+    Args:
+        data_dir: the directory.
+        part: the name of the server, for errors.
+
+    Raises:
+        MissingPartError: another process keeps the directory for 3 s more, or it cannot be written.
     """
     with _open(data_dir, part) as claim:
-        # As with its port, a predecessor that was killed a moment ago may still have it.
+        # A server that was killed a moment ago may still hold the claim.
         deadline = time.monotonic() + _GRACE_SECONDS
         while not _take(claim.fileno()):
             if time.monotonic() > deadline:

@@ -1,10 +1,11 @@
-"""The pinned jars of an `ivy.xml`, fetched once into a cache by the Ivy that ships inside pyspark.
+"""The jars that an `ivy.xml` pins. The Ivy inside pyspark fetches them once into a cache.
 
-Each use compares them with the checksums in `jars.sha256` beside it. After a change of an `ivy.xml`,
+Each use compares the jars with the checksums in `jars.sha256` beside the `ivy.xml`. After a change of an
+`ivy.xml`,
 
     python -m endmark.embedded.jars DIRECTORY > jars.sha256
 
-writes those of its directory anew. A difference then tells which jars are others than before.
+writes the checksums for its directory anew. A diff of that file then shows which jars have changed.
 """
 
 from __future__ import annotations
@@ -34,34 +35,42 @@ _MISSING = re.compile(r":: (\S+#\S+;\S+: not found)|(\[FAILED\s+\]\s+\S+)|(downl
 
 
 def spark_jars(say: Say) -> list[Path]:
-    """Paths of the jars that the job needs beyond Spark's own, sorted by name.
+    """Return the paths of the jars that a job needs beyond Spark's own, sorted by name.
 
-    `say` receives lines of progress when they have to be fetched.
-    Raises `MissingPartError` without Java or pyspark, when a jar cannot be fetched, or is not the pinned one.
+    `say` is called with lines of progress while jars are fetched.
+
+    Raises:
+        MissingPartError: there is no Java or pyspark, or a jar cannot be fetched, or is not the pinned one.
     """
     return pinned_jars(_PINS, "spark", "Spark's Kafka and Delta jars", say)
 
 
 def broker_jars(say: Say) -> list[Path]:
-    """Return the paths of the class path of a Kafka broker, sorted by name; otherwise as `spark_jars`."""
+    """Return the paths of the jars of a Kafka broker, sorted by name.
+
+    `say` is called with lines of progress while jars are fetched.
+
+    Raises:
+        MissingPartError: there is no Java or pyspark, or a jar cannot be fetched, or is not the pinned one.
+    """
     return pinned_jars(_PINS, "broker", "the Kafka broker's jars", say)
 
 
 def cache_home() -> Path:
-    """The directory for what endmark fetches: `ENDMARK_HOME`, or `endmark` in the user's cache."""
+    """Return the directory for fetched files: `ENDMARK_HOME`, or else `endmark` in the user's cache."""
     if home := os.environ.get("ENDMARK_HOME"):
         return Path(home).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "endmark").absolute()
 
 
 def pinned_jars(pins: Path, configuration: str, title: str, say: Say) -> list[Path]:
-    """Return the paths of the jars of one configuration, sorted by name; fetch them when they are not there.
+    """Return the paths of the jars of one configuration, sorted by name; fetch them if they are missing.
 
     Args:
         pins: a directory with `ivy.xml` and `jars.sha256`.
-        configuration: a configuration of that `ivy.xml`.
-        title: what the jars are, for messages.
-        say: called with lines of progress while they are fetched.
+        configuration: the name of a configuration in that `ivy.xml`.
+        title: a name for the jars in messages.
+        say: called with lines of progress while jars are fetched.
 
     Raises:
         MissingPartError: there is no Java or pyspark, or a jar cannot be fetched, or is not the pinned one.
@@ -84,7 +93,7 @@ def pinned_jars(pins: Path, configuration: str, title: str, say: Say) -> list[Pa
 
 
 def pins_digest(pins: Path) -> str:
-    """Return the name of the cache's directory for what a directory's `ivy.xml` pins now."""
+    """Return a hash of a directory's `ivy.xml`, which names the directory of its jars in the cache."""
     return hashlib.sha256((pins / "ivy.xml").read_bytes()).hexdigest()[:12]
 
 
@@ -92,7 +101,7 @@ def _check(pins: Path, configuration: str, jars: list[Path], where: Path) -> Non
     """Compare jars with their pinned checksums.
 
     Raises:
-        MissingPartError: the jars are not those of `jars.sha256`.
+        MissingPartError: a jar is missing, is one too many, or has another checksum than in `jars.sha256`.
     """
     lines = (pins / "jars.sha256").read_text().splitlines()
     pairs = (line.split("  ", 1)[::-1] for line in lines)
@@ -115,7 +124,7 @@ def _digest(jar: Path) -> str:
 
 @contextmanager
 def _only_one_process(title: str, say: Say) -> Iterator[None]:
-    # One lock for all configurations, because they share Ivy's own cache, which knows no locks.
+    # All configurations share one lock, since they share Ivy's own cache, which has no locks.
     with (cache_home() / "fetching.lock").open("w") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,7 +135,7 @@ def _only_one_process(title: str, say: Say) -> Iterator[None]:
 
 
 def _fetch(pins: Path, configuration: str, title: str, target: Path, say: Say) -> None:
-    """Fill `target` at once: whoever sees it sees it complete and checked, also after a crash here."""
+    """Fetch jars into `target`. The directory appears only when all jars are in it and checked."""
     with tempfile.TemporaryDirectory(prefix=f"{configuration}-", dir=target.parent) as scratch:
         jars = Path(scratch, "jars")
         started = time.monotonic()
@@ -143,7 +152,7 @@ def _retrieve(pins: Path, configuration: str, title: str, jars: Path, say: Say) 
     command += ["-ivy", pins / "ivy.xml", "-confs", configuration, "-types", "jar", "bundle"]
     command += ["-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"]
     _run_ivy([str(word) for word in command], title, say)
-    # Of use only to resume a fetch that was cut off.
+    # Ivy's cache would only help to resume a fetch that was cut off.
     shutil.rmtree(ivy_home, ignore_errors=True)
 
 
@@ -167,7 +176,7 @@ def _run_ivy(command: list[str], title: str, say: Say) -> None:
 
 
 def _ivy() -> Path:
-    # Asking for the place alone keeps Spark unimported in commands that run no job.
+    # `find_spec` does not import pyspark, which commands without a job do not need.
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise MissingPartError("pyspark is not installed; install endmark with its extra: endmark[spark]")
@@ -175,7 +184,7 @@ def _ivy() -> Path:
 
 
 def main() -> None:
-    """Print the checksums of all jars that a directory pins, fetched anew."""
+    """Fetch all jars that a directory pins, and print their checksums."""
     pins = Path(sys.argv[1])
 
     def say(line: str) -> None:

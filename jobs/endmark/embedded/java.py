@@ -1,4 +1,4 @@
-"""Finding a Java that runs Spark and the broker."""
+"""Finds a Java that can run Spark and the broker."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _INSTALL = "install e.g. openjdk-17-jre-headless"
 
 
 def require_java() -> Path:
-    """Path of the `java` that `JAVA_HOME` or else `PATH` names.
+    """Return the path of the `java` that `JAVA_HOME` or else `PATH` names, after asking for its version.
 
-    Raises `MissingPartError` when there is none, or when it is older than Java 17.
+    Raises:
+        MissingPartError: there is no Java, or it is older than Java 17.
     """
     java = find_java()
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
@@ -32,7 +33,11 @@ def require_java() -> Path:
 
 
 def find_java() -> Path:
-    """Path of the `java` that `JAVA_HOME` or else `PATH` names, untried."""
+    """Return the path of the `java` that `JAVA_HOME` or else `PATH` names, without running it.
+
+    Raises:
+        MissingPartError: there is no Java.
+    """
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home, "bin", "java")
         if os.access(java, os.X_OK):

@@ -1,4 +1,4 @@
-"""A MariaDB server as a child process, apart from any that the system runs."""
+"""A MariaDB server as a child process, separate from any server that the system runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from endmark.errors import MissingPartError
 
 _DATABASE = "warehouse"
 _USER = "endmark"
-# Debian keeps servers in sbin, which is not on everybody's PATH.
+# Debian keeps servers in sbin, which many users do not have on their PATH.
 _SBIN = "/usr/sbin:/usr/local/sbin"
 _INSTALL_SECONDS = 120.0
 _START_SECONDS = 60.0
@@ -27,13 +27,13 @@ _START_SECONDS = 60.0
 class MariaDb(Part):
     """A MariaDB server on 127.0.0.1 whose tables outlast restarts.
 
-    It has the database `warehouse` and the user `endmark`, who owns it. The password is this object's own and
-    never written down.
+    The server has the database `warehouse`, which the user `endmark` owns. This object makes the user's
+    password, which is in a file only while the server starts.
 
     Args:
-        data_dir: the directory of its tables.
-        port: its port; `None` takes a free one and keeps it over restarts of this object.
-        memory: the memory for pages of its tables, as the server writes sizes.
+        data_dir: the directory of the server's tables.
+        port: the server's port; `None` takes a free one and keeps it over restarts of this object.
+        memory: the server's memory for pages of tables, with its own units, such as `256M`.
     """
 
     name = "MariaDB"
@@ -45,14 +45,14 @@ class MariaDb(Part):
 
     @property
     def url(self) -> str:
-        """SQLAlchemy URL of the database, password included."""
+        """The SQLAlchemy URL of the database, with the password."""
         return self._url.render_as_string(hide_password=False)
 
     def start(self) -> None:
-        """Return once the server answers `url`.
+        """Start the server, and return once it answers at `url`.
 
-        Raises `MissingPartError` when MariaDB is not installed, when port or directory are in use, or
-        when the server fails.
+        Raises:
+            MissingPartError: MariaDB is not installed, port or directory are in use, or the server fails.
         """
         server, install = self._server(), self._installer(self._installing)
         require_free_port(self._port, self.name)
@@ -67,11 +67,11 @@ class MariaDb(Part):
                 welcome.unlink()
 
     def _server(self) -> list[str]:
-        """Return the server's command, without options that other servers of its kind have, too."""
+        """Return the server's command without the options that servers of both kinds have."""
         return [_require("mariadbd"), "--no-defaults"]
 
     def _installer(self, tables: Path) -> list[str]:
-        """The command that makes system tables."""
+        """Return the command that creates system tables in a directory."""
         command = [_require("mariadb-install-db"), "--no-defaults", f"--datadir={tables}", *_as_us()]
         return [*command, "--auth-root-authentication-method=socket", "--skip-test-db", "--skip-name-resolve"]
 
@@ -92,7 +92,7 @@ class MariaDb(Part):
         return self._data_dir / "installing"
 
     def _install_once(self, install: list[str]) -> None:
-        """System tables come first into a scratch directory, so half of them never look like all."""
+        """Create the system tables unless they exist. They appear at once, by the rename of a directory."""
         if self._tables.is_dir():
             return
         shutil.rmtree(self._installing, ignore_errors=True)
@@ -101,7 +101,7 @@ class MariaDb(Part):
         self._installing.rename(self._tables)
 
     def _write_welcome(self) -> Path:
-        """SQL that the server runs before it listens. The password is of a URL-safe alphabet."""
+        """Write SQL that the server runs before it listens. A URL-safe password needs no escapes in it."""
         path = self._data_dir / "welcome.sql"
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
@@ -120,7 +120,7 @@ class MariaDb(Part):
             f"--datadir={self._tables}",
             f"--bind-address={LOOPBACK}",
             f"--port={self._port}",
-            # Relative to the data directory: a socket's whole path may have 107 bytes only.
+            # This path is relative to the data directory, since a socket's whole path has 107 bytes at most.
             "--socket=server.sock",
             f"--pid-file={self._data_dir / 'mariadb.pid'}",
             f"--init-file={welcome}",
@@ -143,7 +143,7 @@ class MariaDb(Part):
 
 
 def _as_us() -> list[str]:
-    # MariaDB will not run as root unless told to, and need not own the directories above its tables then.
+    # MariaDB runs as root only with this option. It then need not own the directories above its tables.
     return [] if os.geteuid() else ["--user=root"]
 
 

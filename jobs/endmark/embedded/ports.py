@@ -1,4 +1,4 @@
-"""Loopback ports for managed parts."""
+"""Ports of 127.0.0.1 for embedded servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.05
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nothing listens on now."""
+    """Return a TCP port of 127.0.0.1 that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -23,8 +23,12 @@ def free_port() -> int:
 
 
 def require_free_port(port: int, part: str) -> None:
-    """Raise `MissingPartError` when `part` cannot listen on 127.0.0.1:`port`, nor within 3 s from now."""
-    # A predecessor that was killed a moment ago holds its port until the kernel has taken it apart.
+    """Wait up to 3 s until a server can listen on a port of 127.0.0.1; `part` is the server's name.
+
+    Raises:
+        MissingPartError: the port stays in use, or cannot be used.
+    """
+    # A server that was killed a moment ago holds its port until the kernel has removed the process.
     deadline = time.monotonic() + _GRACE_SECONDS
     while error := _refusal(port):
         if time.monotonic() > deadline:
@@ -37,7 +41,8 @@ def require_free_port(port: int, part: str) -> None:
 
 def _refusal(port: int) -> OSError | None:
     with socket.socket() as probe:
-        # As servers do: connections that linger after a restart do not make a port taken.
+        # Servers set this option, too. With it, connections that linger after a restart do not block the
+        # port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

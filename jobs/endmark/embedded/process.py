@@ -1,4 +1,4 @@
-"""A child process that is waited for, stopped in time, and never outlives us."""
+"""A child process that can be waited for and stopped, and that never outlives us."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _POLL_SECONDS = 0.1
 class ManagedProcess:
     """A child process in its own process group that writes to a log file.
 
-    On Linux the kernel kills the child when the thread that started it ends, however it ends. So start it
-    from the main thread, or from one that lives as long as the child should.
+    On Linux the kernel kills the child when the thread that started it ends, even by a crash. So start the
+    child from the main thread, or from a thread that lives as long as the child must.
 
     Args:
-        name: its name, for errors.
-        command: its command.
-        log: the log file.
-        inherits: file descriptors that the child gets; all others stay ours.
-        stop_seconds: seconds that it has to end when it is asked to.
+        name: the name of the child, for errors.
+        command: the command and its arguments.
+        log: the file that gets the child's output.
+        inherits: the file descriptors that the child inherits.
+        stop_seconds: the seconds between the request to end and the kill.
     """
 
     def __init__(
@@ -64,7 +64,15 @@ class ManagedProcess:
         return self._child.poll() is None
 
     def wait_ready(self, is_ready: Callable[[], bool], seconds: float) -> None:
-        """Return once `is_ready()`; else stop the child and raise `MissingPartError` with its last words."""
+        """Wait until `is_ready()` returns true; kill the child if that fails.
+
+        Args:
+            is_ready: called again and again.
+            seconds: the longest wait.
+
+        Raises:
+            MissingPartError: the child has ended, or the time is over; the text has its last lines.
+        """
         deadline = time.monotonic() + seconds
         try:
             while not is_ready():
@@ -78,7 +86,11 @@ class ManagedProcess:
             raise
 
     def wait_done(self, seconds: float) -> None:
-        """Wait for the child's own end; raise `MissingPartError` with its last words on failure."""
+        """Wait for the child's own end, for `seconds` at most.
+
+        Raises:
+            MissingPartError: the child has failed, or the time is over; the text has its last lines.
+        """
         try:
             code = self._child.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -119,11 +131,11 @@ class ManagedProcess:
 
 
 def _dying_with_us(command: Sequence[str]) -> list[str]:
-    # setpriv and the shell execute the next program in their own place, so the id stays ours to signal.
-    # A hook between fork and exec would need neither, but run Python in a fork of a threaded process.
+    # setpriv and the shell replace themselves by the next program, so the process id stays the same. A hook
+    # between fork and exec would need neither, but it would run Python in a fork of a threaded process.
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         return list(command)
-    # The shell sees to it that we have not died before the kernel was asked to watch.
+    # The shell checks that we have not died before setpriv asked the kernel to watch us.
     unless_orphaned = ["sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid())]
     return [setpriv, "--pdeathsig", "KILL", "--", *unless_orphaned, *command]

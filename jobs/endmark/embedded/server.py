@@ -1,4 +1,4 @@
-"""A server on this machine that is started, stopped and killed as one object."""
+"""The base of embedded servers: an object that starts, stops and kills a server on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from endmark.embedded.process import ManagedProcess
 
 
 class Part(ABC):
-    """A server on 127.0.0.1 with a directory and a port of its own. It ends with this process."""
+    """A server on 127.0.0.1 with its own directory and port. It ends with this process.
+
+    Args:
+        data_dir: the server's directory.
+        port: the server's port; `None` takes a free one.
+    """
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         self._data_dir = data_dir.absolute()
@@ -21,15 +26,15 @@ class Part(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Return once the server answers."""
+        """Start the server, and return once it answers."""
 
     @property
     def pid(self) -> int | None:
-        """Process id while started."""
+        """The id of the process; `None` if the server is not started."""
         return self._process.pid if self._process else None
 
     def stop(self) -> None:
-        """Shut down in order. Idempotent."""
+        """Shut the server down in order. Idempotent."""
         if self._process:
             self._process.stop()
             self._process = None

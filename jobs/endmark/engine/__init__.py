@@ -1,1 +1,1 @@
-"""The engine: Arrow in, Arrow out. It runs in Spark's tasks and never imports pyspark."""
+"""The engine takes Arrow and returns Arrow. It runs in Spark's tasks, but never imports pyspark."""

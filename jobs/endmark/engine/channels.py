@@ -22,17 +22,17 @@ PACKED = pa.schema([("bucket", pa.int32()), ("channel", pa.string()), ("blob", p
 PACKED_DDL = "bucket int, channel string, blob binary"
 UNPACKED_DDL = "channel string, blob binary"
 
-# Channels into the operators, each followed by ":" and a stream's name.
+# Channels into the operators. All but `READ` and `KNOBS` are followed by ":" and the name of a stream.
 ROWS = "rows"
-CLOSED_KEYS = "closed_keys"  # that punctuations name
+CLOSED_KEYS = "closed_keys"  # keys that punctuations name
 PROMISES = "promises"  # all other punctuations
-MARKS = "marks"  # how far an ordered stream has come
-ENDED = "ended"  # runs of a clustered stream
-FIRST = "first"  # rows of its partitions
-LAST = "last"
-PROGRESS = "progress"
-READ = "read"  # how many records a task has read; of no stream
-KNOBS = "knobs"  # of no stream
+MARKS = "marks"  # marks of an ordered stream
+ENDED = "ended"  # ended runs of a clustered stream
+FIRST = "first"  # the first row of each partition of a clustered stream
+LAST = "last"  # the last row of each partition of a clustered stream
+PROGRESS = "progress"  # the newest event time of each partition
+READ = "read"  # the number of records that a task has read
+KNOBS = "knobs"  # turns of knobs
 HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions can be idle
 # Channels to the sink.
 RESULTS = "results"
@@ -41,13 +41,13 @@ RUNNING = "running"  # groups that a batch has changed
 DEAD_LETTERS = "dead_letters"
 VIOLATIONS = "violations"
 ANNOUNCED = "announced"  # output punctuations
-PATTERNS = "patterns"  # what each bucket says of those that all buckets announce together
+PATTERNS = "patterns"  # statements of each bucket about patterns, which all buckets announce together
 REFUSED = "refused"  # dead letters and violations of frames, as text
 METRICS = "metrics"
-FILES = "files"  # what has been written for tables
+FILES = "files"  # files that have been written for tables
 
 ROWS_PER_BLOB = 1 << 16
-VALUE = "$value"  # a column of rows: what they came as
+VALUE = "$value"  # the column of rows with the value of their Kafka record
 
 TO_SINK = frozenset(
     {RESULTS, GROUPS, RUNNING, DEAD_LETTERS, VIOLATIONS, ANNOUNCED, PATTERNS, REFUSED, METRICS}
@@ -71,21 +71,23 @@ VIOLATION_SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("event_time", pa.timestamp("us", "UTC")),
         ("record", pa.string()),
-        # What the row broke; null for a late one.
+        # The promise that the row broke; null for a late row.
         ("promise", pa.string()),
         ("promise_partition", pa.int32()),
         ("promise_offset", pa.int64()),
     ]
 )
 PUNCTUATION_SCHEMA = pa.schema([("punctuation", pa.string()), ("completed_by", pa.string())])
-_WHOLE = "record"  # a violation's row as JSON, which is ASCII and must not be cut: no other column has it
+_WHOLE = "record"  # the violation's row as ASCII JSON. No other column has it, so it must not be cut.
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """The buckets of an operator: `labels[i]` is the grouping key of bucket i.
+    """The buckets of an operator.
 
-    Spark hashes grouping keys; labels are chosen so that every shuffle partition gets one bucket.
+    Args:
+        labels: the grouping key of each bucket. Spark hashes grouping keys, and the labels are chosen so that
+            every shuffle partition gets one bucket.
     """
 
     labels: tuple[int, ...]
@@ -94,19 +96,22 @@ class Buckets:
         return len(self.labels)
 
     def of_keys(self, codes: Ints) -> Ints:
-        """Return bucket numbers: high bits of a multiplicative hash, by which runs of ids spread evenly."""
+        """Return the number of each key's bucket.
+
+        It is made of the high bits of a multiplicative hash, so runs of ids spread evenly.
+        """
         high = (codes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
         return (high % np.uint64(len(self))).astype(np.int64)
 
     def by_key(self, batch: pa.RecordBatch, key: KeySpec) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the label of each bucket with its rows, which have their code and are sorted by it."""
+        """Yield each bucket with rows: its label, and its rows with their code, in the order of the code."""
         coded = key.coded(batch)
         codes = key.keys(coded).codes
         buckets = self.of_keys(codes)
         for number, label in enumerate(self.labels):
             mine = np.flatnonzero(buckets == number)
             if len(mine):
-                # Sorting each share by itself is twice as fast as sorting all rows by (bucket, key).
+                # To sort each share by itself is twice as fast as to sort all rows by (bucket, key).
                 yield label, coded.take(pa.array(mine[np.argsort(codes[mine])]))
 
 
@@ -120,9 +125,9 @@ class Packer:
         """Add a blob of Arrow.
 
         Args:
-            label: the label of the bucket that gets it.
-            channel: its kind.
-            batch: its rows.
+            label: the label of the bucket that gets the blob.
+            channel: the kind of the blob.
+            batch: the rows of the blob.
         """
         self._rows.append((label, channel, codec.encode(batch)))
 
@@ -130,13 +135,14 @@ class Packer:
         """Add a blob of JSON.
 
         Args:
-            label: the label of the bucket that gets it.
-            channel: its kind.
-            value: an object.
+            label: the label of the bucket that gets the blob.
+            channel: the kind of the blob.
+            value: a JSON object.
         """
         self._rows.append((label, channel, json.dumps(value).encode()))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield the collected rows as one batch, if there are any, and forget them."""
         if self._rows:
             columns = zip(*self._rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)]
@@ -145,11 +151,12 @@ class Packer:
 
 
 def stream_channel(channel: str, stream: str) -> str:
+    """Return the channel of one stream."""
     return f"{channel}:{stream}"
 
 
 def report_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Make rows of the dead-letter or violations table; only the JSON of a violation's row is never cut."""
+    """Make rows of the dead-letter or violations table. Long texts are cut, but not a violation's row."""
 
     def kept(name: str, value: Any) -> Any:
         return storable(value) if isinstance(value, str) and name != _WHOLE else value
@@ -160,7 +167,7 @@ def report_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Reco
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches inside a column of blobs; a function for `mapInArrow`."""
+    """Yield the record batches in a column of blobs. It is a function for `mapInArrow`."""
     for batch in batches:
         for blob in batch.column(0):
             yield codec.decode(blob.as_buffer())

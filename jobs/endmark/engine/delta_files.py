@@ -1,6 +1,7 @@
-"""Files of Delta tables, written by tasks from packed rows. The sink commits them to a version.
+"""Files of Delta tables. Tasks write them from packed rows, and the sink commits them to a version.
 
-Spark's own writer took 1.2 to 1.8 s for a few rows, and three fifths of a batch of 150,000 records.
+Spark's own writer took 1.2 to 1.8 s for a few rows, and three fifths of the time of a batch of 150,000
+records.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ORDERED = (
     pa.types.is_timestamp,
     pa.types.is_string,
 )
-_LONGEST = 32  # characters of a string among the statistics
+_LONGEST = 32  # the most characters of a string in the statistics
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class FileTable:
     Args:
         path: its directory.
         schema: its columns.
-        number: the number of the batch, which is written to the last column; `None` for tables without one.
+        number: the number of the batch, which is written to the last column; `None` for tables without such a
+            column.
     """
 
     path: Path
@@ -57,8 +59,9 @@ class FileTable:
 class DeltaFiles:
     """A function for `mapInArrow` over channels and blobs that writes one file per table with rows.
 
-    It passes on all blobs that belong to no table. It reports each file as a blob of the channel `FILES` with
-    its entry for Delta's log. Files of an attempt that is not committed are left for `endmark maintain`.
+    It passes on all blobs that belong to no table. For each file, it adds a blob of the channel `FILES` with
+    the file's entry for Delta's log. Files of an attempt that is not committed stay until `endmark maintain`
+    removes them.
 
     Args:
         tables: the tables by the channel of their rows.
@@ -105,6 +108,7 @@ class DeltaFile:
         self._columns = {field.name: _Statistics(field.type) for field in table.schema}
 
     def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows, with the number of the batch if the table has one."""
         if self._table.number is not None:
             numbers = pa.repeat(pa.scalar(self._table.number, pa.int64()), rows.num_rows)
             rows = pa.record_batch([*rows.columns, numbers], schema=self._table.schema)
@@ -132,7 +136,7 @@ class DeltaFile:
 
 
 class _Statistics:
-    """Statistics of a column, by which readers skip files: its bounds as JSON, and its number of nulls."""
+    """Statistics of a column: its bounds as JSON, and its number of nulls. Readers skip files by them."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.nulls = 0
@@ -153,7 +157,7 @@ class _Statistics:
 
     @property
     def least(self) -> str | None:
-        # Whatever a string begins with is not after it.
+        # The beginning of a string is never greater than the string.
         return _literal(self._least[:_LONGEST] if isinstance(self._least, str) else self._least)
 
     @property
@@ -167,9 +171,9 @@ def _object(members: Mapping[str, str]) -> str:
 
 
 def _literal(value: Any) -> str | None:
-    """Spell a value as Delta's log does; `None` if it cannot.
+    """Return a value as JSON in the form of Delta's log; `None` for a value that the log cannot have.
 
-    Unlike in data records, decimals are numbers and times end at the millisecond.
+    Other than in data records, decimals are numbers, and times have milliseconds only.
     """
     match value:
         case None:

@@ -1,4 +1,4 @@
-"""Dead letters and violations of a frame as text. They leave among its punctuations: a frame has no tables.
+"""Dead letters and violations of a frame as text. A frame has no tables, so they leave with its punctuations.
 
     {"$dead_letter": {"frame": "left", "reason": "bad_punctuation", "error": "not JSON: ...", "value": "{"}}
     {"$violation": {"frame": "left", "reason": "late", "record": {"item_id": 42, "bid": "12.50"}}}
@@ -28,12 +28,17 @@ if TYPE_CHECKING:
 DEAD_LETTER = "$dead_letter"
 VIOLATION = "$violation"
 NULL = "null"
-# The beginning of such a text.
+# The beginning of a dead letter or violation, as a regular expression.
 MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
 
 
 def dead_letters(frame: str, rejected: Iterable[tuple[str, str]]) -> pa.RecordBatch:
-    """Make dead letters of texts that are no punctuation, each with what is wrong."""
+    """Make dead letters of texts that are no punctuations.
+
+    Args:
+        frame: the name of the frame.
+        rejected: the texts, each with its error.
+    """
     return _batch(
         {DEAD_LETTER: {"frame": frame, "reason": "bad_punctuation", "error": storable(error), "value": text}}
         for text, error in rejected
@@ -45,9 +50,10 @@ def dead_letter(at: Mapping[str, Any], reason: str, error: str, value: bytes | N
 
     Args:
         at: the coordinates of the record, by name.
-        reason: the reason why it is one.
+        reason: the name of the reason.
         error: the error in words.
-        value: the bytes of the record. Bytes that are not UTF-8 are shown as `base64`.
+        value: the bytes of the record. Bytes that are not UTF-8 are shown as `base64`. `None` if
+            it has none.
     """
     try:
         kept = {"value": None if value is None else value.decode()}
@@ -67,12 +73,12 @@ def failures(failed: Failures) -> pa.RecordBatch:
 def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
     """Make violations of rows that were not joined.
 
-    They are `late`, have a `null` in a key or a time, or are `closed`. The last name the promise that they
-    break if it is on the key.
+    The reason is `late`, `closed`, or `null` for a null in the key or the time. A `closed` row comes with the
+    promise that it breaks, if that is on the key.
     """
     promises = violation.promises or [None] * violation.rows.num_rows
     shown = [name for name in frame.side.schema.names if not name.startswith(f"{frame.name}_$")]
-    rows = violation.rows.select(shown).to_pylist()  # less what an operator has added for itself
+    rows = violation.rows.select(shown).to_pylist()  # without columns that an operator has added for itself
     return _batch(
         {
             VIOLATION: {
@@ -87,7 +93,7 @@ def violations(frame: StreamPlan, violation: Violation) -> pa.RecordBatch:
 
 
 def _short(promise: dict[str, Any]) -> dict[str, Any] | str:
-    """Return a promise, or its text cut off if it is long: each row that breaks it would repeat it whole."""
+    """Return a promise; if it is long, its text cut off, since each row that breaks it repeats it."""
     text = json.dumps(promise, ensure_ascii=False)
     return promise if len(text) <= MOST else storable(text)
 
@@ -100,7 +106,7 @@ def _batch(reports: Iterable[dict[str, Any]]) -> pa.RecordBatch:
 def _plain(value: Any) -> Any:
     """Turn a value into one that JSON has.
 
-    A frame may have columns of any type, so this is not the spelling of `punctuation.scalars`.
+    A frame may have columns of any type, so the rules of `punctuation.scalars` are not enough here.
     """
     match value:
         case dict():

@@ -1,7 +1,7 @@
 """Local copies of segments: one private directory for all Python workers of an executor.
 
-The daemon makes it before it forks workers. The driver has no part in it, since on a cluster workers run on
-other machines. Segments have names of their own, so several queries can share the directory.
+Spark's Python daemon makes the directory before it forks workers. The driver cannot make it, since workers of
+a cluster run on other machines. Segments have unique names, so several queries can share the directory.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ PREFIX = "endmark-segments-"
 
 @cache
 def cache_directory() -> Path:
-    """Return the directory for local copies of segments of this process and those that it forks.
+    """Return the directory for local copies of segments, which this process shares with those that it forks.
 
-    A worker of another daemon than ours makes a directory for itself and exits without removing it. The next
-    one removes it.
+    If another daemon than ours forks a worker, the worker makes a directory of its own and exits without
+    removing it. The next process that makes such a directory removes it.
     """
     return private_directory(PREFIX)

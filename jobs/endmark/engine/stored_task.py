@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.plan import BucketPlan
 
-# The state of lookups and knobs is kept among the segments, under names that no segment has: the columns of
-# a checkpoint's state cannot change.
+# The state of lookups and knobs is kept among the segments, under names that no segment has. It has no
+# columns of its own, since the columns of a checkpoint's state cannot change.
 _KNOBS = "knobs"
 
 
-def _resting(relation: str) -> str:
-    """Return the name under which the lookup of a relation is kept."""
+def _lookup_name(relation: str) -> str:
+    """Return the name under which the state of a relation's lookup is kept."""
     return f"lookup {relation}"
 
 
 class StateBlobs:
-    """Spark's map state as the durable store of segments."""
+    """Spark's map state as a `BlobStore`."""
 
     def __init__(self, segments: Any) -> None:
         self._segments = segments
@@ -37,6 +37,7 @@ class StateBlobs:
         return bytes(self._segments.getValue((blob_id,))[0])
 
     def find(self, blob_id: str) -> bytes | None:
+        """Return the bytes of an id; `None` if there are none."""
         found = self._segments.getValue((blob_id,))
         return None if found is None else bytes(found[0])
 
@@ -52,8 +53,8 @@ class StoredBucket:
 
     Args:
         plan: the plan of all buckets.
-        manifest: Spark's value state.
-        segments: Spark's map state.
+        manifest: Spark's value state with the snapshots of the join and of the group-by.
+        segments: Spark's map state with segments by id.
         cache: the directory for local copies of segments.
     """
 
@@ -64,7 +65,7 @@ class StoredBucket:
         self._store = SegmentStore(self._blobs, cache)
 
     def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """Run a batch of blobs by channel and keep its state; yield the same as `BucketTask.run`."""
+        """Run a batch and keep its state. It takes and yields the same as `BucketTask.run`."""
         profile = self._store.profile
         with profile.phase("load"):
             found = self._manifest.get()
@@ -72,11 +73,11 @@ class StoredBucket:
             if found is not None:
                 join, grouping = found
                 relations = [lookup.relation for lookup in self._plan.lookups]
-                rested = {relation: self._blobs.find(_resting(relation)) for relation in relations}
+                lookups = {relation: self._blobs.find(_lookup_name(relation)) for relation in relations}
                 restored = BucketSnapshot(
                     bytes(join),
                     None if grouping is None else bytes(grouping),
-                    {relation: data for relation, data in rested.items() if data is not None},
+                    {relation: data for relation, data in lookups.items() if data is not None},
                     self._blobs.find(_KNOBS),
                 )
             task = BucketTask(self._plan, self._store, restored)
@@ -87,7 +88,7 @@ class StoredBucket:
             snapshot = task.snapshot()
             self._manifest.update((snapshot.join, snapshot.group))
             for relation, data in snapshot.lookups.items():
-                self._blobs.put(_resting(relation), data)
+                self._blobs.put(_lookup_name(relation), data)
             if snapshot.knobs is not None:
                 self._blobs.put(_KNOBS, snapshot.knobs)
         yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()

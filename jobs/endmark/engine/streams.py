@@ -1,4 +1,4 @@
-"""The plans of streams and groups: plain values of a pipeline that travel with each task."""
+"""The plans of streams and groups: plain values of a pipeline that are sent to each task."""
 
 from __future__ import annotations
 
@@ -50,16 +50,28 @@ class ClosingPlan:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """One stream: how its records are read, and how they enter the join."""
+    """The plan of one stream.
+
+    Args:
+        name: the name of the stream.
+        topic: its topic.
+        columns: the types of its columns, by name.
+        punctuated_on: the columns that its punctuations may restrict.
+        on: the columns of the join key.
+        side: the stream as an input of the join.
+        parser: makes the parser of its records; `None` for a frame.
+        keeps_value: whether rows keep the value of their Kafka record.
+        closing: its closing rule; `None` without one.
+    """
 
     name: str
     topic: str
     columns: dict[str, ColumnType]
     punctuated_on: tuple[str, ...]
-    on: tuple[str, ...]  # the columns of the join key
+    on: tuple[str, ...]
     side: SideSpec
-    parser: Callable[[], Parser] | None = None  # makes the parser of its records; a frame has none
-    keeps_value: bool = False  # whether rows take along what they came as
+    parser: Callable[[], Parser] | None = None
+    keeps_value: bool = False
     closing: ClosingPlan | None = None
 
 
@@ -68,10 +80,10 @@ class GroupPlan:
     """The closing group-by over the join's results.
 
     Args:
-        keys: the columns of its key.
-        measures: its measures.
-        columns: the columns of the groups table, in its order.
-        running: batches tell of the groups that they have changed.
+        keys: the columns of the group key.
+        measures: the measures.
+        columns: the columns of the groups table, in order.
+        running: whether each batch also puts out the groups that it has changed.
     """
 
     keys: list[KeyColumn]
@@ -120,6 +132,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:
+    """Make the plan of a pipeline's group-by; `None` without one."""
     if pipeline.aggregate is None:
         return None
     columns = pipeline.group_columns()
@@ -129,7 +142,7 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         )
         for name, measure in pipeline.aggregate.measures.items()
     ]
-    # A semi join's results have no right columns; no other row lacks the key on the left and has it there.
+    # Results of a semi join have no right columns. They always have the key on the left.
     sides = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
     keys = [
         KeyColumn(name, columns[name].arrow, tuple(f"{side}_{name}" for side in sides))
@@ -139,7 +152,7 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
-    """Return the input column that a measure is computed from."""
+    """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
     stream = pipeline.stream_of(measure.column.partition(".")[0])
@@ -164,7 +177,7 @@ def check_conditions(pipeline: Pipeline) -> None:
     """Check `join.where` and the closing rules.
 
     Raises:
-        ConfigError: one of them is no condition over its columns.
+        ConfigError: one of them is no condition over the columns that it may use.
     """
     residual(pipeline)
     for stream in pipeline.sides:
@@ -172,12 +185,12 @@ def check_conditions(pipeline: Pipeline) -> None:
 
 
 def residual(pipeline: Pipeline) -> Condition | None:
-    """Return the join's residual condition, checked.
+    """Return the join's residual condition; `None` without one.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.
     """
-    # Tasks import this module, and DuckDB takes them a tenth of a second.
+    # Tasks import this module, and DuckDB takes a tenth of a second to import.
     from endmark.condition import Condition
 
     where = pipeline.join.where
@@ -185,7 +198,7 @@ def residual(pipeline: Pipeline) -> Condition | None:
 
 
 def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:
-    """Return a stream's closing rule, checked.
+    """Return a stream's closing rule; `None` without one.
 
     Raises:
         ConfigError: its `when` is no condition over the stream's columns.
@@ -202,6 +215,7 @@ def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:
 
 
 def arrow_schema(columns: dict[str, ColumnType]) -> pa.Schema:
+    """Return the Arrow schema of columns, given their types by name."""
     return pa.schema([(name, kind.arrow) for name, kind in columns.items()])
 
 
@@ -220,4 +234,5 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def microseconds(duration: timedelta | None) -> int | None:
+    """Return a duration in microseconds; `None` stays `None`."""
     return None if duration is None else round(duration.total_seconds() * 1_000_000)

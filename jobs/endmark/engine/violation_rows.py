@@ -1,4 +1,4 @@
-"""Rows of the violations table."""
+"""Rows of the violations table, made from rows that break a promise."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def violation_rows(
         stream: the stream of the rows.
         reason: the reason why they are violations.
         rows: the rows.
-        promises: the promise that each row broke, by the names that both sides share. `None` is a promise on
-            other columns than the key. Empty if rows broke none.
+        promises: the promise that each row broke, by the names that both sides share. `None` stands for a
+            promise on columns beside the key. It is empty if the rows broke none.
     """
     kept = []
     for at, row in enumerate(rows.to_pylist()):

@@ -1,4 +1,4 @@
-"""Streaming frames whose punctuations pass every step by Tucker's rules."""
+"""Streaming frames that carry their punctuations through every step by Tucker's rules."""
 
 from endmark.frame.punctuated_frame import PunctuatedFrame
 

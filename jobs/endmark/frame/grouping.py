@@ -1,7 +1,8 @@
 """The closing group-by on a frame.
 
-It is the stream join's own, of the frame with a stream that never has a row and says so at once: each row of
-the frame is a result beside nulls, and a group is final once the frame has closed its key.
+The frame is joined with a stream that never has a row and promises so at once. Each row of the frame is
+therefore a result beside nulls, and a group is final once the frame has closed its key. The group-by itself
+is the stream join's.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from endmark.spark.dataframe import gathered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key
 from endmark.spark.processor import BucketProcessor
 from endmark.types import JoinType
-from endmark.wire.json_column import is_spoken_of, kind_of
+from endmark.wire.json_column import is_restrictable, kind_of
 from endmark.wire.renamed_punctuations import Renaming
 
 if TYPE_CHECKING:
@@ -49,17 +50,17 @@ if TYPE_CHECKING:
     from endmark.pipeline.steps import Measure
 
 _RUNNING = pa.schema([(FINAL, pa.bool_()), (BATCH, pa.int64())])
-_AT = ("$at", pa.timestamp("us", "UTC"))  # no row is late, so all are of one time
+_AT = ("$at", pa.timestamp("us", "UTC"))  # all rows have the same event time, so that none is late
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The group-by of a frame, checked.
+    """The checked group-by of a frame.
 
     Args:
         plan: the join and its group-by.
-        schema: of groups: the columns that they are by, then measures; of running ones, what tells their rows
-            apart behind these.
+        schema: the columns of a group: its key, then its measures. A running group also has `final` and
+            `batch`.
     """
 
     plan: BucketPlan
@@ -67,18 +68,18 @@ class Grouping:
 
     @classmethod
     def of(cls, rows: pa.Schema, declared: Aggregate, ordered_by: Sequence[str], buckets: int) -> Self:
-        """Make the group-by of rows.
+        """Make the group-by of a frame.
 
         Args:
-            rows: the columns that it needs, and no others.
-            declared: the group-by.
+            rows: the columns that the group-by needs, and no others.
+            declared: the group-by as a pipeline file has it.
             ordered_by: the columns by which `first` and `last` order rows.
             buckets: the number of buckets.
         """
         places = [
             Place(str(number), _seen(name), rows.field(name).type) for number, name in enumerate(ordered_by)
         ]
-        # A column that Spark knows to have no nulls has them in control rows.
+        # Control rows have nulls even in a column that Spark takes for one without nulls.
         keys = [rows.field(name).with_nullable(True) for name in declared.by]
         frame = _stream(FRAME, [*rows, pa.field(*_AT)], declared.by)
         nobody = _stream("nobody", [*keys, pa.field(*_AT)], declared.by)
@@ -100,29 +101,30 @@ class Grouping:
 
     @property
     def channel(self) -> str:
-        """The channel of the rows that come out."""
+        """The channel of the groups among the packed rows of the join."""
         return (
             channels.RUNNING if self.plan.group is not None and self.plan.group.running else channels.GROUPS
         )
 
     @property
     def renaming(self) -> Renaming:
-        """The renaming from columns of the join's results to those of groups; punctuations speak of the key
-        alone.
+        """The renaming from columns of the join's results to columns of groups.
+
+        Measures count as computed, since punctuations of groups restrict columns of the key alone.
         """
-        said = [*self.plan.left.side.schema, *self.plan.right.side.schema]
+        results = [*self.plan.left.side.schema, *self.plan.right.side.schema]
         origins = {name: _seen(name) if name in self.plan.left.on else None for name in self.schema.names}
-        return Renaming(pa.schema(said), origins)
+        return Renaming(pa.schema(results), origins)
 
 
 class PackGroups:
-    """A function for `mapInArrow` that packs the rows of a frame, and an empty batch of the other stream.
+    """A function for `mapInArrow` that packs the rows of a frame, and the promise of the empty other stream.
 
     Args:
         plan: the plan of the group-by.
         buckets: the buckets of the operator.
         punctuations: the position of the frame's column of punctuations.
-        renaming: the names that its punctuations use.
+        renaming: the change of the frame's column names since its punctuations were written.
     """
 
     def __init__(self, plan: BucketPlan, buckets: Buckets, punctuations: int, renaming: Renaming) -> None:
@@ -136,7 +138,8 @@ class PackGroups:
             seen = True
             yield packed
         if seen:
-            # In every batch, since a bucket's first may be any; the join takes it once.
+            # The promise is in every batch, since any batch may be the first of a bucket. The join takes it
+            # once.
             packer = Packer()
             never = Punctuation.of(self._nobody.name, dict.fromkeys(self._nobody.on, Between()))
             PromisePacker(packer, self._buckets, self._nobody).promise(0, 0, never)
@@ -156,16 +159,17 @@ def declared_groups(
     *,
     running: bool = False,
 ) -> Aggregate:
-    """A group-by as a pipeline file says it, but by columns of a frame.
+    """Check a group-by of a frame, and return it as a pipeline file has it.
 
     Args:
-        by, measures: of the group-by.
-        ordered_by: the columns that `first` and `last` go by.
+        by: the columns of the key.
+        measures: the measures by name, as in a pipeline file.
+        ordered_by: the columns by which `first` and `last` order rows; empty if no measure is one of these.
         rows: the columns of the frame.
-        running: whether groups come out as they change, too.
+        running: whether groups also come out after each batch that changed them.
 
     Raises:
-        ConfigError: it is none, or not of these columns.
+        ConfigError: the arguments are no group-by, or the frame lacks a column or has one of another type.
     """
     try:
         declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures), "running": running})
@@ -190,7 +194,7 @@ def declared_groups(
         raise ConfigError(
             f"aggregate: running groups have a column {min(taken)} of their own; name yours otherwise"
         )
-    if odd := [name for name in named if not is_spoken_of(rows.field(name).type)]:
+    if odd := [name for name in named if not is_restrictable(rows.field(name).type)]:
         raise ConfigError(f"aggregate: column {odd[0]} is {rows.field(odd[0]).type}; cast it")
     if odd := [name for name in declared.by if not is_key(rows.field(name).type)]:
         raise ConfigError(f"aggregate: column {odd[0]} is double, which is no key; cast it to string")
@@ -206,14 +210,14 @@ def grouped(
     punctuations: str,
     renaming: Renaming,
 ) -> tuple[DataFrame, Renaming]:
-    """Return the groups of a frame, and the names that their punctuations use.
+    """Return the groups of a frame, and the renaming of their punctuations.
 
     Args:
-        frame: the frame, with the columns that the groups need and that of punctuations.
+        frame: the frame, with the columns that the groups need and the column of punctuations.
         declared: the group-by.
         ordered_by: the columns by which `first` and `last` order rows.
         punctuations: the name of the column of punctuations.
-        renaming: the names that the frame's punctuations use.
+        renaming: the change of the frame's column names since its punctuations were written.
     """
     buckets = state_buckets(frame.sparkSession)
     rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
@@ -231,7 +235,7 @@ def grouped(
 def _made_with(
     declared: Aggregate, ordered_by: Sequence[str], rows: pa.Schema, buckets: int
 ) -> dict[str, str]:
-    """Return the arguments that may not change while there is state, as text."""
+    """The arguments that may not change while there is state, as text."""
     measures = [f"{name}: {each.function} {each.column or ''}" for name, each in declared.measures.items()]
     return {
         "spark.sql.shuffle.partitions": str(buckets),
@@ -258,7 +262,7 @@ def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Plac
         kind = measure.kind(kind_of(of)).arrow
     except ValueError as error:
         raise ConfigError(f"aggregate: {name}: {error}") from error
-    # Spark has more types than a pipeline, such as `int`.
+    # Spark has types that a pipeline lacks, such as `int`.
     if function.result is same:
         kind = of
     elif function.result is several:
@@ -268,5 +272,5 @@ def _measure(name: str, measure: Measure, rows: pa.Schema, places: Sequence[Plac
 
 
 def _seen(column: str) -> str:
-    """Return the name of a frame's column in the join's results."""
+    """The name of a frame's column in the join's results."""
     return f"{FRAME}_{column}"

@@ -1,4 +1,4 @@
-"""A Kafka topic as a frame: records in a pipeline's JSON, what is wrong with one as text."""
+"""Reads a Kafka topic as a frame. Records are in a pipeline's JSON, and a bad one becomes a control row."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ParseStage:
-    """A function for `mapInArrow` over Kafka's columns that yields the declared columns and that of
-    punctuations.
+    """A function for `mapInArrow` that turns Kafka's columns into the declared ones and that of punctuations.
 
-    A punctuation speaks for its own partition. If there are several, only those punctuations pass that name
-    values of all columns by which the topic is partitioned.
+    A punctuation holds for its own partition. If the topic has several partitions, a punctuation passes only
+    if it names a value of each column by which the topic is partitioned.
 
     Args:
-        columns: every column that a record must have, and no others.
+        columns: all columns of a record; a row must have exactly these.
         punctuations: the name of the column of punctuations.
         partitioned_by: the columns by which the topic is partitioned; may be empty if it has one partition.
         partitions: the number of partitions when the query was made.
@@ -50,14 +49,16 @@ class ParseStage:
 
     @property
     def schema(self) -> pa.Schema:
+        """The declared columns, then the column of punctuations."""
         fields = [(name, kind.arrow) for name, kind in self.columns.items()]
         return pa.schema([*fields, (self.punctuations, pa.string())])
 
     def check(self, topic: str) -> None:
-        """Refuse a topic whose punctuations could not be understood.
+        """Check that the punctuations of a topic can be used.
 
         Raises:
-            ConfigError: a column is not declared, or nothing says what is in which of several partitions.
+            ConfigError: `partitioned_by` names a column that is not declared, or is empty although the topic
+                has several partitions.
         """
         if unknown := [name for name in self.partitioned_by if name not in self.columns]:
             raise ConfigError(f"partitioned_by: no column {', '.join(unknown)} is declared; name others")
@@ -121,16 +122,20 @@ def parsed_topic(
     punctuations: str,
     max_records_per_batch: int,
 ) -> DataFrame:
-    """Return the frame of a topic; the arguments are those of `PunctuatedFrame.read_kafka`.
+    """Return the frame of a topic.
 
     Args:
         spark: the session.
         bootstrap: the address of a broker.
         topic: the topic.
-        columns: Spark types by column.
+        columns: types by column, as a pipeline file has them.
         partitioned_by: the columns by which the topic is partitioned.
         punctuations: the name of the column of punctuations.
         max_records_per_batch: the most records of a batch.
+
+    Raises:
+        ConfigError: a type does not exist, or the punctuations of the topic cannot be used.
+        MissingPartError: the broker does not answer, or has no such topic.
     """
     try:
         kinds = {name: ColumnType.parse(text) for name, text in columns.items()}

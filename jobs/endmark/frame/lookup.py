@@ -1,4 +1,4 @@
-"""The lookup join on a frame: each batch's rows meet their match in a relation, and nothing waits."""
+"""The lookup join on a frame. All rows of a batch are looked up in that batch, so no row waits."""
 
 from __future__ import annotations
 
@@ -33,23 +33,22 @@ if TYPE_CHECKING:
     from endmark.pipeline import Relation
     from endmark.relation.contract import RelationReader
 
-_PAGE_ROWS = 500  # as a pipeline's lookup has it unless told
-# Looked up together: the more, the fewer keys are asked for again, and the nearer they are in the table. A
-# session that is not told otherwise hands over 10,000 rows at once.
+_PAGE_ROWS = 500  # the default of a pipeline's `lookup.page_rows`
+# The rows that are looked up together. With more rows, fewer keys are asked for twice, and keys are nearer to
+# each other in the table. Spark's default batch has 10,000 rows.
 _ROWS_AT_ONCE = 1 << 18
 _FATES = {"inner": "drop", "left": "nulls"}
 
 
 @dataclass(frozen=True)
 class LookupStage:
-    """A function for `mapInArrow` over a frame that adds the columns of R to rows, and passes on control
-    rows.
+    """A function for `mapInArrow` that adds the columns of R to a frame's rows, and passes on control rows.
 
     Args:
-        spec: the specification of the lookup; its schema is that of the frame's rows.
+        spec: the specification of the lookup, with the schema of the frame's rows.
         source: the relation.
         reading: makes a context that is entered around the reads of a batch.
-        punctuations: the name of the column of punctuations, which is the last one behind this stage.
+        punctuations: the name of the column of punctuations, which is the last column of the result.
     """
 
     spec: LookupSpec
@@ -68,19 +67,20 @@ class LookupStage:
         prefix: str,
         strategy: str,
     ) -> Self:
-        """Plan a lookup. This checks the table, and measures what reads of it cost.
+        """Plan a lookup. This checks the table and measures the costs of its reads.
 
         Args:
-            rows: the frame's columns without that of `punctuations`.
+            rows: the frame's columns without the column of punctuations.
             punctuations: the name of the frame's column of punctuations.
             relation: the table to look up in.
             on: a column of the frame for each of the relation's key columns, in their order.
             how: `inner` drops a row without a match, `left` puts it beside nulls.
-            prefix: names of the relation's other columns begin with it and `_` in the result.
+            prefix: the result has the relation's other columns as `<prefix>_<column>`.
             strategy: the name of the strategy that chooses the reads.
 
         Raises:
-            ConfigError: a column or another argument is not what it must be, or the table is not as declared.
+            ConfigError: an argument is wrong, or the table does not fit its declaration.
+            RelationUnreachableError: the database does not answer.
         """
         for name, value, known in (("how", how, list(_FATES)), ("strategy", strategy, list(STRATEGIES))):
             if value not in known:
@@ -101,9 +101,12 @@ class LookupStage:
         Args:
             rows: the columns of the frame's rows.
             reader: reads the relation.
-            on: the frame's columns that are looked up.
+            on: a column of the frame for each of the relation's key columns, in their order.
             how: `inner` or `left`.
-            prefix: the prefix of R's columns in the result.
+            prefix: the result has the relation's other columns as `<prefix>_<column>`.
+
+        Raises:
+            ConfigError: `on` does not fit the relation's key.
         """
         if len(on) != len(reader.key):
             raise ConfigError(
@@ -118,7 +121,7 @@ class LookupStage:
 
     @property
     def added(self) -> pa.Schema:
-        """The columns of a match."""
+        """The columns of R that the result has, under their new names."""
         relation = self.source.reader.schema
         return pa.schema([relation.field(name).with_name(to) for name, to in self.spec.renamed.items()])
 
@@ -141,7 +144,13 @@ class LookupStage:
     def _found(
         self, join: LookupJoin, rows: pa.RecordBatch, beside_nulls: Results
     ) -> Iterator[pa.RecordBatch]:
-        """Rows with a match, and under a left join the others beside nulls."""
+        """Look rows up, and yield those with a match; a left join also yields the others beside nulls.
+
+        Args:
+            join: the lookup join.
+            rows: rows of the frame.
+            beside_nulls: puts rows of the frame beside nulls.
+        """
         keyed = pa.repeat(pa.scalar(True), rows.num_rows)
         for name in self.spec.key.columns:
             keyed = pc.and_(keyed, rows.column(name).is_valid())
@@ -151,7 +160,7 @@ class LookupStage:
 
 
 def looked_up(frame: DataFrame, stage: LookupStage) -> DataFrame:
-    """The frame behind the stage."""
+    """Return the frame after the lookup of a stage."""
     fields = frame.drop(stage.punctuations).schema
     for field in from_arrow_schema(stage.added):
         fields = fields.add(field)

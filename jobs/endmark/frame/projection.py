@@ -1,4 +1,4 @@
-"""The columns of a frame: what they may be called, and which of a projection are plain ones of its input."""
+"""The columns of a frame: which names they may have, and which columns of its input a projection has kept."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 def column(name: str) -> Column:
-    """A column by its exact name, whatever characters are in it."""
+    """Return a column by its exact name, which may have any characters."""
     return F.col(f"`{name.replace('`', '``')}`")
 
 
 def origins_of(before: DataFrame, after: DataFrame, step: str) -> list[tuple[str, str | None]]:
-    """Return the columns of a projection, each with the column whose values it has; `None` for a computed
-    one.
+    """Return the columns of a projection, each with the column of its input whose values it has.
 
     Args:
         before: the frame that is projected.
         after: the projection.
-        step: the step that asked for it, for the error.
+        step: the name of the step, for the error.
+
+    Returns:
+        Pairs of names; the second is `None` for a computed column.
 
     Raises:
         ConfigError: `after` is no projection of `before`, so control rows could be lost.
@@ -43,7 +45,11 @@ def origins_of(before: DataFrame, after: DataFrame, step: str) -> list[tuple[str
 
 
 def require_text(frame: DataFrame, punctuations: str) -> None:
-    """Refuse a frame without such a column of text, by ConfigError."""
+    """Check that a frame has a column of punctuations.
+
+    Raises:
+        ConfigError: the frame has no such column, or the column is no string.
+    """
     if punctuations not in frame.columns:
         raise ConfigError(
             f"punctuations: the frame has no column {punctuations!r}; name a string column, or add one with "
@@ -57,7 +63,11 @@ def require_text(frame: DataFrame, punctuations: str) -> None:
 
 
 def require_distinct(names: Sequence[str]) -> None:
-    """Refuse two columns of one name, as Spark tells names apart, by ConfigError."""
+    """Check that no two columns have the same name; Spark ignores the case of letters.
+
+    Raises:
+        ConfigError: two columns have the same name.
+    """
     twice = sorted({name for name in names if [each.lower() for each in names].count(name.lower()) > 1})
     if twice:
         raise ConfigError(f"columns {', '.join(twice)} have one name; give them others by alias")
@@ -72,10 +82,10 @@ def _each(sequence: Any) -> Iterator[Any]:
 
 
 def _plain(expression: Any) -> Any:
-    """Return the column behind an alias."""
+    """The expression behind an alias."""
     return expression.child() if expression.nodeName() == "Alias" else expression
 
 
 def _id(expression: Any) -> int | None:
-    """The identity of a column; none of what is computed."""
+    """Spark's identity of a column; `None` for a computed expression."""
     return int(expression.exprId().id()) if expression.nodeName() == "AttributeReference" else None

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 
 class PunctuatedFrame(FrameSteps):
-    """A frame of any source of Spark's, or of a topic, its steps, and where it goes.
+    """A streaming frame with punctuations: how it is read from Kafka, its steps, and its sinks.
 
     Args:
-        frame: has no two columns of one name.
-        punctuations: its string column of punctuations, which stand behind all rows of their batch.
+        frame: any streaming DataFrame whose columns have different names.
+        punctuations: the name of its string column of punctuations. A punctuation stands behind all rows of
+            its batch.
 
     Raises:
-        ConfigError: a column is not what it must be.
+        ConfigError: the frame has no such column of strings, or two columns of the same name.
     """
 
     @classmethod
@@ -43,23 +44,24 @@ class PunctuatedFrame(FrameSteps):
         punctuations: str = "punctuations",
         max_records_per_batch: int = 500_000,
     ) -> Self:
-        """A topic in the wire format's JSON, from its beginning. A record that is neither row nor punctuation
-        is a dead letter.
+        """Read a topic in the wire format's JSON from its beginning. An unreadable record is a dead letter.
 
-        A punctuation speaks for its own partition. So of a topic with several, only those pass that name a
-        value of each column of `partitioned_by`, or a list of values if that is one column.
+        A punctuation holds for its own partition. If the topic has several partitions, a punctuation passes
+        only if it names a value of each column of `partitioned_by`. If that is a single column, it may name a
+        list of values.
 
         Args:
             spark: the session, with the jars of Spark's Kafka source.
             bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
-            topic: the topic, which exists.
+            topic: the topic, which must exist.
             columns: types by name, as a pipeline file has them, such as `decimal(18,2)`.
-            partitioned_by: the columns whose values say in which partition a row is.
-            punctuations: the name to give to the column of punctuations.
+            partitioned_by: the columns whose values decide the partition of a row.
+            punctuations: the name of the frame's column of punctuations.
             max_records_per_batch: the most records that one batch reads from all partitions.
 
         Raises:
-            ConfigError: there are several partitions and nothing says what is where, or a type is none.
+            ConfigError: the topic has several partitions but `partitioned_by` is empty, or a type does not
+                exist.
             MissingPartError: the broker does not answer, or has no such topic.
         """
         frame = parsed_topic(
@@ -81,14 +83,16 @@ class PunctuatedFrame(FrameSteps):
         """Start a query that appends rows to a Delta table, exactly once.
 
         Args:
-            path: of the table, which is made if it is not there.
-            checkpoint: directory of the query's own; the tables belong to it.
-            punctuations, dead_letters, violations: tables for these, which are not kept otherwise.
-            trigger_seconds: least time from the start of one batch to the next.
-            available_now: end with what is there at the start.
+            path: the directory of the table, which is made if it does not exist.
+            checkpoint: a directory of the query's own, to which the tables belong.
+            punctuations: the directory of a table of punctuations; `None` keeps none.
+            dead_letters: the directory of a table of dead letters; `None` keeps none.
+            violations: the directory of a table of violations; `None` keeps none.
+            trigger_seconds: the least time from the start of one batch to the start of the next.
+            available_now: whether the query ends when it has read all that was there at its start.
 
         Raises:
-            ConfigError: a table is not the one that the checkpoint has written.
+            ConfigError: a table was not written by this checkpoint.
         """
         tables_asked = {PUNCTUATIONS: punctuations, DEAD_LETTERS: dead_letters, VIOLATIONS: violations}
         paths = {name: Path(where) for name, where in tables_asked.items() if where is not None}
@@ -111,18 +115,21 @@ class PunctuatedFrame(FrameSteps):
     ) -> StreamingQuery:
         """Start a query that publishes rows and punctuations to a topic, at least once, in the wire format.
 
-        All rows of a batch are there before its first punctuation. One that names a value of each `key`
-        column, and nothing else, goes to the partition of its rows, any other one to all. Dead letters and
-        violations are left out. Headers tell repeats apart, as those of a job's output topic do.
+        All rows of a batch are acknowledged before its first punctuation is sent. A punctuation that names a
+        value of each `key` column, and restricts no other, goes to the partition of its rows. Any other
+        punctuation goes to all partitions. Dead letters and violations are left out. The headers of a record
+        name its batch, as in a job's output topic, so that a reader can recognise a repeated batch.
 
         Args:
             bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
-            topic: the topic, which exists.
+            topic: the topic, which must exist.
+            checkpoint: a directory of the query's own.
             key: the columns by which records are keyed.
-            checkpoint, trigger_seconds, available_now: as `write_delta` has them.
+            trigger_seconds: the least time from the start of one batch to the start of the next.
+            available_now: whether the query ends when it has read all that was there at its start.
 
         Raises:
-            ConfigError: a column has no spelling in the wire format, or there is no such key.
+            ConfigError: the wire format has no spelling for a column, or the frame has no such key.
             MissingPartError: the broker does not answer, or has no such topic.
         """
         columns = wire_columns(self._rows, key)

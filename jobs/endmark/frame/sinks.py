@@ -1,4 +1,4 @@
-"""Common parts of the sinks of frames: how a query starts, and how a batch is taken apart."""
+"""The common parts of the sinks of frames: how a query starts, and how a batch is divided by kind."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ def start(
 
     Args:
         frame: the streaming frame.
-        sink: takes the app id of the checkpoint, and returns what is called with each batch and its number.
-        checkpoint: a directory of the query's own, made when it is not there.
-        trigger_seconds: the least time from the start of one batch to the next.
-        available_now: end when all that was there at the start is read; the time of batches has no effect.
+        sink: takes the app id of the checkpoint, and returns the function that is called with each batch and
+            its number.
+        checkpoint: a directory of the query's own, which is made if it does not exist.
+        trigger_seconds: the least time from the start of one batch to the start of the next.
+        available_now: whether the query ends when it has read all that was there at its start.
+            `trigger_seconds` has no effect then.
     """
-    with claimed(checkpoint) as app_id:  # so that two that start it together get one id
+    with claimed(checkpoint) as app_id:  # two processes that start the query together get the same id
         writer = frame.writeStream.foreachBatch(sink(app_id))
         writer = writer.option("checkpointLocation", str(checkpoint.resolve() / "spark"))
         if available_now:
@@ -53,28 +55,30 @@ def start(
 
 @contextmanager
 def apart(batch: DataFrame, punctuations: str, renaming: Renaming) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Yield the rows of a batch, and its control rows with their text and kind, in the present names.
+    """Yield the rows of a batch, and its control rows as columns `TEXT` and `OF`, their kind.
 
-    No step is computed twice, however often these are read.
+    The texts use the present names of columns. Both frames are persisted, so no step is computed twice.
 
     Args:
         batch: the batch.
         punctuations: the name of the column of punctuations.
-        renaming: the names that its punctuations use.
+        renaming: the change of the column names since the punctuations were written.
     """
     text = column(punctuations)
     batch.persist(StorageLevel.MEMORY_AND_DISK)
     control = batch.where(text.isNotNull()).select(punctuations)
-    said = rewritten(control, punctuations, renaming).toDF(TEXT).withColumn(OF, _kind(column(TEXT)))
-    said.persist(StorageLevel.MEMORY_AND_DISK)
+    texts = rewritten(control, punctuations, renaming).toDF(TEXT).withColumn(OF, _kind(column(TEXT)))
+    texts.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield batch.where(text.isNull()).drop(punctuations), said
+        yield batch.where(text.isNull()).drop(punctuations), texts
     finally:
-        said.unpersist()
+        texts.unpersist()
         batch.unpersist()
 
 
 def _kind(text: Column) -> Column:
+    """The kind of a control row by its text: a dead letter, a violation or a punctuation."""
+
     def begins(mark: str) -> Column:
         return text.startswith(f'{{"{mark}": ')
 

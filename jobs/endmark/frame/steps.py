@@ -1,7 +1,7 @@
-"""The steps of a frame, each with what becomes of its punctuations.
+"""The steps of a frame, and how punctuations pass each of them.
 
-By Tucker's rules (Punctuated data streams, TKDE 2003). A punctuation is text in one column, in the shape of
-`schemas/punctuation.v1.json`; docs/frames.md has the whole of it.
+The steps follow Tucker's rules (Punctuated data streams, TKDE 2003). A punctuation is a text in one column,
+in the shape of `schemas/punctuation.v1.json`. docs/frames.md describes all of it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ if TYPE_CHECKING:
 
 
 class FrameSteps:
-    """A streaming DataFrame, immutable, with a column of punctuations, and its steps.
+    """An immutable streaming DataFrame with a column of punctuations, and its steps.
 
-    A row with text in that column is a control row, in which nothing else counts. Steps on rows are Spark's
-    own expressions; texts are read when a join, a sink or `df` needs them, once for all steps before.
+    A row with a text in that column is a control row, whose other columns do not count. Steps on rows are
+    Spark's own expressions. The texts are read only when a join, a sink or `df` needs them, once for all
+    steps before.
 
     Args:
-        frame: has no two columns of one name.
-        punctuations: its string column of punctuations, which stand behind all rows of their batch.
+        frame: any streaming DataFrame whose columns have different names.
+        punctuations: the name of its string column of punctuations. A punctuation stands behind all rows of
+            its batch.
 
     Raises:
-        ConfigError: a column is not what it must be.
+        ConfigError: the frame has no such column of strings, or two columns of the same name.
     """
 
     def __init__(self, frame: DataFrame, punctuations: str) -> None:
@@ -63,42 +65,44 @@ class FrameSteps:
 
     @property
     def df(self) -> DataFrame:
-        """The frame with its punctuations in the names of its columns, for whatever is no step."""
+        """The whole frame, whose punctuations use the present column names, for work that no step does."""
         if not self._renaming.needed:
             return self._frame
         return rewritten(self._frame, self._punctuations, self._renaming)
 
     @property
     def rows(self) -> DataFrame:
-        """The rows alone, for whatever has no use for punctuations; no text is read for it."""
+        """The rows alone, for work that needs no punctuations. No text is read for it."""
         return self._frame.where(column(self._punctuations).isNull()).drop(self._punctuations)
 
     def where(self, condition: Column | str) -> Self:
-        """The rows for which a condition is true. All punctuations pass: what will not come will not pass."""
+        """Keep the rows for which a condition is true. All punctuations pass: fewer rows break no promise."""
         met = F.expr(condition) if isinstance(condition, str) else condition
         return self._with(self._frame.where(column(self._punctuations).isNotNull() | met), self._renaming)
 
     def select(self, *columns: Column | str) -> Self:
-        """Keep these columns and that of punctuations, which need not be named.
+        """Keep these columns, and the column of punctuations without naming it.
 
-        A punctuation passes if every column that it restricts is among them as it was; it says its new name
-        then, the first one if it has several. Others end here.
+        A punctuation passes if every column that it restricts is among them with unchanged values. It then
+        uses the new name of the column, or the first new name if the column has several. Others end here.
 
         Raises:
-            ConfigError: two columns have one name, or an expression makes other rows of a row.
+            ConfigError: two columns have the same name, or an expression makes several rows of a row or one
+                of several.
         """
         text = column(self._punctuations)
-        origins_of(self._frame, self._frame.select(*columns, text), "select")  # of all together, first
+        origins_of(self._frame, self._frame.select(*columns, text), "select")  # checks all columns together
         wanted = [each if isinstance(each, str) else self._of_rows(each, "select") for each in columns]
         return self._projected(self._frame.select(*wanted, text), "select")
 
     def with_column(self, name: str, expression: Column) -> Self:
-        """One more column, or another in place of one; punctuations that restrict that one end here.
+        """Add or replace a column. Punctuations that restrict a replaced column end here.
 
         Raises:
-            ConfigError: it is the column of punctuations, or an expression makes other rows of a row.
+            ConfigError: it is the column of punctuations, or the expression makes several rows of a row or
+                one of several.
         """
-        if name.lower() == self._punctuations.lower():  # one to Spark
+        if name.lower() == self._punctuations.lower():  # Spark ignores the case of letters
             raise ConfigError(f"with_column: {name!r} is the column of punctuations; name another")
         origins_of(self._frame, self._frame.withColumn(name, expression), "with_column")
         made = self._frame.withColumn(name, self._of_rows(expression, "with_column"))
@@ -113,19 +117,21 @@ class FrameSteps:
         prefix: str | None = None,
         strategy: str = "auto",
     ) -> Self:
-        """The join with a relation as it is when a batch asks; each row waits for its match in its own batch.
+        """Join the rows with a relation, as it is when their batch reads it.
 
-        All punctuations pass: they speak of the frame's columns, which stay. A null has no match.
+        Each row gets its match in its own batch. All punctuations pass, since they restrict columns of the
+        frame, which all stay. A row with a null in `on` has no match.
 
         Args:
-            relation: has one row of a key; `endmark.pipeline.Relation`, as in a pipeline file.
+            relation: the relation, as in a pipeline file. It must have one row of a key at most.
             on: a column for each of the relation's key columns, in their order and of their types.
             how: `inner`, or `left`, which puts rows without a match beside nulls.
-            prefix: of the relation's other columns in the result; its table's name unless said.
-            strategy: what is read next, as in a pipeline's `lookup.strategy`.
+            prefix: the result has the relation's other columns as `<prefix>_<column>`; `None` takes the name
+                of the table.
+            strategy: the way to read the relation, as in a pipeline's `lookup.strategy`.
 
         Raises:
-            ConfigError: a column or an argument is not what it must be, or the table is not as declared.
+            ConfigError: an argument is wrong, or the table does not fit its declaration.
             EndmarkError: the database does not answer.
         """
         keys = [on] if isinstance(on, str) else on
@@ -151,23 +157,23 @@ class FrameSteps:
     ) -> Self:
         """Join this frame with another one.
 
-        The punctuations of both frames free state. A punctuation comes out, in the names of the result, once
-        no row in state can make a row that it matches.
+        The punctuations of both frames free state. The result has a punctuation, in its own column names,
+        once no row in state can make a row that the punctuation matches.
 
         Args:
             other: the right side.
             on: the columns of the join key; a pair names the left and the right column.
-            how: `inner`, `left`, `right`, `full` or `semi`.
-            where: an SQL condition that pairs must meet; `None` is always met.
-            time: the columns of event time; a pair names the left and the right one.
-            window: event time for which a row of either side stays joinable; `None` is for ever.
-            lateness: event time that a row may be older than the newest one.
-            preset: the preset.
-            purge_every: the number of punctuations that wait until state is purged.
-            memory: bytes of rows that stay in memory; `None` is all.
+            how: the type of the join: `inner`, `left`, `right`, `full` or `semi`.
+            where: an SQL condition that pairs must meet; `None` for no condition.
+            time: the column of event time; a pair names the left and the right column.
+            window: the event time for which a row of either side stays joinable; `None` is for ever.
+            lateness: the event time by which a row may be older than the newest row of its frame.
+            preset: the name of the preset, as in a pipeline's `join.preset`.
+            purge_every: the number of a frame's punctuations that wait until state is purged.
+            memory: the bytes of rows that stay in memory; `None` keeps all rows in memory.
 
         Raises:
-            ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
+            ConfigError: a column, the type of the join, the condition or the preset is wrong.
         """
         right = other._frame
         if other._punctuations != self._punctuations:
@@ -198,23 +204,24 @@ class FrameSteps:
         running: bool = False,
         **measures: str | Mapping[str, str],
     ) -> Self:
-        """Groups, each of which comes out once, as one row, when its key is closed.
+        """Group the rows by a key. Each group comes out once, as one row, when its key is closed.
 
-        A punctuation that restricts columns of the key alone closes the keys it matches, and passes behind
-        their groups; others end here. A row of a closed key, or with a null in it, is a violation, and in no
-        group.
+        A punctuation that restricts columns of the key alone closes the keys that it matches, and passes
+        behind their groups. Others end here. A row whose key is closed or has a null is a violation, and in
+        no group.
 
         Args:
-            by: columns of the key: integers, booleans, dates, timestamps, strings or decimals.
-            ordered_by: what `first` and `last` go by: columns of any type of a key, one after the other,
-                nulls first; rows that are equal in all of them go by the measured value.
-            running: a group comes out after each batch that had rows of it, as it is by then, and at last
-                when its key is closed. Columns `final` and `batch`, a number, tell its rows apart: the one
-                of the greatest batch is what it is.
-            measures: by their names, as in a pipeline file: `"count"`, or such as `{"sum": "price"}`.
+            by: the columns of the key: integers, booleans, dates, timestamps, strings or decimals.
+            ordered_by: the columns by which `first` and `last` order rows: of the types that a key may have,
+                the first column first, nulls before all values. Rows that are equal in all of these columns
+                are ordered by the measured value.
+            running: whether a group also comes out after each batch that had rows of it, with its measures so
+                far. All rows then have a column `final`, and a column `batch` with the number of the batch.
+                The row of a group with the greatest `batch` is the newest.
+            measures: the measures by name, spelled as in a pipeline file: `"count"` or `{"sum": "price"}`.
 
         Raises:
-            ConfigError: a column or a measure is not what it must be.
+            ConfigError: a column or a measure is wrong.
         """
         keys = [by] if isinstance(by, str) else list(by)
         places = [ordered_by] if isinstance(ordered_by, str) else list(ordered_by)
@@ -229,13 +236,13 @@ class FrameSteps:
         fields = StructType()
         for field in self._frame.schema:
             if field.name != self._punctuations:
-                fields = fields.add(field.name, field.dataType)  # which may be null in control rows
+                fields = fields.add(field.name, field.dataType)  # nullable, since control rows have nulls
         return to_arrow_schema(fields, timezone="UTC")
 
     def _of_rows(self, expression: Column, step: str) -> Column:
-        """Compute an expression on rows alone; it might fail on the other columns of a control row."""
+        """Compute an expression on rows alone, since it might fail on the other columns of a control row."""
         (name, was), *others = origins_of(self._frame, self._frame.select(expression), step)
-        if was is not None or others:  # a plain column, or all of them
+        if was is not None or others:  # the expression is a plain column, or all columns
             return expression
         return F.when(column(self._punctuations).isNull(), expression).alias(name)
 

@@ -1,4 +1,4 @@
-"""A frame as Delta tables, exactly once: its rows, and what its column of punctuations says."""
+"""Writes a frame to Delta tables, exactly once: its rows, and its control rows by their kind."""
 
 from __future__ import annotations
 
@@ -45,17 +45,16 @@ class _Table:
 
 
 class FrameTables:
-    """A sink for `foreachBatch` that writes rows first, so that no table says of a group that it is over too
-    early.
+    """A sink for `foreachBatch`. It writes rows first, so that no punctuation is in a table before its rows.
 
     Args:
         punctuations: the name of the column of punctuations.
-        renaming: the names that the frame's punctuations use.
+        renaming: the change of the frame's column names since its punctuations were written.
         path: the directory of the table of rows.
-        schema: its columns.
-        others: the directories of the tables of `SCHEMAS` that are to be written, by name.
+        schema: the columns of the table of rows.
+        others: the directories of the other tables to write, by their name in `SCHEMAS`.
         app_id: the identity of the query.
-        checkpoint: the directory of its checkpoint.
+        checkpoint: the directory of the query's checkpoint.
     """
 
     def __init__(
@@ -76,34 +75,41 @@ class FrameTables:
         prepare({_ROWS: self._rows} | self._others, app_id, checkpoint)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        with apart(batch, self._punctuations, self._renaming) as (rows, said):
+        with apart(batch, self._punctuations, self._renaming) as (rows, control):
             if not rows.isEmpty():
                 append(rows, self._rows.path, self._app_id, batch_id)
-            found = {row[OF] for row in said.select(OF).distinct().collect()} if self._others else set()
+            found = {row[OF] for row in control.select(OF).distinct().collect()} if self._others else set()
             for name in self._others.keys() & found:
-                texts = _READ[name](said.where(column(OF) == name).select(TEXT))
-                append(texts, self._others[name].path, self._app_id, batch_id)
+                table = _READ[name](control.where(column(OF) == name).select(TEXT))
+                append(table, self._others[name].path, self._app_id, batch_id)
 
 
-def _punctuations(said: DataFrame) -> DataFrame:
-    return said.toDF("punctuation")
+def _punctuations(texts: DataFrame) -> DataFrame:
+    return texts.toDF("punctuation")
 
 
-def _dead_letters(said: DataFrame) -> DataFrame:
-    found = _members(said, frame_rejects.DEAD_LETTER, DEAD_LETTERS, value="string", base64="string")
+def _dead_letters(texts: DataFrame) -> DataFrame:
+    found = _members(texts, frame_rejects.DEAD_LETTER, DEAD_LETTERS, value="string", base64="string")
     original = F.coalesce(F.unbase64("base64"), F.encode("value", "UTF-8"))
     return found.withColumn("value", original).drop("base64")
 
 
-def _violations(said: DataFrame) -> DataFrame:
-    return _members(said, frame_rejects.VIOLATION, VIOLATIONS)
+def _violations(texts: DataFrame) -> DataFrame:
+    return _members(texts, frame_rejects.VIOLATION, VIOLATIONS)
 
 
-def _members(said: DataFrame, mark: str, table: str, **kinds: str) -> DataFrame:
-    """The columns of a table out of the member that marks its texts; inner objects stay text."""
+def _members(texts: DataFrame, mark: str, table: str, **kinds: str) -> DataFrame:
+    """Read the columns of a table from texts. Inner objects stay text.
+
+    Args:
+        texts: JSON objects with one member.
+        mark: the name of this member, whose value has the columns.
+        table: the name of the table in `SCHEMAS`.
+        kinds: the types of other members to read, and of columns that are read as another type.
+    """
     known = {field.name: spark_type(field.type) for field in SCHEMAS[table]} | kinds
     inner = ", ".join(f"`{name}` {kind}" for name, kind in known.items())
-    return said.select(F.from_json(TEXT, f"`{mark}` struct<{inner}>").alias("all")).select(f"all.`{mark}`.*")
+    return texts.select(F.from_json(TEXT, f"`{mark}` struct<{inner}>").alias("all")).select(f"all.`{mark}`.*")
 
 
 _READ = {PUNCTUATIONS: _punctuations, DEAD_LETTERS: _dead_letters, VIOLATIONS: _violations}

@@ -1,4 +1,4 @@
-"""The column of punctuations in the names of now, without a touch on rows of data."""
+"""Rewrites the column of punctuations with the present column names, and leaves data rows as they are."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from endmark.wire.renamed_punctuations import Renaming
 
-FRAME = "frame"  # what dead letters call a frame that is no input of a join
+FRAME = "frame"  # the name in dead letters of a frame that is no input of a join
 _WRITTEN = "$written"
 
 
 def rewritten(frame: DataFrame, punctuations: str, renaming: Renaming) -> DataFrame:
-    """Rewrite a frame's control rows in its present column names, without those about no column that is left.
+    """Rewrite a frame's control rows with its present column names, and drop punctuations on lost columns.
 
     Args:
-        frame: the frame, with its rows as they are.
-        punctuations: the name of its text column, which is null for a row of data.
-        renaming: what became of each column since the punctuations were written.
+        frame: the frame.
+        punctuations: the name of its text column, which is null in a data row.
+        renaming: the change of the column names since the punctuations were written.
     """
     texts = column(punctuations)
     written = frame.withColumn(_WRITTEN, _written(renaming, texts))
@@ -42,14 +42,14 @@ def _written(renaming: Renaming, texts: Column) -> Column:
         writer = Writer(renaming)
         return map(writer, columns)
 
-    # Of a function that always gives the same Spark would call it for the filter and again for the column.
+    # Spark would call a deterministic function twice: for the filter, and again for the column.
     function = arrow_udf(write, "string")  # type: ignore[call-overload]  # its hints say which kind it is
     written: Column = function.asNondeterministic()(texts)
     return written
 
 
 class Writer:
-    """Writes a column of text in the names of now; null stays null."""
+    """Rewrites a column of text with the present column names. Null stays null."""
 
     def __init__(self, renaming: Renaming) -> None:
         self._renamer = Renamer(renaming, FRAME)
@@ -57,18 +57,18 @@ class Writer:
     def __call__(self, texts: pa.Array) -> pa.Array:
         if texts.null_count == len(texts):
             return texts
-        # What a step before has refused is passed on as it is.
+        # Dead letters and violations of earlier steps pass unchanged.
         mine = pc.and_not(
             texts.is_valid(), pc.fill_null(pc.match_substring_regex(texts, frame_rejects.MARKED), False)
         )
-        said = texts.filter(mine)
-        renamed = self._renamer(said)
+        given = texts.filter(mine)
+        renamed = self._renamer(given)
         written = renamed.texts
         if renamed.rejected:
             letters = frame_rejects.dead_letters(
-                FRAME, [(said[at].as_py(), why) for at, why in renamed.rejected]
+                FRAME, [(given[at].as_py(), why) for at, why in renamed.rejected]
             )
-            bad = np.zeros(len(said), bool)
+            bad = np.zeros(len(given), bool)
             bad[[at for at, _ in renamed.rejected]] = True
             written = pc.replace_with_mask(written, pa.array(bad), letters.column(0))
         return pc.replace_with_mask(texts, mine, written)

@@ -1,4 +1,4 @@
-"""A frame as a Kafka topic, at least once: its rows, and punctuations to the partitions they concern."""
+"""Publishes a frame to a Kafka topic, at least once: rows, and punctuations to their partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.errors import ConfigError
 from endmark.frame.projection import column
 from endmark.frame.sinks import OF, PUNCTUATIONS, TEXT, apart
-from endmark.wire.json_column import is_spoken_of, kind_of
+from endmark.wire.json_column import is_restrictable, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 
 class FrameTopic:
-    """A sink for `foreachBatch` that sends a batch to a topic: all rows are acknowledged before any
-    punctuation.
+    """A sink for `foreachBatch`. All rows of a batch are acknowledged before its first punctuation is sent.
 
     Args:
         punctuations: the name of the column of punctuations.
-        renaming: the names that the frame's punctuations use.
+        renaming: the change of the frame's column names since its punctuations were written.
         key: the columns by which records are keyed.
         topic: the topic, made for the frame's columns and this key.
     """
@@ -40,8 +39,8 @@ class FrameTopic:
         self._topic = topic
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        with apart(batch, self._punctuations, self._renaming) as (rows, said):
-            texts = said.where(column(OF) == PUNCTUATIONS).select(column(TEXT).alias("punctuation"))
+        with apart(batch, self._punctuations, self._renaming) as (rows, control):
+            texts = control.where(column(OF) == PUNCTUATIONS).select(column(TEXT).alias("punctuation"))
             named = F.coalesce(_names(self._key, column("punctuation")), F.lit(False))
             patterns = [row["punctuation"] for row in texts.where(~named).collect()]
             some = None if rows.isEmpty() else rows
@@ -49,15 +48,15 @@ class FrameTopic:
 
 
 def wire_columns(rows: pa.Schema, key: Sequence[str]) -> dict[str, ColumnType]:
-    """The columns of a frame as the wire format spells them.
+    """Return the columns of a frame with the types by which the wire format spells them.
 
     Raises:
-        ConfigError: it has no spelling for one, or the frame has no such key.
+        ConfigError: the wire format has no spelling for a column, or the frame has no such key.
     """
     columns = {field.name: field.type for field in rows}
     if missing := [name for name in key if name not in columns]:
         raise ConfigError(f"key: the frame has no column {', '.join(missing)}; name others")
-    if odd := [name for name, kind in columns.items() if not is_spoken_of(kind)]:
+    if odd := [name for name, kind in columns.items() if not is_restrictable(kind)]:
         raise ConfigError(
             f"column {odd[0]} is {columns[odd[0]]}, which a record has no spelling for; cast it, or leave it "
             "out"
@@ -66,7 +65,7 @@ def wire_columns(rows: pa.Schema, key: Sequence[str]) -> dict[str, ColumnType]:
 
 
 def _names(key: Sequence[str], text: Column) -> Column:
-    """Return whether a punctuation says one value of each key column, and nothing else."""
+    """Whether a punctuation names one value of each key column, and restricts no other column."""
     if not key:
         return F.lit(False)
     named = F.array_sort(F.json_object_keys(text)) == F.array(*map(F.lit, sorted(key)))

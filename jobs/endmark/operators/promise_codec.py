@@ -1,4 +1,4 @@
-"""Promises as JSON: between ingest and the buckets, in held batches, and in manifests.
+"""Promises as JSON. They are stored so in manifests and held batches, and sent so from ingest to the buckets.
 
 {"partition": 0, "offset": 7, "patterns": {"bids_item_id": {"between": {"to": 100}}}}
 """
@@ -28,9 +28,9 @@ class PromiseCodec:
     """Reads and writes the promises of one stream.
 
     Args:
-        stream: its name.
-        columns: those that its promises may restrict, by its own names.
-        key: the key of its rows, by its own names.
+        stream: the name of the stream.
+        columns: the columns that its promises may restrict, by the stream's own names.
+        key: the key of its rows, by the stream's own names.
     """
 
     def __init__(self, stream: str, columns: pa.Schema, key: KeySpec) -> None:
@@ -44,9 +44,11 @@ class PromiseCodec:
         return {field.name: domain_of_type(field.type) for field in self._columns}
 
     def write_patterns(self, promise: Punctuation) -> WrittenPatterns:
+        """Return the patterns of a promise, ready for JSON."""
         return {name: pattern_to_json(pattern, self.domains[name]) for name, pattern in promise.patterns}
 
     def read_patterns(self, written: WrittenPatterns, origin: Origin | None = None) -> Punctuation:
+        """Read a promise from its patterns. `origin` is its place in Kafka; `None` if it has none."""
         return Punctuation.read(self.stream, written, self.domains, pattern_from_json, origin)
 
     def write(self, promise: Punctuation) -> dict[str, Any]:
@@ -56,7 +58,7 @@ class PromiseCodec:
         return {"partition": place.partition, "offset": place.offset, "patterns": patterns}
 
     def read(self, written: Iterable[Mapping[str, Any]]) -> list[Punctuation]:
-        """Read promises; a batch that is repeated may bring them in another order, and gets the same one."""
+        """Read promises, and sort them: a repeated batch may bring them in another order."""
         return [
             self.read_patterns(one["patterns"], Origin(one["partition"], one["offset"]))
             for one in sorted(written, key=_place_and_text)
@@ -74,5 +76,5 @@ class PromiseCodec:
 
 
 def _place_and_text(promise: Mapping[str, Any]) -> tuple[int, int, str]:
-    # The promises of a frame have one place.
+    # All promises of a frame have the same place, so their text decides.
     return promise["partition"], promise["offset"], json.dumps(promise["patterns"])

@@ -1,4 +1,4 @@
-"""One batch of one stream, from the unpacking of its blobs through the lookups to the stream join."""
+"""One batch of one stream. It is unpacked from blobs, then goes through the lookups to the stream join."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class RunNews(NamedTuple):
-    """The runs of a clustered stream that began and ended in a batch, as keys with `partition` and `offset`.
+    """The runs of a clustered stream in a batch, as keys with `partition` and `offset`; `None` without any.
 
     Args:
-        ended: keys of the bucket, each with the first row of another key behind it.
+        ended: keys of the bucket whose run ended, each with the place of the row that ended it.
         first: the first row of each partition, over all buckets.
-        last: the last row of each partition, if its key is of the bucket.
+        last: the last row of each partition, if its key belongs to the bucket.
     """
 
     ended: pa.RecordBatch | None = None
@@ -31,21 +31,22 @@ class RunNews(NamedTuple):
 class StreamBatch:
     """The share of one bucket in one batch of one stream.
 
-    Keys are named as both sides of the join name them, rows and promises as the stream names its own columns.
+    Rows and promises have the stream's own column names. Keys have the names that both sides of the join
+    share. A table is `None` if it would have no rows.
 
     Args:
-        rows: data rows with the code of their key, less those that are late within their own batch. The join
-            takes them in the order of that code.
-        bystanders: rows that are not to be joined, but are checked for violations like the others.
-        closed_keys: keys that punctuations name, with their code, `partition` and `offset`; if rows name keys
-            too, also `by_row`.
+        rows: data rows with the code of their key, without rows that are late within their own batch. The
+            join takes them in the order of that code.
+        bystanders: rows that are not joined, but are checked for violations like the others.
+        closed_keys: keys that punctuations name, with their code, `partition` and `offset`. If rows close
+            keys, too, it has the column `by_row`.
         promises: all other punctuations, each with its origin.
-        key_promises: those of `promises` that restrict columns of the key alone, with keys' names.
-        newest: newest event time by partition in microseconds, over all buckets.
-        marks: how far an ordered stream has come, over all buckets, as `Order` takes it.
-        heard: oldest and newest timestamp of Kafka's records by partition in microseconds, over all buckets;
-            only where partitions can be idle.
-        runs: those of a clustered stream.
+        key_promises: the promises that restrict columns of the key alone, by the shared names.
+        newest: the newest event time of each partition in microseconds, over all buckets.
+        marks: the marks of an ordered stream, over all buckets, as `Order` takes them.
+        heard: the oldest and the newest timestamp of Kafka's records of each partition in microseconds, over
+            all buckets. It is empty unless partitions can be idle.
+        runs: the runs of a clustered stream.
     """
 
     rows: pa.RecordBatch | None = None

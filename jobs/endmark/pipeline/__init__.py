@@ -1,7 +1,7 @@
 """The pipeline file: streams, relations, the steps between them and where results go.
 
-What the engine cannot run is refused with a message that names the field. Nothing here touches Spark, a
-broker or a database.
+A pipeline that the engine cannot run is refused with a message that names the field. Nothing here touches
+Spark, a broker or a database.
 """
 
 from endmark.pipeline.model import Pipeline

@@ -1,10 +1,10 @@
 """The bounds of a pipeline's state, derived from the pipeline file alone.
 
-After Tucker et al. (TKDE'03) and the safety of continuous join queries (VLDB'06): a stream's rows are freed
-when the other stream closes their key or its progress leaves their window. A group is final when a stream has
-closed its key and no live row of that stream has it; where rows of the other stream are results even without
-a partner, that one must have closed the key too. What bounds groups bounds the closed keys that wait to be
-announced.
+The rules follow Tucker et al. (TKDE'03) and the safety of continuous join queries (VLDB'06). A stream's rows
+are freed when the other stream closes their key or its progress leaves their window. A group is final when a
+stream has closed its key and no live row of that stream has it. If rows of the other stream are results even
+without a partner, the other stream must have closed the key too. The bound of groups is also the bound of the
+closed keys that wait to be announced.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Bound:
     """The events that free state, once all of them have happened.
 
     Args:
-        closed_by: streams that close the key.
-        means: by what each of them does.
+        closed_by: the streams that must close the key.
+        means: how each of them closes it, such as `punctuations`; as long as `closed_by`.
         on: the columns of the key.
         window_seconds: event time for which a row stays joinable; `None` if time does not matter.
         progress_of: the stream whose progress leaves that window.
@@ -49,7 +49,7 @@ class Bound:
         parts = []
         if self.closed_by:
             *others, last = zip(map(_possessive, self.closed_by), self.means, strict=True)
-            # Streams that do it by the same means share the word for it.
+            # Streams that close the key by the same means share the word for it.
             closing = [owner if means == last[1] else f"{owner} {means}" for owner, means in others]
             parts.append(f"{' and '.join([*closing, ' '.join(last)])} on {', '.join(self.on)}")
         if self.window_seconds is not None and self.progress_of is not None:
@@ -60,14 +60,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class State:
-    """The state that is kept of one input.
+    """The state that a pipeline keeps for one input.
 
     Args:
         input: a stream, or `groups` for the aggregate.
-        holds: `rows` (with what a semi join remembers of those it has put out), `closed keys` or `groups`.
-        bounded_by: each of them is enough; empty when nothing bounds it.
-        note: why nothing does.
-        mends: changes of the pipeline file that would bound what is not bounded, each by itself.
+        holds: `rows` (which includes what a semi join remembers of the rows it has put out), `closed keys` or
+            `groups`.
+        bounded_by: the bounds of this state, each of which is enough; empty if nothing bounds it.
+        note: the reason why nothing bounds it.
+        mends: changes of the pipeline file, each of which alone would bound it.
     """
 
     input: str
@@ -78,6 +79,7 @@ class State:
 
     @property
     def name(self) -> str:
+        """The name for people, such as `bids rows`."""
         return self.holds if self.input == self.holds else f"{self.input} {self.holds}"
 
     @property
@@ -101,8 +103,8 @@ class _Input:
     name: str
     window: timedelta | None
     window_field: str
-    closes: str | None  # by what it closes keys
-    declared: tuple[str, ...]  # what it is punctuated on
+    closes: str | None  # how it closes keys, such as by punctuations; `None` if it closes none
+    declared: tuple[str, ...]  # the columns of `punctuated_on`
     preserved: bool
     on: tuple[str, ...]
 
@@ -131,7 +133,7 @@ class _Input:
 
 
 def states(pipeline: Pipeline) -> list[State]:
-    """Return all state that a pipeline keeps from one batch to the next."""
+    """Return all the state that a pipeline keeps from one batch to the next."""
     left, right = _inputs(pipeline)
     preset = pipeline.join.preset
     groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]
@@ -142,10 +144,11 @@ def states(pipeline: Pipeline) -> list[State]:
 def require_bounded(pipeline: Pipeline) -> None:
     """Refuse rows and groups that nothing ever frees, unless the pipeline file accepts them.
 
-    Closed keys are no reason to refuse: they are small, and whoever punctuates has them.
+    Closed keys are no reason to refuse a pipeline, since they are small and come with punctuations.
 
     Raises:
-        ConfigError: naming what is unbounded, why, and every change that would mend all of it.
+        ConfigError: some state is unbounded. The error names this state, the reason, and each change that
+            would bound all of it.
     """
     unbounded = [state for state in states(pipeline) if state.holds != _KEYS and not state.bounded_by]
     if not unbounded or pipeline.unbounded_state == "allow":

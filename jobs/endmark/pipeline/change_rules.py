@@ -23,12 +23,12 @@ class Change(StrEnum):
 
     @property
     def advice(self) -> str:
-        """The advice for people how to make such a change."""
+        """The steps of such a change, for people."""
         match self:
             case Change.LIVE:
                 return "turn it while the job runs, or change the file before it was ever turned"
             case Change.TURN:
-                return "turn it while the job runs; in the file it stays as the checkpoint was made with it"
+                return "turn it while the job runs; leave the file as it was when the checkpoint was made"
             case Change.RESTART:
                 return "change the file, and start the job again"
             case Change.NEW_CHECKPOINT:
@@ -39,10 +39,10 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeRule:
-    """The rule by which a field may change; the JSON Schema of the field says it, too.
+    """The rule by which a field may change. The JSON Schema of the field has it in its description.
 
     Args:
-        change: the easiest way.
+        change: the easiest way to change the field.
         remark: a reason or an exception, for people.
     """
 
@@ -55,10 +55,10 @@ class ChangeRule:
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = handler(core)
-        if "$ref" in schema:  # what it refers to has a description
+        if "$ref" in schema:  # the schema that it refers to has a description
             return schema
-        said = [schema["description"]] if "description" in schema else []
-        return {**schema, "description": "; ".join([*said, str(self)])}
+        descriptions = [schema["description"]] if "description" in schema else []
+        return {**schema, "description": "; ".join([*descriptions, str(self)])}
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,11 @@ class Knob(ChangeRule):
     """The rule of a field that may be turned while the job runs.
 
     Args:
-        kind: the kind of its values.
-        values: its values in words.
-        effect: its effect in words.
-        change: `TURN` if it changes results, so that `verify` must find each of its values in the stream.
+        kind: the kind of the field's values.
+        values: the possible values, in words.
+        effect: the effect of the knob, in words.
+        change: `TURN` if the knob changes results, so that `verify` must find each of its values in the
+            stream; else `LIVE`.
     """
 
     kind: Literal["choice", "duration", "size", "number"]
@@ -81,6 +82,6 @@ class Knob(ChangeRule):
         return f"knob ({self.change}): {self.effect}"
 
 
-# A field that a checkpoint keeps, and one that may have another value whenever the job starts.
+# A checkpoint keeps a `Pinned` field. An `AtRestart` field may have another value at each start of the job.
 Pinned = Annotated[Value, ChangeRule(change=Change.NEW_CHECKPOINT)]
 AtRestart = Annotated[Value, ChangeRule(change=Change.RESTART)]

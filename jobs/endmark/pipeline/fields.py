@@ -24,13 +24,13 @@ from endmark.domain import Domain
 from endmark.types import ColumnType
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-# ASCII digits alone: `\d` takes those of every script.
+# Digits are ASCII: `\d` would match the digits of every script.
 _DURATION = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(ms|s|m|h|d)")
 _SIZE = re.compile(r"([0-9]{1,18})\s*(kB|MB|GB)")
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 _BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-# In JSON Schema: what may follow the point in whole milliseconds of each unit.
+# For JSON Schema: the digits that may follow the point in a whole number of milliseconds, by unit.
 _FRACTIONS = {
     "ms": "0{1,9}",
     "s": "[0-9]{1,3}0{0,6}",
@@ -49,23 +49,23 @@ _TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
 
 
 def _identifier(value: str) -> str:
-    # `fullmatch`, since `$` also matches before a trailing newline and names end up in SQL.
+    # We use `fullmatch`, since `$` also matches before a trailing newline, and names end up in SQL.
     if not _IDENTIFIER.fullmatch(value):
         raise ValueError(f"{_shown(value)} is not a name: letters, digits and _ only, starting with a letter")
     return value
 
 
 def _shown(value: Any) -> str:
-    """A wrong value for people, cut off where it is long."""
+    """A wrong value as an error shows it, in 60 letters at most."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _duration(value: Any) -> timedelta:
-    """The duration that a text names, such as `500ms`, or a number of seconds.
+    """Read a duration from a text such as `500ms`, or from a number of seconds.
 
     Raises:
-        ValueError: there is none, or it is no whole number of milliseconds up to 36,500 days.
+        ValueError: the value is no duration, or no whole number of milliseconds up to 36,500 days.
     """
     if isinstance(value, timedelta):
         return value
@@ -92,7 +92,7 @@ def _in_days(duration: timedelta) -> str:
 
 
 def _within(least: timedelta, most: timedelta) -> Callable[[timedelta], timedelta]:
-    """A check that a duration is no shorter and no longer than these."""
+    """Return a check that a duration is not shorter than `least` and not longer than `most`."""
 
     def check(duration: timedelta) -> timedelta:
         if not least <= duration <= most:
@@ -106,7 +106,8 @@ def _within(least: timedelta, most: timedelta) -> Callable[[timedelta], timedelt
 def _duration_schema(least: timedelta, most: timedelta) -> dict[str, Any]:
     """JSON Schema of a duration: a text with a unit, or a number of seconds.
 
-    A pattern cannot compare numbers, so a text has only as many digits as the longest duration in its unit.
+    A pattern cannot compare numbers. It only limits a text to as many digits as the longest duration has in
+    its unit.
     """
     bounds = f"from {least // _MILLISECOND}ms to {_in_days(most)}, in whole milliseconds"
     number = {"type": "number", "minimum": least.total_seconds(), "maximum": most.total_seconds()}
@@ -180,19 +181,19 @@ Duration = Annotated[
     BeforeValidator(_duration),
     WithJsonSchema(_duration_schema(timedelta(0), _LONGEST)),
 ]
-# A duration other than none.
+# A duration that is not 0.
 Pause = Annotated[
     Duration,
     AfterValidator(_within(_MILLISECOND, _LONGEST)),
     WithJsonSchema(_duration_schema(_MILLISECOND, _LONGEST)),
 ]
-# From the start of a batch to the next.
+# The time from the start of a batch to the start of the next.
 Cadence = Annotated[
     Duration,
     AfterValidator(_within(timedelta(0), _LONGEST_BATCH)),
     WithJsonSchema(_duration_schema(timedelta(0), _LONGEST_BATCH)),
 ]
-_Whole = Annotated[int, Field(strict=True)]  # no text, no truth value
+_Whole = Annotated[int, Field(strict=True)]  # `strict` refuses texts and booleans
 Size = Annotated[
     _Whole,
     BeforeValidator(size),
@@ -214,7 +215,7 @@ Columns = Annotated[dict[Name, Type], Field(min_length=1)]
 
 
 class Model(BaseModel):
-    """A part of a pipeline file; unknown fields are refused."""
+    """A part of a pipeline file. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -223,10 +224,10 @@ def require_name(known: Mapping[str, Any], name: str, field: str, where: str) ->
     """Refuse a name that is not among the known ones.
 
     Args:
-        known: values by name.
-        name: the name.
-        field: the field that has the name, for the error.
-        where: the part of the file that has the known ones, for the error.
+        known: the known names, each with its value.
+        name: the name to check.
+        field: the field that has this name, for the error.
+        where: the part of the file that declares the known names, for the error.
 
     Raises:
         ValueError: the name is not known.
@@ -244,7 +245,7 @@ def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str)
         field: the field that names it, for the error.
 
     Raises:
-        ValueError: the column cannot be one of a key.
+        ValueError: there is no such column, or it is a double.
     """
     require_column(columns, name, field)
     if columns[name] == ColumnType.DOUBLE:
@@ -263,10 +264,10 @@ def require_column(
         columns: the types of the columns, by name.
         name: the name of the column.
         field: the field that names it, for the error.
-        kind: the type that it must have; `None` is any.
+        kind: the type that the column must have; `None` allows any type.
 
     Raises:
-        ValueError: there is no such column.
+        ValueError: there is no such column, or it has another type.
     """
     if name not in columns:
         raise ValueError(f"{field}: no column {name!r}; there are {', '.join(columns)}")

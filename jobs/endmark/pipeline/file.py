@@ -1,4 +1,4 @@
-"""Reading a pipeline file: `${NAME}` filled from the environment, and errors that name field and line."""
+"""Reads a pipeline file: fills `${NAME}` from the environment, and makes errors that name field and line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _secret(name: str, file: str) -> str:
 def _fill_values(
     node: Any, environment: dict[str, str], text: PipelineText, place: tuple[str, ...] = ()
 ) -> Any:
-    # After parsing, so that a value with a colon, a quote or a line break cannot change the document.
+    # The text is parsed before, so that a value with a colon, quote or line break cannot change the document.
     if isinstance(node, dict):
         return {key: _fill_values(value, environment, text, (*place, key)) for key, value in node.items()}
     if isinstance(node, list):
@@ -64,12 +64,13 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
 
     Args:
         path: the file, in YAML.
-        environment: fills `${NAME}`, by NAME or by what is in the file that NAME_FILE names; of the process
-            unless given.
-        assignments: fields to set before, as `PipelineText.set` takes them.
+        environment: the environment variables that fill `${NAME}`. NAME has the value itself, or NAME_FILE
+            names a file that holds it. `None`: the environment of the process.
+        assignments: fields to set before the check, such as `join.window.left=10s`.
 
     Raises:
-        ConfigError: naming the file and every field that is wrong, or state that would grow for ever.
+        ConfigError: the file cannot be read, a field is wrong, or some state would grow for ever. The error
+            names the file and every such field.
     """
     environment = dict(os.environ) if environment is None else environment
     text = PipelineText(path)
@@ -88,23 +89,24 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
 def _explain(error: ValidationError, text: PipelineText) -> str:
     lines = []
     for problem in error.errors(include_url=False):
-        parts = [
-            part for part in map(str, problem["loc"]) if not part.startswith("[")
-        ]  # pydantic's own words
-        said = problem["msg"].removeprefix("Value error, ")
+        # Parts that begin with a bracket, such as pydantic's `[key]` and our tags, are not in the file.
+        parts = [part for part in map(str, problem["loc"]) if not part.startswith("[")]
+        message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
-            said = f"unknown field{_meant(parts)}"
-        named = _FIELD.match(said)  # checks across fields name one of theirs
-        lines.append(_problem(text, parts, said, [*parts, *(named[1].split(".") if named else ())]))
+            message = f"unknown field{_meant(parts)}"
+        named = _FIELD.match(message)  # a check across fields begins its message with the field that is wrong
+        lines.append(_problem(text, parts, message, [*parts, *(named[1].split(".") if named else ())]))
     if (more := len(lines) - _MOST_PROBLEMS) > 0:
         lines[_MOST_PROBLEMS:] = [f"and {more:,} more"]
     return "; ".join(lines)
 
 
-def _problem(text: PipelineText, parts: Sequence[str], said: str, within: Sequence[str] | None = None) -> str:
-    """Describe what is wrong with a field, with its line or that of a field `within` it."""
+def _problem(
+    text: PipelineText, parts: Sequence[str], message: str, within: Sequence[str] | None = None
+) -> str:
+    """Describe the error of a field, with the line of this field or of the field `within` it."""
     line = text.line_of(parts if within is None else within)
-    problem = f"{'.'.join(parts)}: {said}" if parts else said
+    problem = f"{'.'.join(parts)}: {message}" if parts else message
     problem = problem if len(problem) <= _PROBLEM_LENGTH else f"{problem[:_PROBLEM_LENGTH]}…"
     return problem if line is None else f"line {line}: {problem}"
 
@@ -124,12 +126,12 @@ def fields_at(place: Sequence[str]) -> list[str]:
             if name in model.model_fields
             for found in _models(model.model_fields[name].annotation)
         ]
-        models = inner or models  # names of streams and numbers of items lead no deeper
+        models = inner or models  # names of streams and numbers of list items stay at the same models
     return sorted({name for model in models for name in model.model_fields})
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a type is made of."""
+    """The models that occur in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [found for part in get_args(annotation) for found in _models(part)]

@@ -1,4 +1,4 @@
-"""Wire formats: what the bytes of a stream's records are, and which parser reads them."""
+"""The registry of wire formats. A format says how the bytes of a stream's records are read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Format:
     """A wire format. To add one, write its parser, an entry of `FORMATS`, and one of `verify`'s own table.
 
     Args:
-        doc: the records in one sentence, for the schema of pipeline files.
+        doc: one sentence that describes a record, for the schema of pipeline files.
         parser: makes the parser of a stream, given the stream, its name, and the columns of the join key.
-        own_fields: the fields of a stream that only this format reads, and why others refuse them.
+        own_fields: the fields of a stream that only this format reads, each with the reason why other
+            formats refuse it.
     """
 
     doc: str
@@ -26,7 +27,7 @@ class Format:
     own_fields: Mapping[str, str] = field(default_factory=dict)
 
 
-# Parsers are imported when they are made: a pipeline file is checked without Arrow.
+# A parser is imported when it is made, since a pipeline file is checked without Arrow.
 def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.json_records import JsonParser
 

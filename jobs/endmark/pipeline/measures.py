@@ -1,4 +1,4 @@
-"""The functions of measures: what each makes of the values of a group, and the class that computes it."""
+"""The registry of measure functions, such as `sum`: each with its value for a group and its class."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of measures.
+    """A function that makes a measure from the values of a group.
 
     To add one, write its class in `operators.group_by.functions`, an entry of `FUNCTIONS`, and an entry of
     `verify`'s own table.
 
     Args:
-        doc: its value for a group, as docs/semantics.md says it.
+        doc: the value of the function, in the words of docs/semantics.md.
         implementation: returns the class that folds Arrow columns.
-        result: returns the type of its value, given that of its column.
-        adds: whether it adds the values, and so takes numbers only.
-        by_place: whether it picks a value by the place of its row.
+        result: returns the type of the function's value, given the type of its column.
+        adds: whether the function adds values, and so takes numbers only.
+        by_place: whether the function picks a value by the place of its row.
     """
 
     doc: str
@@ -38,12 +38,12 @@ class Function:
 
 
 def same(of: ColumnType) -> ColumnType:
-    """Return the type of one of the values."""
+    """Return the result type of a function whose value is one of the column's values."""
     return of
 
 
 def several(of: ColumnType) -> ColumnType:
-    """Return the type of an array of the values."""
+    """Return the result type of a function whose value is an array of the column's values."""
     return of.array
 
 
@@ -60,7 +60,7 @@ def _average(_: ColumnType) -> ColumnType:
 
 
 def _classes() -> ModuleType:
-    """Import the classes when a group-by is planned: a pipeline file is checked without Arrow."""
+    """Import the classes only when a group-by is planned, since a pipeline file is checked without Arrow."""
     from endmark.operators.group_by import functions
 
     return functions

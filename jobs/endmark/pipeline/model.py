@@ -1,4 +1,4 @@
-"""The whole pipeline, the columns of its tables, and the checks across its parts."""
+"""The model of a whole pipeline: its parts, the columns of its tables, and the checks across its parts."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _RUNNING = {"final": ColumnType.BOOLEAN, "batch": ColumnType.LONG}
 class Pipeline(Model):
     """A whole pipeline: two streams, lookups on either or both, their join and maybe a closing group-by.
 
-    `lookup` is one, or a list of them, each of a relation of its own: a table that is looked up twice is
-    declared under two names. All ask by columns of their stream, side by side, and a row goes on when all
-    have answered. If it has no match, the first in the list that has none and puts no nulls decides its fate.
-    State that nothing ever frees is refused, unless `unbounded_state` says `allow`.
+    `lookup` is one lookup or a list of lookups. Each has a relation of its own, so a table that is looked up
+    twice is declared under two names. A lookup asks by columns of its stream. All lookups of a stream run
+    side by side, and a row goes on when all have answered. If lookups have no match for a row, the first of
+    them in the list whose `miss` is not `nulls` decides its fate. State that nothing ever frees is refused,
+    unless `unbounded_state` is `allow`.
     """
 
     name: Annotated[
@@ -109,7 +110,7 @@ class Pipeline(Model):
             )
 
     def _check_relations(self) -> None:
-        """Columns and knobs of a lookup go by the name of its relation."""
+        """Check that each relation has one lookup: its name stands for the lookup's columns and knobs."""
         asked = [lookup.relation for lookup in self.lookups]
         for name in self.relations:
             if name in self.streams:
@@ -122,7 +123,7 @@ class Pipeline(Model):
                 )
 
     def _check_join(self) -> None:
-        self.join.policy()  # which refuses what the preset has no use for
+        self.join.policy()  # raises for a field that the preset has no use for
         for name in self.join.on:
             self._check_key(name)
         for side in self.sides:
@@ -207,7 +208,7 @@ class Pipeline(Model):
         running = [*group, *_RUNNING] if self._is_running else []
         for table, columns in (("results", pair), ("groups", group), ("running", running)):
             seen: dict[str, str] = {}
-            for name in columns:  # Spark and Delta do not tell capitals from small letters
+            for name in columns:  # Spark and Delta ignore the case of letters in names
                 if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
                     raise ValueError(
                         f"tables.{table}: columns {other!r} and {name!r} are one to Delta; rename a stream, "
@@ -216,9 +217,11 @@ class Pipeline(Model):
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
+        """All lookups of the pipeline, in the order of the file."""
         return (self.lookup,) if isinstance(self.lookup, Lookup) else self.lookup
 
     def lookups_of(self, stream: str) -> list[Lookup]:
+        """Return the lookups of a stream, in the order of the file."""
         return [lookup for lookup in self.lookups if lookup.stream == stream]
 
     def lookup_in(self, relation: str) -> Lookup:
@@ -227,10 +230,12 @@ class Pipeline(Model):
 
     @property
     def sides(self) -> tuple[str, str]:
+        """The names of the left and the right stream of the join."""
         return self.join.left, self.join.right
 
     @property
     def control_topic(self) -> str:
+        """The name of the control topic: the declared one, or `<name>-control`."""
         return self.control.topic or f"{self.name}-control"
 
     def closes_keys(self, stream: str) -> bool:
@@ -241,8 +246,11 @@ class Pipeline(Model):
         return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
-        """Columns of one join input, named as in the results table: `<stream or relation>_<column>`,
-        then the record's coordinates; what is looked up follows the stream's own, in the order of lookups."""
+        """Return the columns of one join input, named as in the results table.
+
+        A name is `<stream or relation>_<column>`. The stream's own columns come first, then the columns of
+        its relations in the order of lookups, then the record's coordinates.
+        """
         return dict(self._side(stream))
 
     def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
@@ -257,17 +265,20 @@ class Pipeline(Model):
         return columns + [(f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES]
 
     def pair_columns(self) -> dict[str, ColumnType]:
-        """Columns of a pair of rows, which `join.where` may name: those of the left input, then the right."""
+        """Return the columns that `join.where` may name: those of the left input, then those of the right."""
         return self.side_columns(self.join.left) | self.side_columns(self.join.right)
 
     def result_columns(self) -> dict[str, ColumnType]:
-        """Columns of the results table: those of a pair, or of the left input alone for a semi join."""
+        """Return the columns of the results table. A semi join has those of the left input alone."""
         if self.join.type is JoinType.SEMI:
             return self.side_columns(self.join.left)
         return self.pair_columns()
 
     def group_columns(self) -> dict[str, ColumnType]:
-        """Columns of the groups table: the group key, then the measures; none without an aggregate."""
+        """Return the columns of the groups table: the group key, then the measures.
+
+        There are none without an aggregate.
+        """
         if self.aggregate is None:
             return {}
         keys = self.streams[self.join.left].columns
@@ -278,8 +289,10 @@ class Pipeline(Model):
         return columns
 
     def running_columns(self) -> dict[str, ColumnType]:
-        """Columns of the table of running groups: those of a group, whether it is final, and the number of
-        the batch; none without such a table."""
+        """Return the columns of the table of running groups; none if the pipeline has no such table.
+
+        They are the columns of a group, then `final` and the number of the batch.
+        """
         return self.group_columns() | _RUNNING if self._is_running else {}
 
     @property
@@ -287,7 +300,7 @@ class Pipeline(Model):
         return self.aggregate is not None and self.aggregate.running
 
     def stream_of(self, origin: str) -> str:
-        """Return the stream of a name: a stream's own, or the one whose lookup asks that relation."""
+        """Return the stream of a name: the stream itself, or the stream whose lookup asks the relation."""
         return self.lookup_in(origin).stream if origin in self.relations else origin
 
     def type_of(self, reference: str) -> ColumnType:

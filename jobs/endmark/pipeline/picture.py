@@ -1,4 +1,4 @@
-"""A pipeline as a picture: text that Mermaid draws, as GitHub and most documentation tools do."""
+"""Draws a pipeline as Mermaid text, which GitHub and most documentation tools show as a picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def drawn(pipeline: Pipeline) -> str:
-    """Return the picture: topics, relations, steps and tables, and the flow between them."""
+    """Return the Mermaid text: topics, relations, steps and tables, and the flow between them."""
     join, lines = pipeline.join, ["flowchart LR"]
     for side in pipeline.sides:
         stream = pipeline.streams[side]

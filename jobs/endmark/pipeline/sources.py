@@ -1,4 +1,4 @@
-"""Sources of rows: streams and relations."""
+"""The sources of rows in a pipeline file: streams and relations."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ COORDINATES = ("kafka_partition", "kafka_offset")
 
 
 class EventTime(Model):
-    """The column of event time, and the time that a row may be older than the newest row of its partition.
+    """The column of event time, and the bounds of its values.
 
-    A row may be at most `ahead` after its record's timestamp in Kafka; `null` allows any event time. A
-    partition without records for longer than `idle`, while others of its topic have some, does not hold
-    progress back.
+    A row may be at most `lateness` older than the newest row of its partition. It may be at most `ahead`
+    after its record's timestamp in Kafka; `null` allows any event time. A partition without records for
+    longer than `idle`, while other partitions of its topic have some, does not hold progress back.
     """
 
     column: Pinned[Name]
@@ -47,7 +47,7 @@ class EventTime(Model):
         Duration,
         ChangeRule(
             change=Change.NEW_CHECKPOINT,
-            remark="rows are judged by it where they are read, before a turn is heard of",
+            remark="rows are checked against it where they are read, before a turn is known",
         ),
     ] = timedelta(0)
     ahead: Pinned[Duration | None] = timedelta(hours=1)
@@ -58,14 +58,16 @@ class EventTime(Model):
             "such as 30s, up to 36500d, of a stream that has it in the file",
             "The time without records after which a partition is not waited for, while others have records.",
             change=Change.TURN,
-            remark="of a stream that has it; whether one has, takes a new checkpoint",
+            remark="for a stream that has one; adding or removing it takes a new checkpoint",
         ),
     ] = None
 
 
 class ClosingRule(Model):
-    """A rule by which rows close values: a row that meets `when`, an SQL condition over the stream's columns,
-    is the last one of its values in the columns `on`.
+    """A rule by which rows close values.
+
+    `when` is an SQL condition over the stream's columns. A row that meets it is the last row with its values
+    in the columns `on`.
     """
 
     on: Pinned[Names]
@@ -73,32 +75,37 @@ class ClosingRule(Model):
 
 
 class Quarantine(Model):
-    """The job stops when more than `share` of a stream's last `of` records are dead letters that it could not
-    read: then the producer is wrong, and not a record."""
+    """The limit of unreadable records, beyond which the job stops.
+
+    The job stops when more than `share` of a stream's last `of` records are dead letters that it could not
+    read. Then the producer is wrong, and not a single record.
+    """
 
     share: AtRestart[Share] = 0.2
     of: AtRestart[Count] = 1_000
 
 
 class Stream(Model):
-    """A Kafka topic of records in JSON, in XML or in Debezium's envelopes. Each row holds exactly these
-    columns; none may be null.
+    """A Kafka topic of records in JSON, in XML or in Debezium's envelopes.
 
-    Of a table that Debezium captures each row that was there or is inserted is one. An update is one as well
-    if `updates` says so, and a dead letter otherwise. A deletion is a punctuation on `punctuated_on`, which
-    is the table's primary key.
+    Each row has exactly the declared `columns`, and none is null. With `format: debezium` each snapshot row
+    and each inserted row of the captured table is a row. An update is a row under `updates: rows`, and a dead
+    letter otherwise. A deletion is a punctuation on `punctuated_on`, which is the table's primary key.
 
-    Its punctuations restrict columns of `punctuated_on`, any of its own; without such columns it has none.
-    They close keys if the whole join key is among these.
-    One that names a key closes it, since the topic is partitioned by the key; where it is not,
+    Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
+    `punctuated_on` takes no punctuations. Punctuations close keys if `punctuated_on` has the whole join key.
+    A punctuation that names a key closes it, since the topic is partitioned by the key. If the topic is not,
     `punctuation_scope: topic` closes a key once every partition has promised it.
-    Where rows come in the order of the join key in each partition, `ordered` says so: each row closes the
-    keys before its own, as if a punctuation followed it. Where no partition has two rows of a key, `unique`
-    says so: each row closes its own. Where none has two runs of rows of a key, `clustered` says so: the first
-    row of another key closes it.
-    Where a row can tell that it is the last, `closes` says by what: it acts as a punctuation behind itself.
+
+    Rows can close keys, too. Declare `ordered` if the rows of each partition come in the order of the join
+    key: each row then closes the keys before its own. Declare `unique` if no partition has two rows of a key:
+    each row then closes its own key. Declare `clustered` if the rows of a key stand together in each
+    partition: the first row of another key then closes it. Declare `closes` if a condition on a row says that
+    it is the last row of its values: the row then acts as a punctuation behind itself.
+
     An XML record of more than `max_record` bytes is a dead letter, since reading one takes two seconds a MB.
-    When more than a share of the last records are dead letters, `quarantine` stops the job; `off` never does.
+    The job stops when dead letters exceed a share of the last records, as `quarantine` says; `off` never
+    stops it.
     """
 
     topic: Pinned[Topic]
@@ -138,14 +145,14 @@ class Stream(Model):
 
     @property
     def promised_on(self) -> tuple[str, ...]:
-        """The columns that its punctuations restrict, those of its closing rule among them."""
+        """The columns that the stream's punctuations restrict, including those of its closing rule."""
         return tuple(dict.fromkeys([*self.punctuated_on, *(self.closes.on if self.closes else ())]))
 
 
 class Relation(Model):
     """The master table R of a lookup join, reached by an SQLAlchemy URL.
 
-    A database that does not answer is asked again for `retry`; then the job stops.
+    If the database does not answer, the job asks again for the time `retry`, and then stops.
     """
 
     url: AtRestart[str]

@@ -38,11 +38,12 @@ _ADDABLE_DIGITS = DECIMAL_DIGITS - 10  # no group has 10**10 results
 
 
 class Cache(Model):
-    """Rows of the relation that each Python process of the job keeps at hand, those asked for most.
+    """The cache of a relation's rows in each Python process of the job. It keeps the rows asked for most.
 
-    They, and keys the relation did not have, are believed for their lifetime, so results may show the
-    relation as it was that long ago. Keys asked for often are read again in its last quarter, one sooner than
-    the other. A punctuation of the stream that names what is looked up lets go of it.
+    A cached row is used for `lifetime`, so results may show the relation as it was that long ago. A key that
+    the relation did not have counts as absent for `absent_lifetime`. Keys asked for often are read again in
+    the last quarter of their lifetime, each at a time of its own. A punctuation of the stream that names a
+    looked-up key evicts it.
     """
 
     memory: Annotated[
@@ -77,8 +78,11 @@ Fate = Literal["drop", "nulls", "dead_letter"]
 
 
 class Park(Model):
-    """The relation is asked `attempts` times in all for a row without a match, `delay` apart; what becomes of
-    it `then` is as without parking."""
+    """The rule for parked rows.
+
+    The relation is asked `attempts` times in all, `delay` apart. A row without a match even then has the fate
+    `then`.
+    """
 
     delay: AtRestart[Pause]
     attempts: AtRestart[Attempts]
@@ -86,7 +90,7 @@ class Park(Model):
 
 
 class Parking(Model):
-    """Rows without a match wait, since the relation may get one."""
+    """The choice that rows without a match wait, since the relation may get one."""
 
     park: Pinned[Park]
 
@@ -98,25 +102,33 @@ Miss = Annotated[
 
 
 class AsOf(Model):
-    """The relation holds versions of a key, each from the time in its column `relation` on. A row meets the
-    one that held at the time in its column `stream`, and none if it is older than all."""
+    """The columns by which a row picks one of a key's versions.
+
+    A version is valid from the time in the relation's column `relation` on. A row meets the newest version
+    that is not newer than the time in the stream's column `stream`. A row that is older than all versions
+    meets none.
+    """
 
     stream: Pinned[Name]
     relation: Pinned[Name]
 
 
 class Lookup(Model):
-    """Join of a stream with a relation.
+    """The join of a stream with a relation.
 
-    `key` has a column of the stream for each column of the relation's key, in that order and of its type.
-    `strategy` says what is read next: pages of `page_rows` rows, lists of keys or all of the relation; `auto`
-    takes the cheapest, by what each has cost. A batch of as many records as a batch may have stops reading
-    after `time_per_batch`. The rows it leaves wait in `memory`, which all buckets share, and hold back what
-    came after them; when it is full, the batch reads on. `miss` is what becomes of rows without a match:
-    `nulls` joins them with nulls for the relation's columns. Those that are parked hold back what came after
-    them, too. Under `cardinality: many_to_many` the relation may hold several rows of a key, and each of them
-    makes a row; else that is an error, unless `as_of` says which of them is meant. With `autotune` the job
-    turns `page_rows` and the memory of the cache by what reads have cost.
+    `key` has a column of the stream for each column of the relation's key, in the same order and of the same
+    type. `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
+    `auto` takes the cheapest by measured costs.
+
+    A batch that is no pause (`batch.pause_below`) stops reading after `time_per_batch`. Rows without an
+    answer wait in `memory`, which all buckets share, and hold back the records that came after them. When
+    `memory` is full, the batch reads on.
+
+    `miss` is the fate of rows without a match: `nulls` joins them with nulls for the relation's columns.
+    Parked rows hold back the records that came after them, too. Under `cardinality: many_to_many` the
+    relation may have several rows of a key, and each of them makes a row. Otherwise several rows of a key are
+    an error, unless `as_of` picks one of them. With `autotune` the job turns `page_rows` and the memory of
+    the cache by the measured costs of reads.
     """
 
     stream: Pinned[Name]
@@ -146,7 +158,8 @@ class Lookup(Model):
         Knob(
             "duration",
             "such as 500ms or 2s, up to 36500d; null: until all rows are answered",
-            "The time for which a full batch reads the relation. Unanswered rows wait for the next batch.",
+            "The time for which a batch that is no pause reads the relation. Unanswered rows wait for the "
+            "next batch.",
         ),
     ] = None
     memory: Annotated[
@@ -163,7 +176,7 @@ class Lookup(Model):
 
     @property
     def unique(self) -> bool:
-        """True if a row has one match at most."""
+        """Whether a row has one match at most."""
         return self.cardinality == "many_to_one"
 
     @property
@@ -178,11 +191,11 @@ class Lookup(Model):
 
     @property
     def fate(self) -> Fate:
-        """The fate of rows that have no match in the end."""
+        """The fate of rows that have no match, not even after they were parked."""
         return self.miss.park.then if isinstance(self.miss, Parking) else self.miss
 
 
-# The tags do not show in messages.
+# Error messages leave out the tags in brackets.
 Lookups = Annotated[
     Annotated[Lookup, Tag("[one]")] | Annotated[tuple[Lookup, ...], Tag("[several]")],
     Discriminator(lambda value: "[several]" if isinstance(value, list | tuple) else "[one]"),
@@ -191,25 +204,25 @@ Lookups = Annotated[
 
 _WINDOW = ChangeRule(
     change=Change.NEW_CHECKPOINT,
-    remark="keys are final, and rows gone, by what it was; which rows meet would hang on a batch",
+    remark="keys have become final, and rows were freed, by the old window",
 )
 
 
 class Window(Model):
-    """The event time for which a row of either side stays joinable. `None` is for ever."""
+    """The event time for which a row of either side stays joinable; `null` is for ever."""
 
     left: Annotated[Duration | None, _WINDOW] = None
     right: Annotated[Duration | None, _WINDOW] = None
 
 
 class Join(Model):
-    """Join of two streams on columns that both have.
+    """The join of two streams on columns that both have.
 
     `where` is an SQL condition that pairs must also meet, over columns named as in the results table.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. In each of the job's buckets, `purge_every` punctuations of a stream make a purge. Rows beyond
-    `memory`, which all buckets share, are spilled: they meet what comes later, but in time. With `autotune`
-    the job turns `purge_every` by what purging and joining have cost.
+    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
+    `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
+    the job turns `purge_every` by the measured costs of purging and joining.
     """
 
     left: Pinned[Name]
@@ -239,10 +252,10 @@ class Join(Model):
     autotune: AtRestart[bool] = False
 
     def policy(self, buckets: int = 1) -> Policy:
-        """Return the policy of the preset for one of `buckets` buckets.
+        """Return the policy of the preset for one bucket of `buckets`, which share the memory.
 
         Raises:
-            ConfigError: the preset has no use for something that is set.
+            ConfigError: a field is set that the preset has no use for.
         """
         windowed = self.window != Window()
         return policy(
@@ -256,10 +269,11 @@ class Join(Model):
 
 
 class Measure(Model):
-    """One column of a closed group: the `count` of its results, or what a function says of a column of them.
+    """One column of a closed group: the `count` of its results, or a function of one of their columns.
 
-    It is named `stream.column`, and its nulls have no part: a group without a value has null, 0 of
-    `count_distinct`, or an empty array of `sorted`. These two keep each value once while the group is open.
+    The column is written `stream.column` or `relation.column`. Nulls are ignored: a group without a value has
+    null, or 0 for `count_distinct`, or an empty array for `sorted`. `count_distinct` and `sorted` keep each
+    value once while the group is open.
     """
 
     function: Pinned[
@@ -280,7 +294,7 @@ class Measure(Model):
         """Return the type of the measure, given the type of its column.
 
         Raises:
-            ValueError: there is no such measure of that type.
+            ValueError: the function does not take a column of this type.
         """
         function = FUNCTIONS[self.function]
         if function.adds and of.domain not in (Domain.LONG, Domain.DOUBLE, Domain.DECIMAL):
@@ -312,10 +326,11 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """Closing group-by over the join's results: a group is emitted once, when its key is closed.
+    """The closing group-by over the join's results: a group is emitted once, when its key is closed.
 
-    With `running`, a table of its own gets a group's measures so far after each batch that had results of it,
-    with the number of the `batch`, and at last, as `final`, those it is emitted with.
+    With `running`, a table of its own gets a row of each group after each batch that had results of the
+    group: the measures so far and the number of the `batch`. The last row of a group is marked as `final`,
+    and has the measures that the group is emitted with.
     """
 
     by: Pinned[Names]
@@ -324,16 +339,24 @@ class Aggregate(Model):
 
 
 class Control(Model):
-    """A Kafka topic of the same broker by which the job and its operators are told things, in order with what
-    the streams bring. The job makes it, `<name of the pipeline>-control` unless it is named here.
+    """The Kafka topic that brings instructions to the job and its operators.
+
+    The job makes the topic on the broker of the streams. Its name is `<name of the pipeline>-control`, unless
+    `topic` names another.
     """
 
     topic: Pinned[Topic | None] = None
 
 
 class Batch(Model):
-    """A batch reads `records` at most, of all topics together; `every` is the least time from the start of
-    one to the next."""
+    """The size and frequency of batches.
+
+    A batch reads `records` records at most, of all topics together. `every` is the least time from the start
+    of one batch to the start of the next.
+
+    A batch of fewer than `pause_below` records is a pause: it leaves no row waiting for a relation, and joins
+    rows that are spilled. `null` stands for the most records that a batch may read.
+    """
 
     records: Annotated[
         Records,
@@ -351,6 +374,7 @@ class Batch(Model):
             "The least time between the starts of two batches. The job starts its query again between them.",
         ),
     ] = timedelta(seconds=1)
+    pause_below: AtRestart[Records | None] = None
 
 
 PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each checkpoint")
@@ -359,16 +383,16 @@ PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each ch
 class Publish(Model):
     """A Kafka topic of the same broker that gets results and output punctuations, besides the tables.
 
-    It must exist. Kafka gets a batch at least once: one that is repeated after a crash is sent again, and
-    the headers of each record say which batch of which checkpoint it is of. A checkpoint may begin or cease
-    to publish at any start of its job; only the batches from then on are sent.
+    The topic must exist. Kafka gets each batch at least once: a batch that is repeated after a crash is sent
+    again. The headers of each record name its batch and checkpoint. A job may begin or cease to publish at
+    any start; only the batches from then on are sent.
     """
 
     topic: Annotated[Topic, PUBLISHING]
 
 
 class Tables(Model):
-    """Names of the Delta tables under the warehouse directory."""
+    """The names of the Delta tables under the warehouse directory."""
 
     results: Pinned[Name] = "results"
     groups: Pinned[Name] = "groups"

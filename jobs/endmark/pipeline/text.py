@@ -1,7 +1,7 @@
-"""A pipeline file as text: its YAML, the lines its fields stand on, and fields that are set from outside.
+"""A pipeline file as text: its YAML, the line of each field, and fields that are set from outside.
 
-Of YAML there is what a pipeline needs: mappings, lists and plain values, by the rules of YAML 1.2. Aliases
-and tags are refused, so a small file cannot make a large document, or one that holds itself.
+Only the YAML that a pipeline needs is read: mappings, lists and plain values, by the rules of YAML 1.2.
+Aliases and tags are refused, so a small file cannot make a large document, or one that contains itself.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _SHOWN = 60  # letters of a name in an error
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's plain values: in YAML 1.1, `on: item_id` has the key True, and `010` is 8."""
+    """A loader of YAML 1.2's plain values. In YAML 1.1, `on: item_id` has the key True, and `010` is 8."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self._level = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node.
+        """Compose the next node.
 
         Raises:
-            yaml.YAMLError: it is an alias, has a tag, is too deep or has half of a character.
+            yaml.YAMLError: the node is an alias, has a tag, is too deep, or has a lone surrogate.
         """
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         here: Any = event.start_mark
@@ -82,10 +82,10 @@ for _kind, _pattern, _first in (
 
 
 def _read(text: str) -> tuple[yaml.Node | None, Any]:
-    """The nodes of a document, and what it says.
+    """Return the root node of a document, and its value.
 
     Raises:
-        yaml.YAMLError, ValueError, OverflowError: it is none.
+        yaml.YAMLError, ValueError, OverflowError: the text is no document.
     """
     loader = _Loader(text)
     try:
@@ -95,11 +95,11 @@ def _read(text: str) -> tuple[yaml.Node | None, Any]:
         loader.dispose()
 
 
-_NOT_YAML = yaml.YAMLError, ValueError, OverflowError  # the last two of numbers and of characters
+_NOT_YAML = yaml.YAMLError, ValueError, OverflowError  # PyYAML raises the last two for numbers and characters
 
 
 def _problem(error: Exception) -> str:
-    """Describe what is wrong, and in which line."""
+    """The error in one line, with the line of the file if it is known."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     return f"line {error.problem_mark.line + 1}: {error.problem}"
@@ -109,7 +109,7 @@ class PipelineText:
     """A pipeline file that has been read.
 
     Raises:
-        ConfigError: it cannot be read, or is no mapping in YAML.
+        ConfigError: the file cannot be read, or is no mapping in YAML.
     """
 
     def __init__(self, path: Path) -> None:
@@ -131,7 +131,10 @@ class PipelineText:
             )
 
     def line_of(self, field: Sequence[str]) -> int | None:
-        """The line, counted from 1, of a field or of the innermost part around it that is there."""
+        """Return the line of a field, counted from 1, or of the innermost part around it that the file has.
+
+        `None` means that the file has no part of it.
+        """
         node, line = self._root, None
         for name in field:
             inner = _inner(node, name)
@@ -142,10 +145,10 @@ class PipelineText:
         return line
 
     def set(self, assignment: str) -> None:
-        """Set a field, written as `join.window.left=10s` with a value as in the file.
+        """Set a field by an assignment such as `join.window.left=10s`. The value is spelled as in the file.
 
         Raises:
-            ConfigError: the text is no such assignment, or what it names is within a value.
+            ConfigError: the text is no assignment, or names a field of a plain value.
         """
         field, equals, written = assignment.partition("=")
         if not equals or not all(names := field.split(".")) or len(names) > MOST_LEVELS:
@@ -177,7 +180,7 @@ def _member(place: Any, name: str) -> Any:
 
 
 def _inner(node: yaml.Node | None, name: str) -> tuple[yaml.Node, yaml.Node] | None:
-    """Return the nodes of a member's name, or of an item, and of its value."""
+    """Return the nodes of a member's name and value, or the node of a list item twice; `None` without any."""
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == name), None)
     if isinstance(node, yaml.SequenceNode) and _ITEM.fullmatch(name) and int(name) < len(node.value):

@@ -1,1 +1,1 @@
-"""The cost model of the lookup: what `endmark plan` and the dashboard predict with it."""
+"""The cost model of the lookup, by which `endmark plan` and the dashboard predict the yield of strategies."""

@@ -1,7 +1,9 @@
-"""The unit costs of the cost model, measured by small joins with R. Rows wait for a part of it in memory.
+"""Measures the unit costs of the cost model by small joins with R.
 
-Reads that followed each other without a join between them took less than a join's: pages nine tenths, lone
-keys three quarters. And joins with rows in memory took two thirds of what they do behind a read of a key.
+The costs are those of whole joins that read R. Reads alone would be too fast: without a join between them,
+pages took nine tenths of the time, and lone keys three quarters. Joins alone would be too fast, too: with
+rows in memory they took two thirds of the time that they take behind a read of a key. Only the costs of
+waiting rows are measured on a part of R in memory.
 """
 
 from __future__ import annotations
@@ -38,16 +40,17 @@ _FEW_ROWS = 5_000
 _SINGLE_ROWS = 200
 _HELD_BATCHES = 5
 _BATCHES = 20
-_SLICES = 4_096  # of the sample: what is read at once has a share of it as small as of a large R
+_SLICES = 4_096  # pages of the sample, so that a read takes as small a share of it as of a large R
 _TIMES = 5
 _READS = 15
 
 
 def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) -> JoinCosts:
-    """Measure; takes some seconds.
+    """Measure the unit costs of lookups in R, which takes some seconds.
 
     Args:
-        reader, directory: R and its pages.
+        reader: the reader of R.
+        directory: the pages of R.
         payload: bytes of a stream row beside its key.
 
     Raises:
@@ -58,7 +61,7 @@ def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) ->
     if not apart:
         raise ValueError("the relation is empty")
     reads = measure(reader, directory, times=_READS)
-    source = Source(reader, directory, "hybrid", replace(reads))  # which joins correct by their own reads
+    source = Source(reader, directory, "hybrid", replace(reads))  # a copy, since joins correct their costs
     with _Trial.on(source, payload, _rows_of_a_key(apart[0], reader.key)) as trial:
         trial.answered(apart, _BATCH_ROWS)  # a process's first joins took up to three times as long
         large, small = trial.answered(apart, _BATCH_ROWS), trial.answered(apart, _FEW_ROWS)
@@ -81,7 +84,10 @@ def calibrate(reader: RelationReader, directory: PageDirectory, payload: int) ->
 
 
 def _pages_apart(reader: RelationReader, directory: PageDirectory) -> list[pa.RecordBatch]:
-    """Rows of pages all over R, each time of others if there are enough: once read, a page is read sooner."""
+    """Read pages all over R, several times.
+
+    Each time reads other pages if R has enough, since a page is read faster the second time.
+    """
     some = min(PAGES_AT_ONCE, len(directory))
     numbers = np.linspace(0, len(directory) - 1, some * _TIMES).astype(np.int64)
     if len(directory) < len(numbers):
@@ -91,7 +97,7 @@ def _pages_apart(reader: RelationReader, directory: PageDirectory) -> list[pa.Re
 
 
 def _neighbours(reader: RelationReader, directory: PageDirectory) -> list[pa.RecordBatch]:
-    """Rows of as many pages side by side, of others each time if there are enough."""
+    """Read as many pages side by side, several times. Each time reads other pages if R has enough."""
     some = min(PAGES_AT_ONCE, len(directory))
     firsts = np.linspace(0, len(directory) - some, _TIMES).astype(np.int64).tolist()
     ranges = [directory.range_of(first, first + some - 1) for first in firsts]
@@ -99,7 +105,7 @@ def _neighbours(reader: RelationReader, directory: PageDirectory) -> list[pa.Rec
 
 
 class _Sample:
-    """Rows of R as a relation of its own, which costs nothing to read."""
+    """A part of R's rows as a relation in memory, which costs nothing to read."""
 
     def __init__(self, rows: pa.RecordBatch, key: tuple[str, ...]) -> None:
         self.key = key
@@ -123,6 +129,7 @@ class _Sample:
 
 
 def _rows_of_a_key(rows: pa.RecordBatch, key: tuple[str, ...]) -> int:
+    """The mean number of rows of a key, rounded down."""
     keys = pa.Table.from_batches([rows.select(list(key))])
     return int(rows.num_rows // keys.group_by(list(key)).aggregate([]).num_rows)
 
@@ -132,8 +139,15 @@ def _values(keys: pa.RecordBatch) -> Iterator[KeyValues]:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Rows of one trial batch, its seconds of reading and of all else, and the bytes of a waiting row."""
+class _TrialFigures:
+    """The figures of one trial batch.
+
+    Args:
+        rows: its stream rows.
+        reading: the seconds that it read R.
+        joining: all its other seconds.
+        row_bytes: the bytes of a row that waits.
+    """
 
     rows: int
     reading: float
@@ -142,7 +156,14 @@ class _Batch:
 
 
 class _Trial:
-    """Lookup joins of stream rows with random keys, fewer of them where each makes `alike` results."""
+    """Runs lookup joins of stream rows with random keys.
+
+    Args:
+        source: R.
+        payload: bytes of a stream row beside its key.
+        alike: the number of R's rows for each key. A batch has fewer stream rows by this factor.
+        store: the store of waiting rows.
+    """
 
     def __init__(self, source: Source, payload: int, alike: int, store: SegmentStore) -> None:
         self._source = source
@@ -163,7 +184,7 @@ class _Trial:
     @classmethod
     @contextmanager
     def on(cls, source: Source, payload: int, alike: int) -> Iterator[_Trial]:
-        """Open a trial.
+        """Open a trial with a store of its own, which is removed at the end.
 
         Args:
             source: R.
@@ -173,11 +194,13 @@ class _Trial:
         with tempfile.TemporaryDirectory(prefix="endmark-trial-") as folder:
             yield cls(source, payload, alike, SegmentStore(MemoryBlobs(), Path(folder)))
 
-    def answered(self, partners: list[pa.RecordBatch], results: int, strategy: Name = "hybrid") -> _Batch:
-        """Run one batch for each of `partners` and return the medians of their figures.
+    def answered(
+        self, partners: list[pa.RecordBatch], results: int, strategy: Name = "hybrid"
+    ) -> _TrialFigures:
+        """Run one batch for each item of `partners`, and return the medians of their figures.
 
         Args:
-            partners: rows of R; each batch has keys from one of them.
+            partners: rows of R. The keys of a batch are drawn from one item.
             results: the number of results of a batch.
             strategy: the strategy that reads R.
         """
@@ -188,12 +211,12 @@ class _Trial:
             seconds, output = _timed(join, self._stream(some, rows))
             reading = output.figures.seconds
             found.append((reading, seconds - reading, output.ordered_bytes / output.ordered_rows))
-        return _Batch(rows, *np.median(found, axis=0).tolist())
+        return _TrialFigures(rows, *np.median(found, axis=0).tolist())
 
     def waited(
         self, partners: pa.RecordBatch, row_bytes: float, row: float, match: float
     ) -> tuple[float, float]:
-        """Measure the seconds to keep a row until it is answered, and those of each batch that it waits.
+        """Measure the seconds to store a row that waits, and the seconds that it costs in each further batch.
 
         Args:
             partners: rows of R that are the partners of waiting rows.
@@ -224,7 +247,14 @@ class _Trial:
 
 
 def _kept(join: LookupJoin, rows: pa.RecordBatch, row: float, match: float) -> tuple[float, int]:
-    """Seconds of a batch that are due to rows that wait, and how many these were."""
+    """Run a batch, and return the seconds that its waiting rows cost, and the number of rows that it ordered.
+
+    Args:
+        join: the lookup join.
+        rows: stream rows of the batch.
+        row: seconds to answer a row.
+        match: seconds to look for the partners of a row of R.
+    """
     seconds, output = _timed(join, rows)
     answered = output.ordered_rows - output.pending_rows
     known = output.figures.seconds + answered * row + output.figures.rows * match
@@ -232,6 +262,7 @@ def _kept(join: LookupJoin, rows: pa.RecordBatch, row: float, match: float) -> t
 
 
 def _timed(join: LookupJoin, rows: pa.RecordBatch) -> tuple[float, LookupOutput]:
+    """Run a batch, and return its seconds and its output."""
     started = time.perf_counter()
     output = join.process(rows, 0)
     return time.perf_counter() - started, output

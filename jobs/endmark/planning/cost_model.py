@@ -1,18 +1,20 @@
 """The cost model: HYBRIDJOIN's equations of memory and cost (UoA-SE-2010-2, section 5), for each strategy.
 
-Nothing here is measured; `calibration` measures. `Strategy` says what is read, `Setup` how many rows wait and
-what they ask for, and this module what that costs.
+The unit costs are measured by `calibration`. `Strategy` says what is read, and `Setup` says how many rows
+wait and which keys they ask for. This module computes the costs of that.
 
-A read of a page takes a + v_P B seconds, B for each of its bytes until its rows are matched, and every stream
-row c_S in all. With w rows answered per page the service rate is
+A read of a page takes a + v_P B seconds, where v_P is its size in bytes and B the seconds for a byte until
+its rows are matched. A stream row costs c_S seconds in all. If a page answers w rows, the service rate is
 
     mu = w / (a + v_P B + w c_S).
 
-Rows that wait cost more, which the paper has no word for: each is stored once, and ordered again with all the
-others in every batch of b rows, so H / b times before it is answered. Reading ahead hides a part of all.
+Rows that wait cost more, which the paper leaves out. Each is stored once. Each batch of b rows orders all H
+waiting rows again, so a row is ordered H / b times before it is answered. Reading ahead hides a part of all
+these costs.
 
-w comes from `page_model`, where the paper has 1.36 H D / R. For many rows per page w is 2 H D / R, and mu is
-largest for pages of v_P* = (sqrt(a^2 + a B M) - a) / B bytes; skew makes it smaller.
+`page_model` gives w. The paper has 1.36 H D / R, for pages of D rows out of R. For many rows per page w is 2
+H D / R. Then mu is largest for pages of v_P* = (sqrt(a^2 + a B M) - a) / B bytes, where M is the memory in
+bytes; skew makes v_P* smaller.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from endmark.operators.lookup.auto import BY_KEY
 from endmark.operators.lookup.reads import PAGES_AT_ONCE
 from endmark.operators.lookup.strategies import STRATEGIES, oldest_page
 
@@ -33,10 +36,10 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.workload import Setup
 
 AT_ONCE = " at once"
-"""The end of a prediction's name, where its strategy is also predicted with waiting rows."""
+"""The end of a prediction's name, if its strategy is also predicted with waiting rows."""
 
 WAITING = tuple(each.name for each in STRATEGIES.values() if each.waiting is not None)
-"""Predictions for which rows wait in memory for later batches."""
+"""The names of the predictions in which rows wait in memory for later batches."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,11 @@ class Prediction:
     """A predicted yield.
 
     Args:
-        strategy: the strategy's name. If it is predicted both with and without rows that wait for later
-            batches, ` at once` follows when none waits.
+        strategy: the strategy's name. Some strategies are predicted both with and without rows that wait for
+            later batches; the name of the latter ends with ` at once`.
         rate: stream rows per second.
         rows_per_read: stream rows that one read (page, key, list of keys, scan) answers.
-        read_seconds: seconds of one read, with all that belongs to its rows.
+        read_seconds: seconds of one read, including all work on its rows.
     """
 
     strategy: str
@@ -68,7 +71,7 @@ def predict(costs: JoinCosts, setup: Setup) -> list[Prediction]:
 
 
 def with_waiting(costs: JoinCosts, setup: Setup) -> list[Prediction]:
-    """Predict the strategies by which rows wait in memory for later batches.
+    """Predict the strategies whose rows wait in memory for later batches.
 
     Args:
         costs: unit costs.
@@ -82,7 +85,7 @@ def with_waiting(costs: JoinCosts, setup: Setup) -> list[Prediction]:
 
 
 def at_once(costs: JoinCosts, setup: Setup) -> list[Prediction]:
-    """Predict the strategies by which each batch answers all of its rows. Memory changes nothing.
+    """Predict the strategies for batches that answer all of their rows. The memory does not matter to them.
 
     Args:
         costs: unit costs.
@@ -100,15 +103,29 @@ def at_once(costs: JoinCosts, setup: Setup) -> list[Prediction]:
 
 
 def _page_by_page(name: str, read: PageRead, costs: JoinCosts, setup: Setup) -> Prediction:
-    """Predict reads of a page, each of which answers rows that have waited."""
+    """Predict a strategy that reads a page at a time and answers rows that have waited."""
     waits = setup.waiting_rows / setup.batch_rows * costs.wait
     seconds = read.seeks * costs.seek + costs.page + costs.loop / PAGES_AT_ONCE
     seconds += read.rows * (costs.row + costs.store + waits)
     return Prediction(name, read.rows / seconds, read.rows, seconds)
 
 
+def chosen_by_auto(waiting: Sequence[Prediction], at_once: Sequence[Prediction]) -> Prediction:
+    """Return the prediction of the reads that `auto` would choose.
+
+    Where rows may wait, `auto` reads what answers them at once only if that is `BY_KEY` times as fast.
+
+    Args:
+        waiting: predictions by which rows wait; none if no row may.
+        at_once: predictions by which each batch answers all of its rows.
+    """
+    best = max(at_once, key=lambda each: each.rate)
+    patient = max(waiting, key=lambda each: each.rate, default=None)
+    return best if patient is None or best.rate > BY_KEY * patient.rate else patient
+
+
 def hybrid(costs: JoinCosts, setup: Setup) -> Prediction:
-    """Predict `hybrid` where rows wait.
+    """Predict `hybrid` with rows that wait.
 
     Args:
         costs: unit costs.
@@ -118,7 +135,7 @@ def hybrid(costs: JoinCosts, setup: Setup) -> Prediction:
 
 
 def with_pages(costs: JoinCosts, setup: Setup, page_rows: int) -> tuple[JoinCosts, Setup]:
-    """Return the costs and the setup with pages of another size; a page's cost scales with its rows.
+    """Return the costs and the setup for pages of another size. The cost of a page scales with its rows.
 
     Args:
         costs: unit costs.
@@ -130,7 +147,7 @@ def with_pages(costs: JoinCosts, setup: Setup, page_rows: int) -> tuple[JoinCost
 
 
 def paper_page_rows(costs: JoinCosts, setup: Setup) -> float:
-    """Return the rows of v_P*: best for keys without skew, if one page is read at a time.
+    """Return v_P* in rows, the best page size for keys without skew if one page is read at a time.
 
     Args:
         costs: unit costs.
@@ -142,7 +159,7 @@ def paper_page_rows(costs: JoinCosts, setup: Setup) -> float:
 
 
 def best_page_rows(costs: JoinCosts, setup: Setup) -> int:
-    """Return the rows of a page that are best for keys without skew, of sizes around v_P*.
+    """Return the best page size in rows for keys without skew, among sizes around v_P*.
 
     Args:
         costs: unit costs.
@@ -154,12 +171,15 @@ def best_page_rows(costs: JoinCosts, setup: Setup) -> int:
 
 
 def what_if(costs: JoinCosts, setup: Setup, memories: Sequence[int]) -> dict[int, Prediction]:
-    """Predict `hybrid` by memory, each time with its best page.
+    """Predict `hybrid` for several sizes of memory, each with its best page size.
 
     Args:
         costs: unit costs.
         setup: the relation and the stream.
         memories: sizes of memory in bytes.
+
+    Returns:
+        The prediction for each size of memory.
     """
     setups = [replace(setup, memory=memory) for memory in memories]
     return {each.memory: hybrid(*with_pages(costs, each, best_page_rows(costs, each))) for each in setups}

@@ -1,4 +1,4 @@
-"""`endmark plan`: the predicted yield of strategies, by the cost model and the measured costs of reads."""
+"""The forecast of `endmark plan`: the yield of each strategy by the cost model and the measured costs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from endmark.pipeline import Lookup, Pipeline
     from endmark.planning.cost_model import Prediction
 
-# Bytes of a value by kind; texts are as long as people make names. A waiting row has its coordinates, batch,
-# serial number and tries besides.
+# Bytes of a value by kind, 8 for all others. A text counts as long as a usual name.
 _BYTES = {Domain.BOOLEAN: 1, Domain.DATE: 4, Domain.DECIMAL: 16, Domain.STRING: 20}
-_BESIDE = 34
+_BESIDE = 34  # bytes of a waiting row's coordinates, batch, serial number and tries
 _WHAT_IF = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -33,13 +32,14 @@ class Forecast:
     """The predicted yield of a pipeline's lookup on one core.
 
     Args:
-        relation: its name.
-        page_rows: the pipeline's.
-        setup, costs: what the predictions follow from.
-        predictions: the fastest first.
+        relation: the name of the relation.
+        page_rows: rows of a page, from the pipeline.
+        setup: the relation and the stream, as the cost model takes them.
+        costs: the measured unit costs.
+        predictions: the predictions for `setup`, the fastest first.
         best_page_rows: the page size at which `hybrid` is fastest, for keys without skew.
-        what_if: of `hybrid` with its best pages, by bytes of memory.
-        by_memory: of every strategy that has costs, with the pipeline's pages, by the same bytes.
+        what_if: predictions of `hybrid` with its best pages, by bytes of memory.
+        by_memory: predictions of every strategy that has costs, with the pipeline's pages, by the same bytes.
     """
 
     relation: str
@@ -56,8 +56,8 @@ class Forecast:
         """The forecast as values for JSON."""
         return asdict(self)
 
-    def told(self) -> LookupForecast:
-        """Return the forecast as the sidecar shows it."""
+    def for_sidecar(self) -> LookupForecast:
+        """Return the forecast in the form that the sidecar shows."""
         setup = self.setup
         return LookupForecast(
             relation=self.relation,
@@ -104,7 +104,7 @@ def forecast(
     Args:
         pipeline: the pipeline.
         relation: the relation that is looked up; `None` if there is only one.
-        memory: bytes, instead of `lookup.memory`.
+        memory: bytes of waiting rows; `None` takes those of `lookup.memory`.
         batch_rows: stream rows of a batch.
         exponent: the exponent of the Zipf distribution of the stream's keys; 0 is uniform.
 
@@ -155,7 +155,7 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 
 
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
-    """Bytes of a stream row."""
+    """The bytes of a stream row, estimated from the types of its columns."""
     kinds = pipeline.streams[lookup.stream].columns.values()
     return sum(_BYTES.get(kind.domain, 8) for kind in kinds)
 
@@ -165,6 +165,6 @@ def _line(found: Prediction, what: str) -> str:
 
 
 def _how(found: Prediction) -> str:
-    """Describe what is read, and whether rows wait for it."""
+    """Describe what a strategy reads, and whether rows wait for the read."""
     reads = STRATEGIES[found.strategy.removesuffix(AT_ONCE)].reads
     return f"{reads}; the others wait in memory" if found.strategy in WAITING else f"{reads}; none waits"

@@ -1,12 +1,12 @@
 """Patterns as sets over a domain: normal form and intersection.
 
-A set without null and NaN is a sorted list of spans that do not touch, a span being two cuts. Sets are equal
-when their lists are, which is what makes the normal form canonical:
+A set without null and NaN is a sorted list of spans that do not touch. A span is a pair of cuts. Two sets are
+equal if their lists are equal, so each set has one normal form:
 
-- `Nothing` for no value, `Equals` for one, `Between` for all values without a gap,
-- `OneOf` for several values with gaps,
-- closed ends where the domain is discrete; no end where the domain has one there,
-- `Between()` for all values but null and NaN, `Anything` with these.
+- `Nothing` stands for no value, `Equals` for one value, and `Between` for all values without a gap.
+- `OneOf` stands for several values with gaps.
+- In a discrete domain both ends are closed. An end is left out if the domain itself ends there.
+- `Between()` stands for all values but null and NaN, and `Anything` for all values with these.
 
 Both operations take O(n log n) in the number of values written.
 """
@@ -22,10 +22,7 @@ Span = tuple[Cut, Cut]
 
 
 def normal(pattern: Pattern, domain: Domain) -> Pattern:
-    """Return the pattern in normal form: one pattern for each set of values.
-
-    Values are coerced to the domain.
-    """
+    """Return the one pattern that stands for the same set of values, which are coerced to the domain."""
     return pattern if isinstance(pattern, Anything) else _pattern(spans_of(pattern, domain), domain)
 
 
@@ -33,7 +30,8 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
     """Return the values that both patterns match, in normal form.
 
     Args:
-        left, right: the patterns.
+        left: one pattern.
+        right: the other pattern.
         domain: the domain of their attribute.
     """
     if isinstance(left, Anything):
@@ -44,7 +42,7 @@ def meet(left: Pattern, right: Pattern, domain: Domain) -> Pattern:
 
 
 def spans_of(pattern: Pattern, domain: Domain) -> list[Span]:
-    """Return the spans of a pattern's values. Null and NaN, which `Anything` matches, too, are in no span."""
+    """Return the spans of a pattern's values. Null and NaN, which `Anything` matches, are in no span."""
     match pattern:
         case Equals(value):
             return [_single(value, domain)]
@@ -82,7 +80,7 @@ def _pattern(spans: Sequence[Span], domain: Domain) -> Pattern:
 
 
 def _values(spans: Iterable[Span], domain: Domain) -> Iterator[Value]:
-    """The values of spans that came of a `OneOf`: where dense, each holds one."""
+    """The values of spans that were made from a `OneOf`. In a dense domain each span holds one value."""
     for low, high in spans:
         if domain.discrete:
             yield from map(domain.value_at, range(low, high))
@@ -101,7 +99,7 @@ def _cut(value: Value, above: bool, domain: Domain) -> Cut:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Sorted spans with those that touch made one."""
+    """The spans after spans that touch are merged; `spans` ascend."""
     joined: list[Span] = []
     for low, high in spans:
         if joined and low <= joined[-1][1]:
@@ -112,7 +110,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
-    """Return the spans of the values that are in both; either argument ascends."""
+    """Return the spans of the values that both lists of spans have. Both lists ascend."""
     shared: list[Span] = []
     i = j = 0
     while i < len(left) and j < len(right):

@@ -1,7 +1,7 @@
 """Patterns applied to whole Arrow columns: the vectorised counterpart of `matches` and `contains`.
 
-No Python per row. Where an attribute is dense, rows and bounds are ranked together, and a cut becomes twice
-the rank of its value plus its side.
+No Python runs per row. In a dense domain, rows and bounds are ranked together, and a cut becomes twice the
+rank of its value plus its side.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def contains_all(ranges: Ranges, array: pa.Array) -> Bools:
 
 
 def _locate(spans: Iterable[Span], array: pa.Array) -> Ints:
-    """Return for each value the position of its span, or -1. Spans ascend and do not overlap."""
+    """Return the position of the span of each value, or -1 for none. Spans ascend and do not overlap."""
     domain = domain_of_type(array.type)
     column = _ordered(array, domain)
     cuts = [cut for span in spans for cut in span]
@@ -89,13 +89,13 @@ def _locate(spans: Iterable[Span], array: pa.Array) -> Ints:
     else:
         rows, bounds = _positions(column, cuts)
         lows, lasts = bounds[::2], bounds[1::2] - 1
-    at = np.searchsorted(lows, rows, "right") - 1  # -1 below all spans, which is our answer too
+    at = np.searchsorted(lows, rows, "right") - 1  # -1 below all spans, which is also the answer for them
     inside = _mask(column.is_valid()) & (rows <= lasts[at])
     return np.where(inside, at, -1)
 
 
 def _positions(column: pa.Array, cuts: list[Cut]) -> tuple[Ints, Ints]:
-    """Numbers for rows and cuts of a dense domain that compare as these do."""
+    """Numbers that stand for the rows and cuts of a dense domain and compare like them."""
     values = [cut[1] for cut in cuts if len(cut) == 3]
     together = pa.concat_arrays([column, pa.array(values, column.type)])
     twice = 2 * pc.rank(together, tiebreaker="dense").to_numpy().astype(np.int64)
@@ -106,7 +106,7 @@ def _positions(column: pa.Array, cuts: list[Cut]) -> tuple[Ints, Ints]:
 
 
 def _ordered(array: pa.Array, domain: Domain) -> pa.Array:
-    """The column as patterns see it: no NaN, no -0.0, integers of one width, decimals of one scale."""
+    """The column in the form that patterns compare: no NaN, no -0.0, integers and decimals of one type."""
     if domain is Domain.DOUBLE:
         array = pc.if_else(pc.is_nan(array), None, array)
         return pc.add(array, 0.0)
@@ -115,7 +115,7 @@ def _ordered(array: pa.Array, domain: Domain) -> pa.Array:
 
 
 def _ordinals(array: pa.Array, domain: Domain) -> Ints:
-    """Return `Domain.below` of each value, 0 for null."""
+    """Return `Domain.below` of each value, and 0 for null."""
     days = array.cast(pa.int32()) if domain is Domain.DATE else array
     ordinals: Ints = pc.fill_null(days.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     return ordinals

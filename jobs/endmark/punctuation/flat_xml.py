@@ -1,7 +1,7 @@
-"""Flat XML records: one element whose children hold nothing but text.
+"""Reads flat XML records: one element whose children hold nothing but text.
 
-A document type is refused, so there are no entities but XML's own five: a record expands to nothing larger
-and reaches no other file. What nests deeper is refused where it begins.
+A document type is refused, so XML's own five entities are the only ones. A record therefore cannot expand to
+a larger one or reach another file. An element that nests deeper is refused where it begins.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from endmark.domain import PunctuationError
 
 
 def read_flat(record: bytes) -> tuple[str, dict[str, str]]:
-    """The name of the record's element, and the texts of its children by name.
+    """Return the name of the record's element, and the texts of its children by name.
 
-    Prefixes need no declaration, and mean nothing but themselves.
+    A prefix needs no declaration, and is a part of the name.
 
     Raises:
-        PunctuationError: it is no such record in UTF-8.
+        PunctuationError: the bytes are no such record in UTF-8.
     """
     return _Reader().read(record)
 
 
 def _require_utf8(record: bytes) -> None:
-    """Expat takes UTF-16 by its looks, whatever it is told."""
+    """Refuse any other encoding: Expat detects UTF-16 by itself, even if it is created for UTF-8."""
     try:
         text = record.decode("utf-8")
     except UnicodeDecodeError as error:

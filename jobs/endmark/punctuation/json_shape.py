@@ -1,6 +1,6 @@
-"""The shape of a punctuation in JSON; `schemas/punctuation.v1.json` is written from these models.
+"""The shape of a punctuation in JSON. `schemas/punctuation.v1.json` is written from these models.
 
-What a value means is settled by the type of its column, which a schema of all punctuations cannot know.
+A schema of all punctuations cannot know the types of columns, so it does not check the types of values.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MEMBER = "$punctuation"
 
 
 def _scalar(value: Any) -> Any:
-    """Refuse null, objects and lists by one message. The types of the union would give one each."""
+    """Refuse null, objects and lists by one message. Pydantic would give one for each type of the union."""
     if not isinstance(value, bool | int | float | str):
-        raise ValueError("is a text, a number, true or false")  # which pydantic reports
+        raise ValueError("is a text, a number, true or false")  # pydantic reports a ValueError
     return value
 
 
@@ -42,7 +42,7 @@ class _Shape(BaseModel):
 
 
 def _true(flag: Any) -> Any:
-    if flag is not True:  # 1 is, to a literal
+    if flag is not True:  # `Literal[True]` would take 1, too
         raise ValueError("is true or left out")
     return flag
 
@@ -82,7 +82,7 @@ End = Annotated[Value | SkipJsonSchema[None], Field(json_schema_extra=_without_d
 
 
 class Ends(_Shape):
-    """An interval; an end that is absent is unbounded, an open end does not belong to it."""
+    """An interval. An absent end is unbounded. An open end does not belong to the interval."""
 
     model_config = ConfigDict(
         json_schema_extra={"dependentRequired": {"from_open": ["from"], "to_open": ["to"]}}
@@ -133,12 +133,13 @@ PatternShape = Annotated[
 
 
 class PunctuationShape(_Shape):
-    """No more rows that match a pattern in every attribute; attributes not named match anything."""
+    """No more rows match a pattern in every attribute. An attribute that is not named matches anything."""
 
     patterns: Annotated[dict[str, PatternShape], Field(min_length=1, alias=MEMBER)]
 
 
 def schema() -> dict[str, Any]:
+    """Return the JSON Schema of punctuations."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | PunctuationShape.model_json_schema()
 

@@ -1,7 +1,7 @@
-"""Punctuations that name one value of each column, as JSON text for whole columns at once.
+"""Writes punctuations that name one value of each column as JSON text, for whole columns at once.
 
-The text is that of `wire_json`, without the member that marks a record as a punctuation. No Python per row,
-but for texts that need escapes and decimals that Arrow writes with an exponent.
+The text is the one that `wire_json` writes, without the member that marks a record as a punctuation. Python
+runs only for texts that need escapes, and for decimals that Arrow writes with an exponent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def named(columns: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def _scalars(values: pa.Array) -> pa.Array:
-    """Each value as a JSON scalar, spelled as in data records; decimals without zeros at the end."""
+    """The values as JSON scalars, spelled as in data records. Decimals have no zeros at the end."""
     if pa.types.is_string(values.type):
         quoted = pc.binary_join_element_wise('"', values, '"', "")
         return _replaced(quoted, pc.match_substring_regex(values, _NEEDS_ESCAPE), values, _escaped)
@@ -48,7 +48,14 @@ def _escaped(value: str) -> str:
 
 
 def _replaced(texts: pa.Array, which: pa.Array, values: pa.Array, spell: Callable[[Any], str]) -> pa.Array:
-    """The texts, with those of some values spelled one by one."""
+    """Replace the texts of some values, which are spelled one by one.
+
+    Args:
+        texts: a text for each value.
+        which: a mask of the values to spell anew.
+        values: the values.
+        spell: returns the text of a value.
+    """
     if not pc.any(which).as_py():
         return texts
     return pc.replace_with_mask(

@@ -1,9 +1,9 @@
-"""Patterns as text, in the notation of the papers.
+"""Reads patterns in the notation of the papers.
 
-`*` for anything, a constant, a list `{1, 2}`, an interval `[1, 9]` with round brackets at open ends, `∅` for
-nothing. An unbounded end has no value, as in `(, 9]`. Values are spelled as in JSON, but without quotes;
-blanks around them do not count. A text that could be taken for anything else is a JSON string, with JSON's
-escapes, so that `"*"` is a star and `""` the empty text.
+A pattern is `*` for anything, a constant, a list such as `{1, 2}`, an interval such as `[1, 9]` with round
+brackets at open ends, or `∅` for nothing. An unbounded end has no value, as in `(, 9]`. Values are spelled as
+in JSON, but without quotes. Blanks around them do not count. A text that could be taken for something else is
+a JSON string with JSON's escapes: `"*"` is a star, and `""` is the empty text.
 """
 
 from __future__ import annotations

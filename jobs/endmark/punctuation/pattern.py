@@ -1,7 +1,7 @@
 """Patterns: sets of values of one attribute that will not come again.
 
-A pattern is a set of values: wildcard, constant, list, range or empty (PWJoin CIKM'04 section 3.1). `matches`
-asks for membership; a value of another type is no member.
+A pattern is a wildcard, a constant, a list, a range or empty (PWJoin CIKM'04 section 3.1). `matches` says
+whether a value is in the set; a value of another type is not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMPARABLE: dict[type, set[type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Every value, null and NaN too; the pattern of an attribute that a promise does not restrict."""
+    """Every value, including null and NaN. Attributes that a promise does not restrict have this pattern."""
 
     def matches(self, value: Value | None) -> bool:
         return True
@@ -32,7 +32,7 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No value; the intersection of patterns that have no value in common."""
+    """No value. The intersection of patterns without a common value is this pattern."""
 
     def matches(self, value: Value | None) -> bool:
         return False
@@ -67,7 +67,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """An interval; an end that is None is unbounded, an open end does not belong to it."""
+    """An interval. An end that is `None` is unbounded. An open end does not belong to the interval."""
 
     low: Value | None = None
     high: Value | None = None
@@ -78,7 +78,7 @@ class Between:
         ends = {domain_of_value(end) for end in (self.low, self.high) if end is not None}
         if len(ends) > 1:
             common_domain(ends)
-        # Equal patterns must not differ in the openness of an end they do not have.
+        # An unbounded end counts as closed, so that equal patterns have equal fields.
         object.__setattr__(self, "low_open", self.low_open and self.low is not None)
         object.__setattr__(self, "high_open", self.high_open and self.high is not None)
 
@@ -119,7 +119,7 @@ def values_of(pattern: Pattern) -> list[Value]:
 
 
 def _same_kind(value: object, other: object) -> bool:
-    """Return whether two values compare at all: True equals 1 in Python, and a date is no timestamp."""
+    """Return whether two values may be compared: True and 1 may not, and a date and a timestamp may not."""
     kind, other_kind = type(value), type(other)
     return kind is other_kind or other_kind in _COMPARABLE.get(kind, ())
 

@@ -1,4 +1,4 @@
-"""A promise about a stream: no more rows that match a pattern in every attribute."""
+"""Punctuations: promises that a stream has no more rows that match a pattern in every attribute."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
-    """A set of rows that will not come again. Build it with `of`, which puts the patterns in order.
+    """A set of rows that will not come again. `of` makes one and puts its patterns in order.
 
     Args:
-        stream: the stream it speaks of.
-        patterns: attributes and patterns by name, without those that match anything.
-        origin: where it stood; a derived punctuation has none.
+        stream: the name of the stream.
+        patterns: pairs of attribute and pattern, sorted by attribute, without patterns that match anything.
+        origin: the place in the topic; `None` for a derived punctuation.
     """
 
     stream: str
@@ -39,12 +39,12 @@ class Punctuation:
         """Make a punctuation.
 
         Args:
-            stream: the stream that it speaks of.
-            patterns: patterns by attribute, in any order. Those that match anything are left out.
-            origin: its place in its topic; `None` for a derived punctuation.
+            stream: the name of the stream.
+            patterns: patterns by attribute, in any order. Patterns that match anything are left out.
+            origin: the place in the topic; `None` for a derived punctuation.
         """
-        spoken_of = ((name, patterns[name]) for name in sorted(patterns))
-        return cls(stream, tuple(pair for pair in spoken_of if pair[1] != Anything()), origin)
+        pairs = ((name, patterns[name]) for name in sorted(patterns))
+        return cls(stream, tuple(pair for pair in pairs if pair[1] != Anything()), origin)
 
     @classmethod
     def read(
@@ -55,14 +55,14 @@ class Punctuation:
         pattern: Callable[[Written, Domain], Pattern],
         origin: Origin | None = None,
     ) -> Self:
-        """Make a punctuation of patterns in some written form.
+        """Make a punctuation from patterns in a written form.
 
         Args:
-            stream: the stream that it speaks of.
+            stream: the name of the stream.
             written: written patterns by attribute.
             domains: the domains of the stream's attributes.
             pattern: reads one written pattern.
-            origin: its place in its topic; `None` for a derived punctuation.
+            origin: the place in the topic; `None` for a derived punctuation.
 
         Raises:
             PunctuationError: a pattern cannot be read, or an attribute is unknown. The error names the
@@ -79,7 +79,7 @@ class Punctuation:
 
     @property
     def place(self) -> Origin:
-        """The origin of a punctuation that somebody has sent.
+        """The origin of a punctuation that has one.
 
         Raises:
             PunctuationError: the punctuation is derived and has no origin.
@@ -93,10 +93,11 @@ class Punctuation:
         return tuple(name for name, _ in self.patterns)
 
     def matches(self, row: Mapping[str, Value | None]) -> bool:
+        """Return whether a row is in the set; `row` has a value of each attribute."""
         return all(pattern.matches(row[name]) for name, pattern in self.patterns)
 
     def normal(self, domains: Mapping[str, Domain]) -> Self:
-        """Return the same set of rows in normal form. If no row matches, that is all that is kept."""
+        """Return the same set of rows in normal form. The empty set has a single pattern, `Nothing`."""
         patterns = {
             name: normal(pattern, _domain(self.stream, name, domains)) for name, pattern in self.patterns
         }
@@ -105,7 +106,11 @@ class Punctuation:
         return self.of(self.stream, patterns, self.origin)
 
     def meet(self, other: Self, domains: Mapping[str, Domain]) -> Self:
-        """Return the rows that both punctuations match, in normal form and without origin."""
+        """Return the rows that both punctuations match, in normal form and without origin.
+
+        Raises:
+            PunctuationError: the punctuations are of different streams, or one has an unknown attribute.
+        """
         if self.stream != other.stream:
             raise PunctuationError(f"{self.stream!r} and {other.stream!r} are streams without common rows")
         patterns = dict(self.patterns)
@@ -115,7 +120,7 @@ class Punctuation:
         return self.of(self.stream, patterns).normal(domains)
 
     def implies(self, other: Self, domains: Mapping[str, Domain]) -> bool:
-        """Return whether the other one matches every row that this one matches."""
+        """Return whether the other punctuation matches every row that this one matches."""
         return self.meet(other, domains).patterns == self.normal(domains).patterns
 
 

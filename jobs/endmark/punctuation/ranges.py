@@ -1,8 +1,9 @@
-"""The punctuated range of one attribute: everything its stream has closed so far (MJoin report, section 5.1).
+"""The punctuated range of one attribute: all values that its stream has closed so far.
 
-A sorted list of spans that do not touch, so what lies side by side is one entry: closing 1, 2, 3, ... takes
-the space of one interval. Asking costs O(log n). Adding costs O(log n + spans merged) comparisons and one
-memmove of the entries behind, 8 bytes each.
+It is that of the MJoin report, section 5.1. The range is a sorted list of spans that do not touch.
+Neighbouring values are one entry, so closing 1, 2, 3, ... takes the space of one interval. A question costs
+O(log n). An addition costs O(log n + spans merged) comparisons and one memmove of the entries behind, 8 bytes
+each.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ class Ranges:
     """A union of patterns. Each of its spans has the time of the newest pattern that widened it.
 
     Attributes:
-        everything: `Anything` was added, so null and NaN are closed too.
+        everything: whether `Anything` was added, so that null and NaN are closed too.
     """
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.everything = False
         self._spans: list[Span] = []
-        self._as_of: list[int] = []  # of each span
+        self._as_of: list[int] = []  # the time of each span
 
     def __len__(self) -> int:
         return len(self._spans)
@@ -40,22 +41,22 @@ class Ranges:
         return (pattern for pattern, _ in self.dated())
 
     def dated(self) -> Iterator[tuple[Pattern, int]]:
-        """Yield the disjoint patterns of the union, each with the time of the one that widened it last."""
+        """Yield the disjoint patterns of the union, each with the time when one last widened it."""
         if self.everything:
             return iter([(Anything(), self._as_of[0])])
         patterns = (pattern_of(span, self.domain) for span in self._spans)
         return zip(patterns, self._as_of, strict=True)
 
     def find(self, cut: Cut) -> tuple[Pattern, int] | None:
-        """Return the disjoint pattern that holds the value just above a cut, and its time, if any does."""
+        """Return the disjoint pattern that holds the value just above a cut, and its time, if one does."""
         at = self._position(cut)
         return None if at is None else (pattern_of(self._spans[at], self.domain), self._as_of[at])
 
     def add(self, pattern: Pattern, time: int = 0) -> list[Pattern]:
-        """Add a pattern; return what was new of it, as disjoint patterns in normal form.
+        """Add a pattern, and return its new values as disjoint patterns in normal form.
 
-        `Anything` is new as a whole, since it alone closes null and NaN. `time` does not go back from one
-        call to the next.
+        `Anything` is returned as a whole, since it alone closes null and NaN. `time` must not go back from
+        one call to the next.
         """
         if self.everything:
             return []
@@ -66,10 +67,7 @@ class Ranges:
         return [pattern_of(span, self.domain) for span in fresh]
 
     def contains(self, value: Value | None) -> bool:
-        """Return whether some added pattern matches a value.
-
-        A value that the domain does not hold is in no range.
-        """
+        """Return whether an added pattern matches a value. Only `Anything` matches one of another domain."""
         if self.everything:
             return True
         if not self.domain.holds(value) or value != value:  # noqa: PLR0124  # NaN
@@ -77,11 +75,11 @@ class Ranges:
         return self._position(self.domain.below(value)) is not None
 
     def includes(self, pattern: Pattern) -> bool:
-        """Return whether the added patterns match all values of a pattern, null and NaN aside."""
+        """Return whether the added patterns match all values of a pattern. Null and NaN do not count."""
         return all(self._covers(span) for span in spans_of(pattern, self.domain))
 
     def _covers(self, span: Span) -> bool:
-        low, high = span  # no two of ours touch, so only one can cover it
+        low, high = span  # our spans do not touch, so a single one must cover it
         at = bisect_right(self._spans, (low, self.domain.top)) - 1
         return at >= 0 and high <= self._spans[at][1]
 
@@ -106,7 +104,7 @@ class Ranges:
 
 
 def _gaps(covered: Iterable[Span], span: Span) -> list[Span]:
-    """Yield the parts of a span that ascending spans, which touch it, do not cover."""
+    """The parts of a span that the ascending spans `covered`, which all touch it, do not cover."""
     start, high = span
     gaps = []
     for covered_from, covered_to in covered:

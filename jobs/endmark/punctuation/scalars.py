@@ -1,7 +1,8 @@
-"""One value on the wire: a JSON scalar, spelled as in data records.
+"""Converts one value to and from a JSON scalar, spelled as in data records.
 
-long, double and boolean are JSON's own; a decimal is a string such as "12.50", a date "2026-01-31", a
-timestamp "2026-01-31T00:00:00.000000Z" with at most six digits of a second.
+A long, a double and a boolean are JSON's own. A decimal is a string such as "12.50", a date is one such as
+"2026-01-31", and a timestamp is one such as "2026-01-31T00:00:00.000000Z" with at most six digits of a
+second.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ TEXTS = (Domain.STRING, *_SPELLED)  # the domains whose values stand in quotes
 
 
 def to_scalar(value: Value, domain: Domain) -> Scalar:
-    """Return the JSON scalar that stands for a value of a domain. Equal values have one spelling."""
+    """Return the JSON scalar of a value of a domain. Equal values have one spelling."""
     return scalar_of(domain.coerce(value))
 
 
 def scalar_of(value: Value) -> Scalar:
-    """Return the JSON scalar of a value as it is; a decimal keeps the zeros at its end."""
+    """Return the JSON scalar of a value without a change; a decimal keeps the zeros at its end."""
     match value:
         case Decimal() as number:
             return format(number, "f")
@@ -50,7 +51,7 @@ def scalar_of(value: Value) -> Scalar:
 
 
 def from_scalar(scalar: Scalar, domain: Domain) -> Value:
-    """Read a JSON scalar as a value of a domain; raise `PunctuationError` if it is none.
+    """Read a JSON scalar as a value of a domain.
 
     Raises:
         PunctuationError: the scalar is no value of the domain.
@@ -65,7 +66,7 @@ def from_scalar(scalar: Scalar, domain: Domain) -> Value:
 
 
 def _nearest(whole: int) -> float:
-    """A producer may write the double 2**60 as 1152921504606847000."""
+    """The double nearest to an integer: a producer may write the double 2**60 as 1152921504606847000."""
     try:
         return float(whole)
     except OverflowError:

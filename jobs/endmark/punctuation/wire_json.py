@@ -4,8 +4,9 @@
 
 A pattern is an object with one member: `{"anything": true}`, `{"equals": 42}`, `{"one_of": [1, 2]}`,
 `{"between": {"from": 1, "to": 9, "from_open": true, "to_open": true}}` or `{"nothing": true}`. An interval
-leaves an unbounded end out; its ends are closed unless said to be open. At least one attribute is named, so
-that a producer's slip cannot close the whole stream: that is written `{"item_id": {"anything": true}}`.
+leaves out an unbounded end. Its ends are closed, unless `from_open` or `to_open` is true. At least one
+attribute is named, so that a producer's slip cannot close the whole stream. The end of a stream is written
+`{"item_id": {"anything": true}}`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def encode(punctuation: Punctuation, domains: Mapping[str, Domain]) -> bytes:
 
 
 def encode_patterns(punctuation: Punctuation, domains: Mapping[str, Domain]) -> str:
-    """Write the patterns of a punctuation, which stand behind its mark in a record."""
+    """Return the JSON object of a punctuation's patterns: the value of `$punctuation` in its record."""
     return json.dumps(_written(punctuation, domains), ensure_ascii=False, allow_nan=False)
 
 
@@ -57,9 +58,9 @@ def decode(
 
     Args:
         record: the bytes of the record.
-        stream: the stream that it speaks of.
+        stream: the name of the stream.
         domains: the domains of the stream's attributes.
-        origin: its place in its topic.
+        origin: the place of the record in its topic; `None` if it has none.
 
     Raises:
         PunctuationError: the bytes are no punctuation.
@@ -68,11 +69,11 @@ def decode(
 
 
 def decode_patterns(text: bytes, stream: str, domains: Mapping[str, Domain]) -> Punctuation:
-    """Read the punctuation whose record has this text behind its mark.
+    """Read a punctuation from the JSON object of its patterns.
 
     Args:
-        text: an object of patterns in JSON.
-        stream: the stream that it speaks of.
+        text: the JSON object, in UTF-8.
+        stream: the name of the stream.
         domains: the domains of the stream's attributes.
 
     Raises:
@@ -90,6 +91,7 @@ def _decoded(record: Any, stream: str, domains: Mapping[str, Domain], origin: Or
 
 
 def pattern_to_json(pattern: Pattern, domain: Domain) -> PatternJson:
+    """Return a pattern as a JSON object with one member."""
     match pattern:
         case Anything():
             return {"anything": True}
@@ -104,6 +106,11 @@ def pattern_to_json(pattern: Pattern, domain: Domain) -> PatternJson:
 
 
 def pattern_from_json(pattern: PatternJson, domain: Domain) -> Pattern:
+    """Read a pattern from its JSON object.
+
+    Raises:
+        PunctuationError: the object is no pattern of the domain.
+    """
     try:
         return _typed(_PATTERN.validate_python(pattern), domain)
     except ValidationError as error:
@@ -145,7 +152,7 @@ def _read(record: bytes) -> Any:
         raise PunctuationError(f"byte {error.start} is not UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise PunctuationError(f"not JSON: {error}") from None
-    except ValueError as error:  # ours, or a number of thousands of digits
+    except ValueError as error:  # an error of our hooks, or a number of thousands of digits
         raise PunctuationError(str(error)) from None
 
 
@@ -157,9 +164,12 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def first_twice(names: Iterable[str]) -> str:
-    """Return the first name that has stood before, in one pass; ValueError if all are different.
+    """Return the first name that equals an earlier one, in one pass.
 
     A record of 830 kB has room for 90,000 names. Counting each of them among all others took 309 s.
+
+    Raises:
+        ValueError: all names are different.
     """
     seen: set[str] = set()
     for name in names:
@@ -175,6 +185,6 @@ def _refuse_constant(name: str) -> Any:
 
 def _one_line(error: ValidationError) -> PunctuationError:
     first = error.errors(include_url=False, include_input=False)[0]
-    # Pydantic names its own validators among the members.
+    # Pydantic's place of an error has the names of its validators among the members.
     where = ".".join(part for part in map(str, first["loc"]) if not part.startswith("function-"))
     return PunctuationError(f"{where or 'the record'}: {first['msg'].removeprefix('Value error, ')}")

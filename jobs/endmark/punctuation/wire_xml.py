@@ -2,8 +2,9 @@
 
     <punct:record><sno> 79 </sno><ipaddr> * </ipaddr></punct:record>
 
-An element per attribute holds its pattern in the notation of `notation.py`; an attribute without element
-matches anything. The report declares no namespace for the prefix, so a declaration is allowed, not written.
+The element of an attribute holds its pattern in the notation of `notation.py`. An attribute without an
+element matches anything. The report declares no namespace for the prefix, so a declaration is allowed but not
+needed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ def decode(
 
     Args:
         record: the bytes of the record.
-        stream: the stream that it speaks of.
+        stream: the name of the stream.
         domains: the domains of the stream's attributes.
-        origin: its place in its topic.
+        origin: the place of the record in its topic; `None` if it has none.
 
     Raises:
         PunctuationError: the bytes are no punctuation.

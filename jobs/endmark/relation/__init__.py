@@ -1,1 +1,1 @@
-"""The master table of a lookup join: whether it is fit, its pages, reads of it. No Spark."""
+"""The master table of a lookup join: the check that it is fit, its pages, and reads of it, without Spark."""

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
     from endmark.relation.backend import Backend
 
-# For each lookup one reads while the other reads ahead, and a Python worker never holds more of a database's
-# connections. None waits for another's: that wait would end in an error that no deadline of ours knows.
+# A Python worker holds two connections for each lookup at most: one reads while the other reads ahead. The
+# pool has no limit, since a thread that waited for a connection would end in an error that no deadline of
+# ours knows.
 _NO_LIMIT = 0
-# Each of the two servers skips the comment that is written for the other.
+# MySQL and MariaDB each skip the comment that is written for the other.
 _SESSION = (
     "SET time_zone = '+00:00' /*!50708 , max_execution_time = {milliseconds} */"
     " /*M!100101 , max_statement_time = {seconds} */"
@@ -29,10 +30,10 @@ _SESSION = (
 
 @cache
 def engine(url: str, answer_seconds: int) -> sa.Engine:
-    """The engine of this process for a URL; a statement that takes longer than `answer_seconds` fails.
+    """Return the engine of this process for a URL. Its statements fail after `answer_seconds`.
 
     Raises:
-        ConfigError: the URL is none, or that of another database or driver than are supported.
+        ConfigError: the text is no URL, or its database or driver is not supported.
         MissingPartError: the URL's driver is not installed.
     """
     backend = backend_of(url)
@@ -40,12 +41,12 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
         found = sa.create_engine(
             url,
             connect_args=_connect_arguments(backend, answer_seconds),
-            # Values stand in the order of their places, in whichever of the drivers.
+            # Both styles take values in the order of their placeholders.
             paramstyle="qmark" if backend == "sqlite" else "format",
             # Each read is a statement of its own; a transaction around it would cost two round trips.
             isolation_level="AUTOCOMMIT",
             poolclass=sa.QueuePool,
-            # Nor is there anything to roll back, which would cost one.
+            # A rollback would cost another round trip, and there is nothing to roll back.
             skip_autocommit_rollback=True,
             pool_reset_on_return=None,
             pool_size=_NO_LIMIT,
@@ -53,7 +54,7 @@ def engine(url: str, answer_seconds: int) -> sa.Engine:
     except (ModuleNotFoundError, sa.exc.NoSuchModuleError) as error:
         raise MissingPartError(f"the relation's URL needs a Python driver: {error}") from error
     if backend == "postgresql" and found.driver != "pg8000":
-        # Others read without a deadline of their own, so a server that hangs would hang the job.
+        # Other drivers read without a deadline, so a server that hangs would hang the job.
         raise ConfigError(f"a relation in PostgreSQL is read by pg8000, but its URL names {found.driver!r}")
     if found.driver == "pymysql":
         sa.event.listen(found, "do_connect", _connect_as_text)
@@ -64,7 +65,7 @@ def _connect_as_text(_: Any, __: Any, places: Sequence[Any], names: Mapping[str,
     try:
         return TextConnection(*places, **names)
     except RuntimeError as error:
-        # PyMySQL's word for a package that MySQL's logins take where no TLS hides the password.
+        # PyMySQL raises it without the `cryptography` package, which MySQL's logins need without TLS.
         raise MissingPartError(
             f"a relation's server cannot be logged in to: {error}; let it offer TLS, or install that package"
         ) from error
@@ -88,11 +89,12 @@ def _connect_arguments(backend: Backend, answer_seconds: int) -> dict[str, Any]:
 
 @contextmanager
 def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection of the pool, which does not get it back when an answer broke off in the middle."""
+    """Lend a connection of the pool, and close it if an answer broke off in the middle."""
     with engine.connect() as connection:
         try:
             yield connection
-        except OSError:  # pg8000 leaves some as they are, and whoever asks next would read the rest
+        except OSError:
+            # pg8000 leaves some of these connections open, and the next reader would get the rest.
             connection.invalidate()
             raise
 
@@ -114,7 +116,7 @@ def fetch(connection: sa.Connection, statement: str, values: Sequence[Any]) -> l
 def fetch_rows(
     connection: sa.Connection, statement: str, values: Sequence[Any]
 ) -> TextRows | list[tuple[Any, ...]]:
-    """Run a statement and return all rows: as text if the driver offers it, else as the driver's own tuples.
+    """Run a statement and return all rows, as text if the driver is PyMySQL, else as the driver's own tuples.
 
     Args:
         connection: an open connection.

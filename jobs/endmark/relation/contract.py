@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 # One value of each key column, in the order of `RelationReader.key`.
 KeyValues = tuple[Any, ...]
-# `low <= key < high`, compared column by column; None is unbounded.
+# The keys with `low <= key < high`, compared column by column; `None` is unbounded.
 KeyRange = tuple[KeyValues | None, KeyValues | None]
 
 
 class RelationReader(Protocol):
-    """Reads a relation R. Every answer is R's columns, ordered by key; keys of nulls are never read.
+    """Reads a relation R.
 
-    Each page, and all rows of one key, are as they were at one moment.
+    Every answer has R's columns and is ordered by key. Keys with a null are never read. The rows of a page,
+    and all rows of one key, are as they were at one moment.
     """
 
     @property
     def schema(self) -> pa.Schema:
-        """R's columns, the key among them."""
+        """R's columns, including the key."""
         ...
 
     @property
@@ -40,7 +41,7 @@ class RelationReader(Protocol):
         ...
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Return all rows of distinct keys, whose columns are named as R's."""
+        """Return all rows of distinct keys. The columns of `keys` have the names of R's key columns."""
         ...
 
 
@@ -48,18 +49,19 @@ class PagedRelation(RelationReader, Protocol):
     """A relation that can be cut into pages."""
 
     def directory(self, page_rows: int) -> PageDirectory:
-        """Return the pages of `page_rows` rows."""
+        """Return the directory of pages of `page_rows` rows."""
         ...
 
 
 class PageDirectory:
-    """The pages of R: the lower key of every page, in ascending order.
+    """The pages of R, each by its lower key.
 
-    Pages cover all keys: the first has no lower bound and the last no upper one, so rows that come to R
-    later still belong to a page.
+    Pages cover all keys: the first page has no lower bound, and the last has no upper bound. A row that comes
+    to R later therefore still belongs to a page.
 
     Args:
-        lower_keys: distinct keys, a column for each of R's key columns. Strings are ordered by their bytes.
+        lower_keys: the lower key of each page, ascending and distinct, with a column for each of R's key
+            columns. Strings are ordered by their bytes.
     """
 
     def __init__(self, lower_keys: pa.RecordBatch) -> None:
@@ -71,18 +73,18 @@ class PageDirectory:
         return int(self._bounds.num_rows) + 1
 
     def page_of(self, keys: pa.RecordBatch) -> Ints:
-        """Return the page number of each key; `keys` has the key columns in their order, by any names."""
+        """Return the page number of each key. `keys` has the key columns in their order, under any names."""
         named = keys.rename_columns(self._bounds.schema.names)
         if self._key.hashed:
             return _rank(self._bounds, named)
         return np.searchsorted(self._codes, self._key.keys(named).codes, "right")
 
     def ends(self, codes: Ints) -> Ints:
-        """Count for each page the ascending keys on it or before it; the keys are their own codes."""
+        """Count for each page the keys on it or on an earlier page. The keys are ascending codes."""
         return np.append(np.searchsorted(codes, self._codes), len(codes))
 
     def range_of(self, first: int, last: int | None = None) -> KeyRange:
-        """Return the keys of a page, or of all pages from one to another."""
+        """Return the range of keys of the pages from `first` to `last`; `None` as `last` is `first` alone."""
         last = first if last is None else last
         low = self._bound(first - 1) if first > 0 else None
         high = self._bound(last) if last < self._bounds.num_rows else None
@@ -102,9 +104,9 @@ class PageDirectory:
 
 
 def _rank(bounds: pa.RecordBatch, keys: pa.RecordBatch) -> Ints:
-    """Count for each key the ascending bounds that are not above it. It ranks 1 M strings a second."""
+    """Count for each key the ascending bounds that are not above it. One second ranks 1 M strings."""
     together = pa.Table.from_batches([bounds, keys])
-    # A stable sort, so a bound comes before the keys that equal it.
+    # The sort is stable, so a bound comes before the keys that equal it.
     order = pc.sort_indices(together, [(name, "ascending") for name in bounds.schema.names]).to_numpy()
     is_bound = order < bounds.num_rows
     passed = np.cumsum(is_bound)

@@ -1,4 +1,4 @@
-"""A table as the database defines it: its columns' types, and the indexes that can find a key."""
+"""Reads the definition of a table: the types of its columns, and its indexes that can find a key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MYSQL_COLUMNS = """
 SELECT column_name, column_type, collation_name FROM information_schema.columns
 WHERE table_schema = DATABASE() AND table_name = :table ORDER BY ordinal_position
 """
-# A column that is indexed by its beginning alone, or an expression, has no name here.
+# The name is null for an expression, and for a column of which only the beginning is indexed.
 _MYSQL_INDEXES = """
 SELECT index_name, non_unique = 0, CASE WHEN sub_part IS NULL THEN column_name END, NULL
 FROM information_schema.statistics
 WHERE table_schema = DATABASE() AND table_name = :table AND index_type = 'BTREE'
 ORDER BY index_name, seq_in_index
 """
-# How a column is compared is up to the statement in SQLite and PostgreSQL, how an index is, is not.
+# In SQLite and PostgreSQL a statement may choose the collation of a column, but an index has its own.
 _SQLITE_COLUMNS = "SELECT name, upper(type), NULL FROM pragma_table_xinfo(:table) ORDER BY cid"
 _SQLITE_INDEXES = """
 SELECT l.name, l."unique", x.name, upper(x.coll)
@@ -36,7 +36,7 @@ _POSTGRESQL_COLUMNS = """
 SELECT attname, format_type(atttypid, atttypmod), NULL FROM pg_attribute
 WHERE attrelid = to_regclass(quote_ident(:table)) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
-# An expression has no name here.
+# The name is null for an expression.
 _POSTGRESQL_INDEXES = """
 SELECT c.relname, i.indisunique, a.attname, l.collname
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'
@@ -54,7 +54,13 @@ _INDEXES = {"sqlite": _SQLITE_INDEXES, "mysql": _MYSQL_INDEXES, "postgresql": _P
 
 @dataclass(frozen=True)
 class Column:
-    """A column's type as the database writes it, SQLite's in capitals; the collation in MySQL alone."""
+    """A column of a table.
+
+    Args:
+        type: the type as the database writes it; in capitals for SQLite.
+        collation: the collation in MySQL and MariaDB; `None` for other databases, and for other types than
+            text.
+    """
 
     type: str
     collation: str | None
@@ -62,7 +68,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Index:
-    """An index by whole columns, and how SQLite or PostgreSQL compares each; None elsewhere."""
+    """An index by whole columns.
+
+    Args:
+        unique: whether no two rows have the same values in `columns`.
+        columns: the indexed columns, up to the first expression.
+        collations: the collation of each column in the index; `None` for MySQL and MariaDB, and for other
+            types than text in PostgreSQL.
+    """
 
     unique: bool
     columns: tuple[str, ...]
@@ -71,27 +84,28 @@ class Index:
 
 @dataclass(frozen=True)
 class Definition:
-    """A table; without columns there is none."""
+    """The columns and indexes of a table. A table that does not exist has no columns."""
 
     columns: dict[str, Column]
     indexes: tuple[Index, ...]
 
     def finding(self, key: tuple[str, ...]) -> list[Index]:
-        """The indexes whose first columns are the key's, in the key's order."""
+        """Return the indexes that begin with the columns of the key, in the order of the key."""
         return [index for index in self.indexes if index.columns[: len(key)] == key]
 
     def is_unique(self, key: tuple[str, ...]) -> bool:
-        """Return whether an index sees to it that no two rows have one key."""
+        """Return whether an index ensures that no two rows have the same key."""
         return any(index.unique and set(index.columns) <= set(key) for index in self.indexes)
 
 
 def columns_of(connection: sa.Connection, table: str) -> dict[str, Column]:
-    """The columns of a table; none if there is no such table."""
+    """Read the columns of a table, by name; none if there is no such table."""
     rows = connection.execute(sa.text(_COLUMNS[backend_of(connection.engine.url)]), {"table": table})
     return {name: Column(kind, collation) for name, kind, collation in rows}
 
 
 def definition_of(connection: sa.Connection, table: str) -> Definition:
+    """Read the columns and indexes of a table."""
     rows = connection.execute(sa.text(_INDEXES[backend_of(connection.engine.url)]), {"table": table})
     return Definition(columns_of(connection, table), tuple(_indexes(rows)))
 
@@ -107,6 +121,6 @@ def _indexes(rows: Iterable[Any]) -> Iterable[Index]:
                 break
             names.append(name)
             collations.append(collation)
-        # Part of a unique index says nothing about single keys.
+        # A part of a unique index is not unique by itself.
         unique = bool(columns[0][0]) and len(names) == len(columns)
         yield Index(unique, tuple(names), tuple(collations))

@@ -1,4 +1,4 @@
-"""The check that a table can be read as a pipeline file declares it: values unchanged, equal keys equal."""
+"""Checks that a table can be read as declared: values do not change, and different keys stay different."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from endmark.relation.definition import Column, Definition
     from endmark.types import ColumnType
 
-# They compare texts by their code points alone, blanks at the end included. MySQL has its own since 8.0.17.
+# These collations compare texts by their code points alone, including blanks at the end. MySQL has its own
+# since 8.0.17.
 _EXACT_MARIADB, _EXACT_MYSQL = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 _TEXT = r"(var)?char\(\d+\)|(tiny|medium|long)?text"
@@ -31,7 +32,7 @@ _MYSQL: dict[Domain, str] = {
     Domain.TIMESTAMP: r"(datetime|timestamp)(\(\d\))?",
     Domain.DECIMAL: r"decimal\((\d+),(\d+)\)( unsigned)?( zerofill)?",
 }
-# By SQLite's rules of affinity: what a column makes of the values that are put into it.
+# The patterns follow SQLite's rules of affinity, which say how a column converts the values put into it.
 _SQLITE: dict[Domain, str] = {
     Domain.LONG: r".*INT.*",
     Domain.DOUBLE: r"(?!.*INT).*(REAL|FLOA|DOUB).*",
@@ -51,7 +52,8 @@ _POSTGRESQL: dict[Domain, str] = {
     Domain.DECIMAL: r"numeric\((\d+),(\d+)\)",
 }
 _TYPES = {"sqlite": _SQLITE, "mysql": _MYSQL, "postgresql": _POSTGRESQL}
-# By their bytes, where a statement says how to compare; in MySQL it does not, and columns must.
+# The collations that compare texts by their bytes. Statements name them in SQLite and PostgreSQL; in MySQL
+# the columns must have such a collation themselves.
 _COLLATIONS = {"sqlite": "BINARY", "postgresql": "C"}
 _INSTEAD: dict[Domain, str] = {
     Domain.LONG: "BIGINT",
@@ -69,12 +71,12 @@ _INSTEAD_IN_POSTGRESQL = {
 
 
 def exact_collation(dialect: sa.Dialect) -> str:
-    """Return the collation under which different keys differ, for connections of a dialect."""
+    """Return the collation of MySQL or MariaDB under which different texts always differ."""
     return _EXACT_MARIADB if getattr(dialect, "is_mariadb", False) else _EXACT_MYSQL
 
 
 def compared_by(relation: Relation, backend: Backend) -> dict[str, str]:
-    """Return the collations by which statements compare key columns, whatever the table says."""
+    """Return the collations that statements name for key columns, whatever collation the table has."""
     if backend not in _COLLATIONS:
         return {}
     texts = [name for name in relation.key if relation.columns[name].domain is Domain.STRING]
@@ -85,13 +87,13 @@ def require_fit(relation: Relation, there: Definition, dialect: sa.Dialect) -> N
     """Refuse a table that cannot be read as the pipeline declares it.
 
     Args:
-        relation: what the pipeline file declares of the table.
+        relation: the declaration of the table in the pipeline file.
         there: the columns and indexes that the table has in the database.
-        dialect: the dialect of a connection to the database; it tells MariaDB from MySQL.
+        dialect: the dialect of a connection to the database, which tells MariaDB from MySQL.
 
     Raises:
-        ConfigError: a column is missing, or of a type whose values could change on the way; or the key
-            has no index, or one that equates different keys. The text says what mends it.
+        ConfigError: a column is missing, or has a type whose values could change on the way. Or the key has
+            no index, or a collation that takes different keys for equal. The text says what mends it.
     """
     name, backend = f"relation {relation.table!r}", backend_of(relation.url)
     if missing := [column for column in relation.columns if column not in there.columns]:

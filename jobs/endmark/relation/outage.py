@@ -1,4 +1,4 @@
-"""Outages of a database: the errors that pass by themselves, and the time that a reader waits for that."""
+"""Outages of a database: which errors pass by themselves, and how long a reader waits for the end of one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE = 0.1  # seconds
 _LONGEST_PAUSE = 2.0
-# A statement that waits is given up after this share of the deadline, so that the deadline is kept to.
+# A statement may take this part of the deadline: a fifth, so that the deadline is met.
 _TRIES = 5
 
 _MYSQL = frozenset(
@@ -30,15 +30,15 @@ _MYSQL = frozenset(
         *(1021, 1037, 1038, 1041),  # disk or memory is short
     ]
 )
-# By their first letters: the connection, resources, the server goes or comes up, a statement's time,
-# transactions that collide, a lock, and what the system refuses.
+# The first letters of SQLSTATE codes: the connection, resources, the server goes or comes up, a statement's
+# time, transactions that collide, a lock, and errors of the operating system.
 _POSTGRESQL = ("08", "53", "57P01", "57P02", "57P03", "57014", "40", "55P03", "58")
-# Busy, locked, out of memory, interrupted, input or output, full, cannot open.
+# SQLite's codes for busy, locked, out of memory, interrupted, input or output, full, cannot open.
 _SQLITE = frozenset([5, 6, 7, 9, 10, 13, 14])
 
 
 class RelationUnreachableError(MissingPartError):
-    """The database did not answer within the deadline; the text holds its last words."""
+    """The database did not answer within the deadline. The text has its last error."""
 
 
 def warn(text: str) -> None:
@@ -47,10 +47,10 @@ def warn(text: str) -> None:
 
 
 class Patience:
-    """Repeats reads that a broken database did not answer, until a batch has lost `seconds` by that.
+    """Repeats reads that the database did not answer, until a batch has lost `seconds` with it.
 
     Args:
-        name: what is read, as messages name it.
+        name: the name of the relation in messages.
         seconds: the time that one batch may lose before a read is given up.
         say: called with a message when a batch begins to wait; `None` keeps silent.
     """
@@ -99,7 +99,7 @@ class Patience:
 
 
 def passes(error: sa.exc.DBAPIError | OSError) -> bool:
-    """Return whether the same statement may be answered later."""
+    """Return whether an error passes by itself, so that the same statement may be answered later."""
     if isinstance(error, OSError) or error.connection_invalidated or isinstance(error, sa.exc.InterfaceError):
         return True
     cause = error.orig
@@ -112,8 +112,9 @@ def passes(error: sa.exc.DBAPIError | OSError) -> bool:
 
 
 def _words(error: sa.exc.DBAPIError | OSError) -> str:
+    """The error in the words of the database."""
     if isinstance(error, OSError):
         return str(error)
-    said = error.orig.args[0] if error.orig and error.orig.args else None
+    message = error.orig.args[0] if error.orig and error.orig.args else None
     # pg8000 gives all fields of the server's message.
-    return str(said["M"]) if isinstance(said, dict) and "M" in said else str(error.orig)
+    return str(message["M"]) if isinstance(message, dict) and "M" in message else str(error.orig)

@@ -1,4 +1,4 @@
-"""Reading the next part of a relation while the current one is joined."""
+"""Reads the next part of a relation while the current part is joined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def read_ahead(reads: Iterable[Callable[[], T]]) -> Iterator[T]:
     """Yield the results of reads in their order, always one read ahead of the caller.
 
-    An error of a read is raised where its result would be; a caller who stops waits for the read at hand.
+    An error of a read is raised in the place of its result. A caller who stops early waits for the end of the
+    current read.
     """
     with ThreadPoolExecutor(1, "read_ahead") as aside:
         ahead: Future[T] | None = None

@@ -1,4 +1,4 @@
-"""A relation in a SQL database, reached by an SQLAlchemy URL: MySQL, MariaDB, PostgreSQL, SQLite."""
+"""Reads a relation in a SQL database, reached by an SQLAlchemy URL: MySQL, MariaDB, PostgreSQL, SQLite."""
 
 from __future__ import annotations
 
@@ -33,23 +33,25 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Rows = list[tuple[Any, ...]]
 
-# Ranges, and keys, of one statement: enough that round trips do not matter, few enough for every optimiser.
+# The most ranges of one statement: enough that round trips do not matter, few enough for every optimiser.
 RANGES_AT_ONCE = 16
-# A key in a list of 512 costs client and server 6.9 µs, in one of 4,096 it costs 4.2.
+# The most keys of one statement. A key costs client and server 6.9 µs in a list of 512, and 4.2 µs in one of
+# 4,096.
 KEYS_AT_ONCE = 4096
-# SQLite refuses conditions that are more than 1,000 deep.
+# The most keys of several columns: SQLite refuses conditions that are more than 1,000 deep.
 COMPOSITE_KEYS_AT_ONCE = 512
-# Up to so many keys the driver's own rows take less time than columns: 0.42 and 0.63 ms for one, 0.51 and
-# 0.71 for ten, but 1.8 and 1.3 for 100 (a local MariaDB, medians of four runs in turns).
+# Up to this number of keys the driver's own rows take less time than columns: 0.42 against 0.63 ms for one
+# key, 0.51 against 0.71 for ten, but 1.8 against 1.3 for 100 (a local MariaDB, medians of four runs in
+# turns).
 FEW_KEYS = 32
 
 
 class SqlRelation:
-    """One table, read by key and retried while the database is away.
+    """Reads one table by key, and repeats reads while the database does not answer.
 
     Args:
-        relation: from the pipeline file.
-        say: is told when it waits for the database.
+        relation: the relation of the pipeline file.
+        say: called with a message when a read waits for the database; `None` keeps silent.
     """
 
     def __init__(self, relation: Relation, say: Callable[[str], None] | None = None) -> None:
@@ -66,7 +68,10 @@ class SqlRelation:
         return self._relation.key
 
     def directory(self, page_rows: int) -> PageDirectory:
-        """The pages of `page_rows` rows, more only where one key has more; reads the key's index once."""
+        """Read the directory of pages of `page_rows` rows from the key's index.
+
+        Only a page of a single key may have more rows.
+        """
         lower_keys = list(self._lower_keys(page_rows))
         arrows = [self.schema.field(name) for name in self.key]
         columns = zip(*lower_keys, strict=True) if lower_keys else [()] * len(arrows)
@@ -77,27 +82,27 @@ class SqlRelation:
         return PageDirectory(pa.record_batch(arrays, schema=pa.schema(arrows)))
 
     def pages(self, ranges: list[KeyRange]) -> pa.RecordBatch:
-        """All rows of ascending, disjoint key ranges, ordered by key; a range is never read by halves."""
+        """Return all rows of ascending, disjoint key ranges, ordered by key. A range is never divided."""
         bound = self._driver_ranges(ranges)
         starts = range(0, len(bound), RANGES_AT_ONCE)
         return self._together(self._rows_between(bound[at : at + RANGES_AT_ONCE]) for at in starts)
 
     def read_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """All rows of distinct keys, ordered by key within each list of them."""
+        """Return all rows of distinct keys. The rows of one statement's keys are ordered by key."""
         values = self._driver_keys(self._possible(keys))
         at_once = KEYS_AT_ONCE if len(self.key) == 1 else COMPOSITE_KEYS_AT_ONCE
         starts = range(0, len(values), at_once)
         return self._together(self._rows_of(values[at : at + at_once]) for at in starts)
 
     def check(self, *, unique: bool = True, versions: str | None = None) -> None:
-        """Fail early and clearly when the table cannot be read as declared.
+        """Check that the table can be read as declared.
 
         Args:
-            unique: no key may occur twice.
-            versions: a column in which rows of one key may differ even so.
+            unique: whether each key may have one row only.
+            versions: a column that tells the rows of one key apart; `None` if a key has no versions.
 
         Raises:
-            ConfigError: naming what is wrong and what mends it.
+            ConfigError: the table cannot be read so. The text says what mends it.
             RelationUnreachableError: the database does not answer.
         """
         there = self._required()
@@ -121,13 +126,14 @@ class SqlRelation:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Wrap the reads of one batch, which waits for the database no longer than `retry` in all.
+        """Wrap the reads of one batch, which wait for the database no longer than `retry` in all.
 
-        A table that was altered since the job began may be read if it still is as declared; none is while
-        it changes, since pages of two orders would not meet.
+        A table that was altered before the batch is read if it still fits its declaration. A table that is
+        altered during the batch stops it, since pages in two different orders do not fit together.
 
         Raises:
-            ConfigError: the table is not as declared, or was altered since the batch began.
+            ConfigError: the table does not fit its declaration, or was altered since the batch began.
+            RelationUnreachableError: the database does not answer.
         """
         self._patience.renew()
         before = self._required()
@@ -140,7 +146,7 @@ class SqlRelation:
             )
 
     def _required(self) -> Definition:
-        """The table's definition, which is as declared."""
+        """Read the definition of the table, and refuse a table that does not fit its declaration."""
         there = self._patience.retried(lambda: self._asked(definition_of))
         if not there.columns:
             tables = self._patience.retried(lambda: sa.inspect(self._engine).get_table_names())
@@ -159,7 +165,7 @@ class SqlRelation:
         return ", ".join(str(self._relation.columns[name]) for name in self.key)
 
     def _lower_keys(self, page_rows: int) -> Iterator[KeyValues]:
-        """Lower keys of pages, as the driver gives and takes them; one short read of the index for each."""
+        """The lower keys of pages in the driver's own values, by one short read of the index for each."""
         found = self._fetch(queries.first_key(self._source, self._dialect), [])
         while found:
             low = found[0]
@@ -169,15 +175,16 @@ class SqlRelation:
                 found = self._fetch(queries.key_above(self._source, self._dialect), found)
 
     def _rows_between(self, ranges: Sequence[KeyRange]) -> pa.RecordBatch:
-        """Rows of ranges whose bounds are as the driver takes them."""
+        """Read the rows of ranges whose bounds are the driver's own values."""
         shapes = tuple((low is not None, high is not None) for low, high in ranges)
         bounds = [bound for pair in ranges for bound in pair if bound is not None]
         statement = queries.rows_between(self._source, shapes, self._dialect)
         return self._read(statement, bounds, connection.fetch_rows)
 
     def _rows_of(self, keys: list[KeyValues]) -> pa.RecordBatch:
-        """Rows of keys as the driver takes them."""
-        # Few sizes of list, so that few texts are made; a key that stands twice is read once.
+        """Read the rows of keys that are the driver's own values."""
+        # Lists are filled up to a power of two, so that there are few texts of statements. The last key fills
+        # the list; the database answers a key that stands twice once.
         size = 1 << (len(keys) - 1).bit_length()
         statement = queries.rows_of(self._source, size, self._dialect)
         fetch = connection.fetch if size <= FEW_KEYS else connection.fetch_rows
@@ -186,7 +193,13 @@ class SqlRelation:
     def _read(
         self, statement: Statement, keys: Sequence[KeyValues], fetch: Callable[..., TextRows | Rows]
     ) -> pa.RecordBatch:
-        """R's columns."""
+        """Run a statement, and return its rows as R's columns.
+
+        Args:
+            statement: the statement, which selects all of R's columns.
+            keys: the keys for its placeholders.
+            fetch: `fetch` or `fetch_rows` of `relation.connection`.
+        """
         rows = self._retried(fetch, statement, keys)
         if isinstance(rows, TextRows):
             named = zip(self._relation.columns, rows.columns(), strict=True)
@@ -220,7 +233,7 @@ class SqlRelation:
         return [(low and next(taken), high and next(taken)) for low, high in ranges]
 
     def _possible(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the keys that the database can hold: PostgreSQL refuses a statement with a NUL in a text."""
+        """Leave out keys that the database cannot hold: PostgreSQL refuses a NUL in a statement's text."""
         for name in keys.schema.names if self._backend == "postgresql" else ():
             if pa.types.is_string(keys.column(name).type):
                 keys = keys.filter(pc.invert(pc.match_substring(keys.column(name), "\0")))
@@ -244,7 +257,7 @@ class SqlRelation:
 
     @property
     def _engine(self) -> sa.Engine:
-        # Not an attribute: a reader travels to tasks, and connections stay where they are.
+        # The engine is no attribute, since a reader is sent to tasks, and connections cannot be sent.
         return connection.engine(self._relation.url, self._patience.answer_seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""Conversion of columns between Arrow and a database driver, without rounding, cutting or guessing."""
+"""Converts columns between Arrow and a database driver, without rounding, cutting or guessing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from endmark.relation.backend import Backend
     from endmark.types import ColumnType
 
-# SQLite keeps decimals as doubles, which tell all decimals of so many digits apart.
+# SQLite keeps decimals as doubles. All decimals of up to 15 digits are different doubles.
 DOUBLE_DIGITS = 15
 
 
@@ -24,7 +24,7 @@ class NotOfTypeError(ValueError):
 
 
 def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa.Array:
-    """Make a column of a driver's values, null where they are `None`: 5 M numbers or 10 M strings a second.
+    """Make a column of a driver's values, in which `None` becomes null: 5 M numbers or 10 M strings a second.
 
     Args:
         values: the values of one column.
@@ -36,7 +36,7 @@ def from_driver(values: Sequence[Any], kind: ColumnType, backend: Backend) -> pa
     """
     read, given = _READ_OTHERWISE[backend].get(kind.domain, _READ[kind.domain])
     try:
-        # By its own look first, since pa.array(values, int64) would cut 1.5 to 1.
+        # Arrow first chooses the type by the values, since pa.array(values, int64) would cut 1.5 to 1.
         column = pa.array(values)
         if pa.types.is_null(column.type):
             return column.cast(kind.arrow)
@@ -60,15 +60,15 @@ def from_text(column: pa.Array, kind: ColumnType) -> pa.Array:
 
 
 def to_driver(column: pa.Array, kind: ColumnType, backend: Backend) -> list[Any]:
-    """Return the values of a key column as parameters that a driver compares as the database's own values.
+    """Return the values of a key column as parameters that compare like the database's own values.
 
     Args:
-        column: the column.
-        kind: its type.
+        column: the key column.
+        kind: the column's type.
         backend: the kind of database.
     """
     if kind.domain is Domain.TIMESTAMP:
-        column = column.cast(pa.timestamp("us"))  # drivers write a zone into the text, which no column has
+        column = column.cast(pa.timestamp("us"))  # drivers would write a time zone, which no column has
     if backend == "sqlite" and kind.domain in (Domain.DATE, Domain.TIMESTAMP):
         column = column.cast(pa.string())
     if backend == "sqlite" and kind.domain is Domain.DECIMAL:
@@ -95,12 +95,20 @@ def _utc(column: pa.Array, kind: ColumnType) -> pa.Array:
 
 
 def _counted(column: pa.Array, kind: ColumnType) -> pa.Array:
-    # By way of text, which is exact; Arrow's own conversion is off by a bit.
+    # The way through text is exact; Arrow's own conversion can be off by one bit.
     decimals = column.cast(pa.float64()).cast(pa.string()).cast(kind.arrow)
     return _same(column, decimals.cast(pa.string()).cast(pa.float64()), decimals, kind)
 
 
 def _same(given: pa.Array, again: pa.Array, read: pa.Array, kind: ColumnType) -> pa.Array:
+    """Return `read`, and refuse values that the conversion has changed.
+
+    Args:
+        given: the values before the conversion.
+        again: the converted values, converted back.
+        read: the converted values.
+        kind: the type of the column, for the error.
+    """
     changed = pc.filter(given, pc.not_equal(given, again))
     if len(changed):
         raise NotOfTypeError(f"{changed[0].as_py()!r} is no {kind}")
@@ -108,7 +116,8 @@ def _same(given: pa.Array, again: pa.Array, read: pa.Array, kind: ColumnType) ->
 
 
 _Reading = tuple["Callable[[pa.Array, ColumnType], pa.Array]", "Sequence[Callable[[pa.DataType], bool]]"]
-# How a column is read, and what the driver may give for it.
+# For each kind of column, the function that converts it, and the Arrow types that the driver's values may
+# have.
 _READ: dict[Domain, _Reading] = {
     Domain.LONG: (_cast, [pa.types.is_int64]),
     Domain.DOUBLE: (_cast, [pa.types.is_float64]),

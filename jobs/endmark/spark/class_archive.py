@@ -1,9 +1,9 @@
-"""An archive of the classes that Spark loads, which Java maps instead of reading and linking 20,000.
+"""An archive of the classes that Spark loads. Java maps it instead of reading and linking 20,000 classes.
 
-It fits one Java, one pyspark and one set of jars, by which it is named, and by how long it is, since Java
-would crash on one that was cut off. It is recorded once, before the first session that could use it, and a
-newer one of the same Java and pyspark replaces it. Of several installations, those keep theirs that jobs
-started with last. Nothing depends on it: without, a session starts later.
+An archive fits one Java, one pyspark and one set of jars. Its name has a hash of these, and its length, since
+Java would crash on an archive that was cut off. The archive is recorded once, before the first session that
+could use it. A newer archive for the same Java and pyspark replaces it. The archives of the three
+installations that were used last are kept. A session without an archive only starts later.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ if TYPE_CHECKING:
 
     from endmark.embedded.jars import Say
 
-_RECORD_SECONDS = 900  # against what hangs; twenty programs on two cores have made it 187
+_RECORD_SECONDS = 900  # against a program that hangs; beside twenty programs on two cores it took 187 s
 _KEPT = 3  # archives, of 190 MB each
 
 
 def local_jars(say: Say) -> list[Path]:
-    """The jars of a session on this machine, as `spark_jars` has them, with an archive of its classes.
+    """Return the jars of a session on this machine, and record an archive of its classes if there is none.
 
-    `say` is told when either is made.
+    `say` is called with a line when jars are fetched or classes are recorded. A session without an archive
+    works, so a failure to record one is only said.
+
+    Raises:
+        MissingPartError: there is no Java or pyspark, or a jar cannot be fetched, or is not the pinned one.
     """
     jars = spark_jars(say)
     try:
@@ -52,17 +56,17 @@ def local_jars(say: Say) -> list[Path]:
 
 
 def record(jars: Sequence[Path]) -> Path:
-    """Record the archive, anew if there is one, by a session that does what jobs do.
+    """Record the archive with a session that does what jobs do; replace an existing archive.
 
     Raises:
-        MissingPartError: there is no Java, or it did not write the archive.
+        MissingPartError: there is no Java, or Java did not write the archive.
     """
     with _only_one_process(wait=True) as held:
         return _record(jars, held)
 
 
 def archive_of(jars: Sequence[Path]) -> Path | None:
-    """Return the archive for a session with these jars, if there is a whole one."""
+    """Return the archive for a session with these jars; `None` if there is no complete one."""
     for archive in _home().glob(f"{_place()}-{_version(jars)}-*.jsa"):
         if archive.stat().st_size == int(archive.stem.rpartition("-")[2]):
             return archive
@@ -73,7 +77,7 @@ def _record(jars: Sequence[Path], held: int) -> Path:
     partial = _home() / f"{_place()}.part"
     partial.unlink(missing_ok=True)
     for former in _home().glob(f"{_place()}-*.jsa"):
-        former.unlink(missing_ok=True)  # else the session would use it, and Java records nothing then
+        former.unlink(missing_ok=True)  # a session that uses an archive records none
     said = _exercised(jars, partial, held)
     if not partial.exists():
         _in_vain(jars).touch()
@@ -87,19 +91,25 @@ def _record(jars: Sequence[Path], held: int) -> Path:
 
 
 def _note_use(archive: Path) -> None:
-    with suppress(PermissionError):  # of somebody else, whose jobs note it
+    with suppress(PermissionError):  # the archive of another user, whose jobs note their own use
         os.utime(archive)
 
 
 def _remove_unused() -> None:
-    """All but those that were recorded or used last; a session that runs keeps what it has mapped."""
+    """Remove all archives but the last used ones. A running session keeps an archive that it has mapped."""
     archives = sorted(_home().glob("*.jsa"), key=lambda archive: archive.stat().st_mtime_ns)
     for archive in archives[:-_KEPT]:
         archive.unlink(missing_ok=True)
 
 
 def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
-    """Run the program whose classes Java records, and return its output. It holds the lock if we end."""
+    """Run the program whose classes Java records, and return its stderr.
+
+    Args:
+        jars: the jars of the session.
+        archive: the file that Java writes.
+        held: the file descriptor of the lock; the program inherits it, so the lock lasts until both end.
+    """
     require_java()
     recorded = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off,cds+dynamic=off"
     options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {recorded}"
@@ -121,10 +131,10 @@ def _exercised(jars: Sequence[Path], archive: Path, held: int) -> str:
 
 @contextmanager
 def _only_one_process(*, wait: bool) -> Iterator[int]:
-    """The lock's file.
+    """Hold the lock for recording; yield its file descriptor.
 
     Raises:
-        BlockingIOError: another process records, and is not waited for.
+        BlockingIOError: another process records, and `wait` is false.
     """
     _home().mkdir(parents=True, exist_ok=True)
     with (_home() / "recording.lock").open("w") as held:
@@ -133,7 +143,7 @@ def _only_one_process(*, wait: bool) -> Iterator[int]:
 
 
 def _in_vain(jars: Sequence[Path]) -> Path:
-    """A file that is there once recording has failed, so that not each start tries it."""
+    """Return the path of a file that exists once recording has failed, so that later starts do not retry."""
     return _home() / f"{_place()}-{_version(jars)}.failed"
 
 
@@ -152,7 +162,7 @@ def _version(jars: Sequence[Path]) -> str:
 
 
 def _java_and_spark() -> list[Path]:
-    # Asking for the place alone keeps Spark unimported in commands that run no job.
+    # `find_spec` does not import pyspark, which commands without a job do not need.
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise MissingPartError("pyspark is not installed; install endmark with its extra: endmark[spark]")

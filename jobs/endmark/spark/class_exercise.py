@@ -1,6 +1,6 @@
-"""A job's work until its first batch is written, on a file instead of topics, to load its classes.
+"""A program that does what a job does until its first batch is written, so that Java loads a job's classes.
 
-Run as a program, with jars.
+It reads a file instead of topics. Its arguments are the jars of a session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _KAFKA = "org.apache.kafka.common"
-# Half of what Kafka's client loads is loaded when a broker answers, and most of that by these.
+# Kafka's client loads half of its classes when a broker answers, and these load most of that half.
 _BY_ANSWERS = (
     f"{_KAFKA}.protocol.ApiKeys",
     f"{_KAFKA}.protocol.Errors",
@@ -33,7 +33,7 @@ _NOWHERE = "127.0.0.1:1"
 
 
 def exercise(jars: Sequence[Path]) -> None:
-    """Run the exercise, and wait until Java has ended, which writes its archive then."""
+    """Run the exercise, and wait until Java has ended, since Java writes the archive when it ends."""
     spark = start_session(
         "classes", list(jars), master="local[2]", shuffle_partitions=2, driver_memory="1g", delta=False
     )
@@ -43,7 +43,7 @@ def exercise(jars: Sequence[Path]) -> None:
     java: Any = spark.sparkContext._jvm
     for name in _BY_ANSWERS:
         java.java.lang.Class.forName(name)
-    # An object, which reads nothing, has what reads records loaded.
+    # A consumer that reads nothing still loads the classes that read records.
     byte_arrays = f"{_KAFKA}.serialization.ByteArrayDeserializer"
     settings = {"bootstrap.servers": _NOWHERE, "group.id": "none"}
     settings |= {"key.deserializer": byte_arrays, "value.deserializer": byte_arrays}
@@ -55,7 +55,7 @@ def exercise(jars: Sequence[Path]) -> None:
 
 
 def _run_query(spark: SparkSession, scratch: Path) -> None:
-    """Through all stages of a job's."""
+    """Run a query with all kinds of stages that a job's query has."""
     (scratch / "records").mkdir()
     (scratch / "records" / "one.txt").write_text("0\n1\n")
     lines = spark.readStream.text(str(scratch / "records"))
@@ -69,7 +69,7 @@ def _collect(batch: DataFrame, _: int) -> None:
 
 
 def _ask_nobody(spark: SparkSession, scratch: Path) -> None:
-    """Read topics of a broker that is not there, which fails with all of the client that asks."""
+    """Read topics of a broker that does not exist. The query fails after loading the client that asks."""
     options = {
         "kafka.bootstrap.servers": _NOWHERE,
         "subscribe": "none",

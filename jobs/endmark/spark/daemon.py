@@ -1,6 +1,6 @@
-"""Spark's daemon of Python workers. It imports their modules before it forks them.
+"""Our version of Spark's daemon for Python workers. It imports their modules before it forks them.
 
-A worker took 1.5 s of a core for its imports, and the first batch of a job starts four.
+A worker's own imports took 1.5 s of a core, and the first batch of a job starts four workers.
 """
 
 import gc
@@ -13,9 +13,9 @@ _ARCHIVE = "/pyspark/python/lib/pyspark.zip"
 
 
 def leave_archive() -> None:
-    """Import pyspark from where pip has installed it, if it has.
+    """Remove Spark's archive from the import path if pip has installed pyspark beside it.
 
-    Spark puts its archive first, which holds sources: every daemon compiled them, for 0.7 s of a core.
+    Spark puts the archive first. It holds sources, so every daemon compiled them, for 0.7 s of a core.
     """
     archives = [entry for entry in sys.path if entry.endswith(_ARCHIVE)]
     for entry in archives:
@@ -24,7 +24,7 @@ def leave_archive() -> None:
 
 
 def silent_when_left(work: Callable[..., int]) -> Callable[..., int]:
-    """Suppress what Python says of a JVM that hung up: nobody is left to read it, and nothing is wrong."""
+    """Suppress the errors of a worker whose JVM has closed the connection; that happens at every stop."""
 
     def worked(*arguments: Any) -> int:
         try:
@@ -36,7 +36,7 @@ def silent_when_left(work: Callable[..., int]) -> Callable[..., int]:
 
 
 def serve() -> None:
-    """Import, and fork workers for as long as Spark asks for them."""
+    """Import the modules of workers, then fork workers for as long as Spark asks for them."""
     import pandas  # noqa: F401
     import pyspark.daemon
     import pyspark.sql.pandas.serializers
@@ -46,11 +46,10 @@ def serve() -> None:
     from endmark.engine.segment_cache import cache_directory
     from endmark.private import keep_private
 
-    # On a cluster, the mask of the driver's process is not that of this one. All workers share the directory.
+    # On a cluster, this process does not inherit the driver's umask.
     keep_private()
-    cache_directory()
-    # A worker collects garbage behind each task, which takes 60 ms of a core while it looks at all of these
-    # modules, too. They are none of it.
+    cache_directory()  # made here once, since all workers share it
+    # A worker collects garbage after each task. That takes 60 ms of a core if it also looks at these modules.
     gc.freeze()
     pyspark.daemon.worker = silent_when_left(pyspark.daemon.worker)
     pyspark.daemon.manager()

@@ -1,4 +1,4 @@
-"""The stream join on any two streaming DataFrames, with punctuations in a column of theirs."""
+"""The stream join of any two streaming DataFrames, which may carry punctuations in a column."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from endmark.wire.renamed_punctuations import Renaming
 
 _Name = TypeVar("_Name", bound=StrEnum)
-# Types that results pass pyspark's pandas with as they are; it would look into values of any other.
+# Results of these types pass through pyspark's pandas unchanged; pyspark looks into values of other types.
 _COLUMNS = (NumericType, StringType, BinaryType, BooleanType, DateType, TimestampType)
 
 
@@ -63,31 +63,37 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
 ) -> DataFrame:
     """Join two streaming DataFrames on columns of equal type, within a window of event time.
 
-    Each frame counts as one stream in time order, but for `lateness`: later rows are not joined. The result
-    has the columns of both sides, prefixed with `left_` and `right_`; a semi join's has those of the left
-    side. Rows without a partner come once none can come.
+    Each frame counts as one stream in the order of event time. A row that is late by more than `lateness` is
+    not joined. The result has the columns of both sides, prefixed with `left_` and `right_`; the result of a
+    semi join has only the left columns. A row without a partner comes out when no partner can come any more.
 
-    With `punctuations` the frames may have a column of that name, and the result has. A row with text in it
-    is a control row, in which nothing else counts. The text is a punctuation in the frame's own names, such
-    as `{"item_id": {"equals": 42}}`, and stands behind all rows of its batch; in results also a
-    `$dead_letter`, a text that is none, or a `$violation`, a row that was not joined: see docs/frames.md.
+    With `punctuations`, the result has a column of that name, and the frames may have one. A row with a text
+    in that column is a control row, and its other columns are ignored. The text is a punctuation with the
+    frame's own column names, such as `{"item_id": {"equals": 42}}`. It counts after all rows of its batch. In
+    the result, the text may also be a `$dead_letter` (a text that could not be read) or a `$violation` (a row
+    that was not joined); see docs/frames.md.
 
     Args:
-        left, right: streaming frames of one session.
-        on: columns of both frames, or pairs of a left and a right one: integers, booleans, dates, timestamps,
-            strings or decimals. No nulls, unless there are `punctuations`.
+        left: a streaming frame.
+        right: another streaming frame of the same session.
+        on: columns of both frames, or pairs of a left and a right column. They may be integers, booleans,
+            dates, timestamps, strings or decimals. Nulls are allowed only with `punctuations`.
         how: `inner`, `left`, `right`, `full` or `semi`.
-        where: an SQL condition over the prefixed columns of both sides that joined rows must also meet.
-        time: a timestamp column of both frames, or a pair of a left and a right one. No nulls, likewise.
-        window: how long a row of either side stays joinable; `None` is for ever.
+        where: an SQL condition over the prefixed columns of both sides; `None` joins all rows of equal keys.
+        time: a timestamp column of both frames, or a pair of a left and a right column. Nulls are allowed
+            only with `punctuations`.
+        window: how long a row of either side stays joinable, in event time; `None` is for ever.
         lateness: how much older than the newest row of an earlier batch a row may be.
-        punctuations: name of a string column of one frame or both.
-        renamings: of each frame whose texts speak of columns that it has renamed or dropped since.
-        preset, purge_every: what frees state, as in `operators/stream_join/presets.py`.
-        memory: bytes of rows that all buckets keep in memory; rows beyond are spilled.
+        punctuations: the name of a string column of one frame or both; `None` if there are no punctuations.
+        renamings: for each frame, how its columns were renamed or dropped since its texts were written;
+            `None` if its columns have their first names.
+        preset: what frees state, as in `operators/stream_join/presets.py`.
+        purge_every: how many punctuations of a stream a bucket collects before it purges.
+        memory: bytes of rows that all buckets together keep in memory, beyond which rows are spilled; `None`
+            is without a limit.
 
     Raises:
-        ConfigError: a column, the type of the join, the condition or the preset is not what it must be.
+        ConfigError: a column, the type of the join, the condition or the preset is not allowed.
     """
     inputs = frame_inputs(left, right, on, time, window, lateness, punctuations, renamings)
     buckets = state_buckets(left.sparkSession)
@@ -112,7 +118,15 @@ def _joined(
     buckets: Buckets,
     punctuations: str | None,
 ) -> DataFrame:
-    """The frame of results that have these columns."""
+    """Return the frame of results.
+
+    Args:
+        packed: packed rows of both sides, grouped by bucket.
+        plan: the plan of a bucket.
+        fields: the columns of results.
+        buckets: the buckets.
+        punctuations: the name of the column of punctuations; `None` without one.
+    """
     if punctuations is None and all(isinstance(field.dataType, _COLUMNS) for field in fields):
         processor = ResultsProcessor(replace(plan, packs_results=False))
         return packed.transformWithStateInPandas(processor, fields, "append", "none")
@@ -129,10 +143,10 @@ def _joined(
 
 
 def state_buckets(spark: SparkSession) -> Buckets:
-    """The buckets of an operator: as many as Spark has shuffle partitions.
+    """Return the buckets of an operator, one for each of Spark's shuffle partitions.
 
     Raises:
-        ConfigError: the session keeps state in a format that does not tell apart attempts at one batch.
+        ConfigError: the session keeps state in a format that mixes up attempts at one batch.
     """
     if spark.conf.get(STATE_FORMAT) != SAFE_FORMAT:
         raise ConfigError(
@@ -153,13 +167,13 @@ def _packed(inputs: tuple[FrameInput, FrameInput], buckets: Buckets) -> GroupedD
 
 
 def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) -> DataFrame:
-    """Shuffle an operator's output, so that all that buckets say of patterns is in one task.
+    """Shuffle an operator's output so that one task gets the reports of all buckets on patterns.
 
-    Rows take part in this shuffle as blobs, and those of each bucket stay together: to read the output twice
-    instead would compute it twice.
+    Rows take part in this shuffle as blobs, and the rows of a bucket stay together. A second plan for the
+    reports would compute the output twice.
 
     Args:
-        joined: the output of an operator, as channels and blobs.
+        joined: the output of an operator, as (channel, blob).
         buckets: the buckets of the operator.
         rows: the channel of the rows.
     """
@@ -175,7 +189,7 @@ def gathered(joined: DataFrame, buckets: Buckets, rows: str = channels.RESULTS) 
 def _made_with(
     inputs: tuple[FrameInput, FrameInput], buckets: Buckets, said: dict[str, object]
 ) -> dict[str, str]:
-    """Return the arguments that may not change while there is state, as text."""
+    """Return the arguments that must not change while there is state, as texts by name."""
     left, right = inputs
     made = {"spark.sql.shuffle.partitions": str(len(buckets)), "on": _keys(left, right)}
     made["time"] = _both(left.time, right.time)
@@ -195,7 +209,7 @@ def _both(left: str, right: str) -> str:
 
 
 def _residual(inputs: tuple[FrameInput, FrameInput], where: str | None) -> Condition | None:
-    # Tasks import this module, and DuckDB takes them a tenth of a second.
+    # Tasks import this module, and importing DuckDB takes a tenth of a second.
     from endmark.condition import Condition
 
     pair: pa.Schema = inputs[0].schema

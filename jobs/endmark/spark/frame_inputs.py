@@ -1,4 +1,4 @@
-"""Two streaming DataFrames as the inputs of a join, checked."""
+"""Checks of two streaming DataFrames, and their plans as inputs of a join."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from endmark.engine.streams import StreamPlan, microseconds
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.side import SideSpec
 from endmark.state.keys import KeySpec
-from endmark.wire.json_column import is_spoken_of
+from endmark.wire.json_column import is_restrictable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,18 +32,20 @@ _ONE_VALUE_ONE_KEY = (
     pa.types.is_string,
     pa.types.is_decimal128,
 )
-_LONGEST = timedelta(days=366_000)  # further than any time that Spark knows; 64 bits hold a lot more
+_LONGEST = timedelta(days=366_000)  # longer than the span of times that Spark knows; it fits into 64 bits
 
 
 @dataclass(frozen=True)
 class FrameInput:
-    """One frame.
+    """One input of a join of frames.
 
     Args:
-        shown: its columns by their names in results, without that of punctuations.
-        time: the column of its event time.
-        punctuations: the place of its column of punctuations; `None` without one.
-        renaming: of the columns that its punctuations speak of; `None` if they have their names.
+        frame: the frame.
+        shown: the frame's columns by their names in results, without the column of punctuations.
+        time: the column of event time, by the frame's own name.
+        stream: the plan of the frame as a stream.
+        punctuations: the position of the column of punctuations; `None` without one.
+        renaming: how the columns were renamed since the punctuations were written; `None` if they were not.
     """
 
     frame: DataFrame
@@ -69,19 +71,21 @@ def frame_inputs(
     punctuations: str | None,
     renamings: tuple[Renaming | None, Renaming | None],
 ) -> tuple[FrameInput, FrameInput]:
-    """Make the inputs of a join of two frames.
+    """Check two frames, and return the inputs of their join.
 
     Args:
-        left, right: the frames.
+        left: the left frame.
+        right: the right frame.
         on: the columns of the join key; a pair names the left and the right column.
-        time: the columns of event time, likewise.
-        window: event time for which a row stays joinable; `None` is for ever.
-        lateness: event time that a row may be older than the newest one.
+        time: the column of event time; a pair names the left and the right column.
+        window: how long a row stays joinable, in event time; `None` is for ever.
+        lateness: how much older than the newest row of an earlier batch a row may be.
         punctuations: the frames' column of punctuations; `None` without one.
-        renamings: for both frames, the names that their punctuations use.
+        renamings: for each frame, how its columns were renamed since its punctuations were written; `None` if
+            they were not.
 
     Raises:
-        ConfigError: a column or a duration is not what it must be.
+        ConfigError: a column is missing or of a type that is not allowed, or a duration is out of range.
     """
     pairs = [_pair(each) for each in ([on] if isinstance(on, str) else on)]
     frames, times = (left, right), _pair(time)
@@ -116,7 +120,7 @@ def _pair(columns: str | tuple[str, str]) -> tuple[str, str]:
 
 
 def _shown(side: str, frame: DataFrame, punctuations: str | None) -> StructType:
-    """The frame's columns as results show them; any may be null beside a row without a partner."""
+    """Return the frame's columns by their names in results. All are nullable, since outer rows have nulls."""
     fields = StructType()
     for field in frame.schema:
         if field.name != punctuations:
@@ -151,7 +155,7 @@ def _require_key(pair: tuple[str, str], schemas: list[pa.Schema], *, punctuated:
         raise ConfigError(f"on: column {name} is {left} on the left, {right} on the right; cast one")
     if not is_key(left):
         raise ConfigError(f"on: column {name} is {left}, which is no key; cast it to string")
-    if punctuated and not is_spoken_of(left):
+    if punctuated and not is_restrictable(left):
         raise ConfigError(
             f"on: column {name} is {left}, of which no punctuation can speak; cast it to timestamp"
         )
@@ -172,19 +176,21 @@ def frame_stream(
     *,
     punctuated: bool,
 ) -> StreamPlan:
-    """A frame as a stream of one partition, whose punctuations may restrict any column that they can.
+    """Return the plan of a frame as a stream of one partition.
+
+    Punctuations of the frame may restrict each column whose type allows it.
 
     Args:
         name: the stream's name; with `_` it is the prefix of the frame's columns in the join.
         schema: the frame's columns, with that prefix.
-        on: the columns compared, by the frame's own names.
+        on: the columns of the join key, by the frame's own names.
         time: the column of event time, by the frame's own name.
-        window: how long a row stays joinable in event time; `None` is for ever.
-        lateness: how much older than the newest row a row may be without being late.
-        punctuated: whether the frame has punctuations at all.
+        window: how long a row stays joinable, in event time; `None` is for ever.
+        lateness: how much older than the newest row of an earlier batch a row may be.
+        punctuated: whether the frame has punctuations.
     """
     columns = [f"{name}_{column}" for column in on]
-    restricted = [field.name for field in schema if punctuated and is_spoken_of(field.type)]
+    restricted = [field.name for field in schema if punctuated and is_restrictable(field.type)]
     side = SideSpec(
         name=name,
         key=KeySpec.of(columns, [schema.field(column).type for column in columns]),

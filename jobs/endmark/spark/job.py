@@ -1,4 +1,4 @@
-"""Runs a pipeline until it is told to stop, or until what is in Kafka now is done."""
+"""Runs a pipeline until a signal asks it to stop, or until all records that Kafka holds now are done."""
 
 from __future__ import annotations
 
@@ -51,23 +51,24 @@ def run_job(
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> None:
-    """Run until the job is to stop, or until done with `available_now`.
+    """Run a pipeline until a request to stop, or with `available_now` until all is done.
 
     Args:
-        pipeline, options: what to run, and how.
-        jars: those that Spark needs and spark-submit has not brought.
-        say: is told each step.
-        stop: is listening.
+        pipeline: the pipeline.
+        options: where the job reads and writes, and the resources that it may take.
+        jars: the jars that Spark needs; empty if spark-submit has brought them.
+        say: called with a line at each step.
+        stop: the request to stop; it listens to signals already.
 
     Raises:
-        EndmarkError: something outside is wrong, before or while running.
-        KeyboardInterrupt: the job is to stop, and has not begun.
+        EndmarkError: something outside the program is wrong, before or while the job runs.
+        KeyboardInterrupt: a signal has come before the query runs.
     """
     streams.check_conditions(pipeline)
     directories = {lookup.relation: _pages(pipeline, lookup, say) for lookup in pipeline.lookups}
     stop.check()
     topics = [pipeline.streams[name].topic for name in pipeline.sides]
-    partition_counts(options.bootstrap, topics)  # which waits for the broker and for whoever makes them
+    partition_counts(options.bootstrap, topics)  # waits until the broker answers and has the topics
     make_topic(options.bootstrap, pipeline.control_topic)
     partitions = partition_counts(options.bootstrap, [*topics, pipeline.control_topic])
     stop.check()
@@ -120,7 +121,7 @@ def _run(
     warm_up(spark, options.buckets)
     for turn in run.ops.refuse_turns(pipeline.name, partial(stale, steps_of(pipeline))):
         say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
-    # What ends by itself reads nothing that is sent after its start.
+    # A job that stops by itself reads no record that is sent after its start.
     tuning = None if options.available_now else Tuning(pipeline, run.ops)
     pulse = Pulse(options.bootstrap, pipeline.control_topic, tuning)
     pace = Pace(pipeline, run.ops.turns(pipeline.name), fixed=options.available_now)

@@ -1,4 +1,4 @@
-"""Adds to the ops database what Spark knows of a committed batch: durations and offsets."""
+"""Adds Spark's figures of a committed batch to the ops database: durations and offsets."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _PHASES = {
 
 
 class BatchListener(StreamingQueryListener):
-    """Amends each batch with its phases and with the offsets that it has read to.
+    """Adds to each stored batch the seconds of its phases and its end offsets.
 
-    Tasks know the offsets of records alone. Behind the last one there may be some that are no records, such
-    as a transaction's end, and they would count as lag for ever.
+    Tasks know only the offsets of records. Behind the last record there may be offsets without a record, such
+    as the end of a transaction. Without Spark's end offsets they would count as lag for ever.
     """
 
     def __init__(self, ops: OpsDatabase, pipeline: str) -> None:
@@ -68,7 +68,7 @@ def _samples(progress: StreamingQueryProgress) -> Samples:
 
 
 def _read(progress: StreamingQueryProgress) -> dict[str, dict[str, int]]:
-    """The first offset not read, by topic and partition."""
+    """Return the first offset that is not read, by topic and partition."""
     offsets: dict[str, dict[str, int]] = {}
     for source in progress.sources:
         offsets |= json.loads(source.endOffset)

@@ -1,4 +1,4 @@
-"""The plan: one source, one shuffle, one stateful operator, no branches."""
+"""The plan of a job's query: one source, one shuffle, one stateful operator, no branches."""
 
 from __future__ import annotations
 
@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
 
-_LABELS_TRIED = 16  # per partition; at 200 partitions one of them misses out with odds of 1 in 50,000
-_HASH_SEED = 42  # of Spark's hash partitioning
-# Behind each poll Spark asks for a partition's ends. By the same connection, whose requests a broker answers
-# in turn, the consumer has asked for more by then, and at a topic's end that waits for half a second: a batch
-# that read all there was took 2.8 s, of eight partitions on two cores, and takes 0.6. Nor is a poll for each
-# 500 records too few: batches of 150,000 read them in half the time.
+_LABELS_TRIED = 16  # per partition; with 200 partitions, the odds that one gets no label are 1 in 50,000
+_HASH_SEED = 42  # the seed of Spark's hash partitioning
+# After each poll Spark asks for a partition's end offsets. The consumer has then sent its next fetch on the
+# same connection, and a broker answers the requests of a connection in turn. At a topic's end a fetch waits
+# for half a second by default. With a wait of 1 ms, a batch that reads all records of eight partitions takes
+# 0.6 s on two cores instead of 2.8 s. With polls of 50,000 records instead of 500, batches of 150,000 records
+# are read in half the time.
 PROMPT = {"kafka.fetch.max.wait.ms": "1", "kafka.max.poll.records": "50000"}
 
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """The way in which Kafka is read: broker, partitions by topic, and the most records of a batch."""
+    """The topics that a query reads.
+
+    Args:
+        bootstrap: the broker's host:port.
+        partitions: the number of partitions of each topic.
+        max_records_per_batch: the most records that a batch reads.
+    """
 
     bootstrap: str
     partitions: dict[str, int]
@@ -43,12 +50,12 @@ class KafkaSource:
 
 
 def bucket_labels(spark: SparkSession, count: int) -> Buckets:
-    """One label for each of `count` shuffle partitions, by Spark's own hash."""
-    # Labels 0 and 1 share one of two partitions, so counting up would leave a core idle.
+    """Return a label for each of `count` shuffle partitions that Spark's hash puts into that partition."""
+    # Labels 0 and 1 would share one of two partitions, and the other core would be idle.
     tried = range(_LABELS_TRIED * count)
-    # The function itself, since a query for it would be the session's first, and take a second.
+    # We call Spark's function, since a query for the hash would be the session's first and take a second.
     java: Any = spark.sparkContext._jvm
-    # A method of an object: py4j may not find a static one that shares its name with one that is not.
+    # This is the method of an object: py4j may miss a static method if another method has the same name.
     hashed = java.org.apache.spark.unsafe.hash.Murmur3_x86_32(_HASH_SEED).hashInt
     labels: dict[int, int] = {}
     for label in tried:
@@ -67,16 +74,17 @@ def build(
     cache_name: str,
     full_batch: int | None = None,
 ) -> DataFrame:
-    """The streaming frame of (channel, blob) that the sink takes apart.
+    """Return the streaming frame of (channel, blob) that the sink takes apart.
 
     Args:
         spark: the session; its number of shuffle partitions is the number of buckets.
         pipeline: the pipeline.
-        records: as `kafka_records` gives them; one task has all that a batch reads of a partition, in order.
+        records: records with the columns of `kafka_records`. All records that a batch reads of a partition
+            must come to one task, in order.
         partitions: the number of partitions of each topic, by name.
         directories: the page directory of each relation, by the relation's name.
-        cache_name: as in `LookupPlan`.
-        full_batch: as in `BucketPlan`.
+        cache_name: the name under which processes of tasks keep caches of relations, as in `LookupPlan`.
+        full_batch: the records of a full batch, as in `BucketPlan`; `None` if no batch counts as full.
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
@@ -98,7 +106,7 @@ def build(
 
 
 def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:
-    """The records of all topics, as they come: topic, partition, offset, timestamp and value."""
+    """Return the streaming frame of all topics' records: topic, partition, offset, timestamp and value."""
     options = {
         "kafka.bootstrap.servers": source.bootstrap,
         "subscribe": ",".join(source.partitions),
@@ -106,8 +114,8 @@ def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(source.max_records_per_batch),
         **PROMPT,
-        # A broker that does not answer is asked twice and stops the query within a minute. Kafka's own
-        # defaults and Spark's three attempts would make it four.
+        # A broker that does not answer is asked twice, and stops the query within a minute. With Kafka's
+        # defaults and Spark's three attempts, that would take four minutes.
         "fetchOffset.numRetries": "2",
         "kafka.default.api.timeout.ms": "15000",
         "kafka.request.timeout.ms": "10000",

@@ -1,4 +1,4 @@
-"""The stateful operator: one `BucketTask` per grouping key, its segments in Spark's state store."""
+"""The stateful operator: one `BucketTask` per grouping key, with its segments in Spark's state store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.stored_task import StoredBucket
 
-# These bind every checkpoint. Were they text, each task would have the JVM parse them six times.
+# No checkpoint can be read with other types. As texts, the JVM would parse them six times for each task.
 MANIFEST = StructType().add("join", BinaryType()).add("grouping", BinaryType())
 SEGMENTS_KEY = StructType().add("segment_id", StringType())
 SEGMENTS_VALUE = StructType().add("segment", BinaryType())
@@ -31,11 +31,11 @@ _AS_SPARK_DOES: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 class BucketProcessor(StatefulProcessor):
     """A processor for `transformWithState` over packed rows that are grouped by bucket.
 
-    While Spark plans a query it waits for a Python that is started for `init` alone. So what runs in buckets
-    is bytes until there are rows, and its modules are imported then: a second less of a job's start.
+    While Spark plans a query, it waits for a Python process that only calls `init`. So the plan stays pickled
+    until rows come, and its modules are imported then. A job starts a second sooner by that.
 
     Args:
-        plan: what runs in each bucket.
+        plan: the plan of a bucket.
     """
 
     def __init__(self, plan: BucketPlan) -> None:
@@ -71,10 +71,10 @@ class BucketProcessor(StatefulProcessor):
 
 
 class ResultsProcessor(BucketProcessor):
-    """A processor for `transformWithStateInPandas` that puts out results as columns, and nothing else.
+    """A processor for `transformWithStateInPandas` that puts out only results, as columns.
 
-    As blobs they would be unpacked by one more process for each task, to and from which all bytes are copied.
-    Its plan packs no results.
+    If results were blobs, each task would need one more process to unpack them, and all bytes would be copied
+    to that process and back. The plan must leave results unpacked (`packs_results` false).
     """
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # type: ignore[override]  # noqa: N802, N803
@@ -93,7 +93,7 @@ class ResultsProcessor(BucketProcessor):
 
 
 def _as_frame(batch: pa.RecordBatch) -> pd.DataFrame:
-    """Wrap a batch as pandas without a copy; pyspark takes Arrow's columns out again as they are."""
+    """Wrap a batch as a pandas frame without a copy; pyspark takes the Arrow columns out again."""
     import pandas as pd
 
     columns = zip(batch.schema.names, map(pd.arrays.ArrowExtensionArray, batch.columns), strict=True)

@@ -1,9 +1,9 @@
-"""Publishes results and output punctuations to a Kafka topic, spelled as the records of a stream.
+"""Publishes results and output punctuations to a Kafka topic, in the wire format of a stream.
 
-Both are keyed by the join key: a key lives in one partition, and so does the punctuation that names it; a
-pattern goes to every partition. All results of a batch are acknowledged before its first punctuation is sent.
-So no result follows a punctuation that matches it, unless its batch is repeated: Kafka gets each batch at
-least once. Headers say which batch a record is of.
+The key of a record is the join key. So the results of a key and the punctuation that names it are in one
+partition. A pattern goes to every partition. The broker acknowledges all results of a batch before the first
+punctuation of the batch is sent. So no result follows a punctuation that matches it. A repeated batch is the
+exception, since Kafka gets each batch at least once. The headers of a record name its batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SPELLING = {
 }
 _PRODUCER = {
     "kafka.linger.ms": "5",
-    # A broker that takes nothing stops the query after this long; Kafka's own default is two minutes.
+    # A broker that takes no records stops the query after this time; Kafka's default is two minutes.
     "kafka.max.block.ms": "30000",
     "kafka.delivery.timeout.ms": "30000",
     "kafka.request.timeout.ms": "10000",
@@ -47,13 +47,13 @@ class OutputTopic:
     """A topic that rows and punctuations are published to.
 
     Args:
-        columns: of the rows.
-        key: for each member of a record's key the columns that have it, of which the first that is not null
-            counts; without members no record has a key.
-        topic: its name; it exists.
-        partitions: how many it has, each of which gets every pattern.
+        columns: the columns of the rows.
+        key: for each member of a record's key, the columns that may hold it; the first one that is not null
+            counts. Without members no record has a key.
+        topic: the name of the topic, which exists.
+        partitions: the topic's number of partitions; each of them gets every pattern.
         bootstrap: the broker's host:port.
-        app_id: of the checkpoint, since each counts its own batches.
+        app_id: the id of the checkpoint, since each checkpoint counts its own batches.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class OutputTopic:
 
     @classmethod
     def of(cls, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> Self:
-        """Make the topic of a pipeline, whose records are keyed by the join key.
+        """Return the output topic of a pipeline, whose records have the join key as their key.
 
         Args:
             pipeline: the pipeline.
-            topic: the name of the topic.
-            partitions: its number of partitions.
-            bootstrap: the address of a broker.
-            app_id: the identity of the query, by which a repeated batch is recognised.
+            topic: the name of the topic, which exists.
+            partitions: the topic's number of partitions.
+            bootstrap: the broker's host:port.
+            app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
         streams = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
         key = {name: [f"{stream}_{name}" for stream in streams] for name in pipeline.join.on}
@@ -90,14 +90,14 @@ class OutputTopic:
     def publish(
         self, results: DataFrame | None, keys: DataFrame | None, patterns: Sequence[str], batch_id: int
     ) -> float:
-        """Send what there is of a batch; returns the seconds it took.
+        """Send the results and then the punctuations of a batch; return the seconds that this took.
 
         Args:
-            results: the rows; `None` when there are none.
-            keys: a frame with a text column `punctuation`, one row for each closed key; `None` when no
+            results: the rows; `None` if there are none.
+            keys: a frame with a text column `punctuation`, which has a row for each closed key; `None` if no
                 punctuation is sent at all.
-            patterns: JSON texts of all other punctuations, each sent to every partition.
-            batch_id: the number of Spark's batch, by which readers recognise a repeat.
+            patterns: JSON texts of all other punctuations; each is sent to every partition.
+            batch_id: the number of the batch, by which readers recognise a repeat.
         """
         started = perf_counter()
         if results is not None:
@@ -139,11 +139,11 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
 
     Args:
         pipeline: the pipeline.
-        bootstrap: the address of a broker.
-        app_id: the identity of the query, by which a repeated batch is recognised.
+        bootstrap: the broker's host:port.
+        app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
 
     Raises:
-        MissingPartError: the broker does not answer, or has no such topic.
+        MissingPartError: the broker does not answer, or does not have the topic.
     """
     if pipeline.publish is None:
         return None
@@ -152,12 +152,12 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
 
 
 def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:
-    """Return records for Kafka's sink; Kafka derives the partition of each from its key."""
+    """Return records for Kafka's sink, without a partition, which Kafka derives from the key."""
     return rows.select(key.alias("key"), value.alias("value"), F.lit(None).cast("int").alias("partition"))
 
 
 def _object(members: Mapping[str, Column], kinds: Mapping[str, ColumnType]) -> Column:
-    """A JSON object of these members, in the wire format; null without any."""
+    """Return a JSON object of these members in the wire format; null if there are no members."""
     if not members:
         return F.lit(None).cast("string")
     spelled = [

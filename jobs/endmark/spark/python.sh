@@ -1,5 +1,5 @@
 #!/bin/sh
-# The driver's own Python and its path, before which Spark puts an archive of itself, as sources: every Python that
-# Spark starts compiled them, for 0.6 s, and a plan waits for one such Python after the other.
+# Runs the driver's own Python with the driver's own path. Spark puts an archive of its sources before that path, so
+# every Python that Spark started compiled them, for 0.6 s. A plan waits for several such processes, one by one.
 export PYTHONPATH="$ENDMARK_WORKER_PATH"
 exec "$ENDMARK_WORKER_PYTHON" "$@"

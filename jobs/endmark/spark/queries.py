@@ -1,4 +1,4 @@
-"""The queries of a run: one after the other from one checkpoint, and as a rule a single one."""
+"""The queries of a run, one after the other from one checkpoint. Most runs have a single query."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 _STALLED_SECONDS = 10.0
-_WAITS = "Waiting for next trigger", "Waiting for data to arrive"  # as Spark says
+_WAITS = "Waiting for next trigger", "Waiting for data to arrive"  # Spark's own texts
 
 
 class StallNotice:
-    """Tells when a query does one thing for long, such as asking a broker that is away.
+    """Notices when a query does one thing for long, such as asking a broker that does not answer.
 
     Args:
-        say: is told after 10 s, and again each time that has doubled.
+        say: called with a line after 10 s, and again after 20 s, 40 s and so on.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -51,7 +51,12 @@ class StallNotice:
         self._next = _STALLED_SECONDS
 
     def look(self, message: str, batches: int) -> None:
-        """Take Spark's word for what the query does, and how many batches are done."""
+        """Compare the query's state with the one of the last call, and say so if it has not changed for long.
+
+        Args:
+            message: Spark's text for what the query does now.
+            batches: the number of batches that are done.
+        """
         now = time.monotonic()
         if (message, batches) != self._doing:
             self._doing, self._since, self._next = (message, batches), now, _STALLED_SECONDS
@@ -61,7 +66,7 @@ class StallNotice:
 
 
 class JobFailedError(EndmarkError):
-    """The query stopped by itself; the text is its cause."""
+    """The query failed; the text is the cause."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +74,17 @@ class Queries:
     """Starts the queries of a job, one after the other from one checkpoint, and waits for their end.
 
     Args:
-        spark, pipeline, options, sink: the job's own.
+        spark: the session.
+        pipeline: the job's pipeline.
+        options: the job's options.
         directories: the page directory of each relation, by the relation's name.
-        cache_name: the same in all queries of a job; processes of tasks keep caches of R under it.
+        cache_name: the name under which processes of tasks keep caches of R; all queries of a job share it.
         partitions: the number of partitions of each topic.
-        pace: the size and frequency of batches, read anew for each query.
+        sink: the job's sink.
+        pace: the size and frequency of batches, which each query reads when it starts.
         quarantine: ends the last query when too many records are dead letters.
-        turns: unread turns of knobs, which may end the wait for a batch.
-        stalls: tells the user when a query makes no progress.
+        turns: unread turns of knobs, which may end a query that waits long for a batch.
+        stalls: says when a query makes no progress.
     """
 
     spark: SparkSession
@@ -92,12 +100,10 @@ class Queries:
     stalls: StallNotice
 
     def start(self) -> StreamingQuery:
-        """Start one that goes on where the last one has ended."""
+        """Start a query that goes on where the last query has ended."""
         self.pace.start()
-        query_log.speak_of_queries(self.spark)
+        query_log.unmute(self.spark)
         source = plan.KafkaSource(self.options.bootstrap, dict(self.partitions), self.pace.records)
-        # Spark shares a batch out among partitions and rounds each share down. A pulse alone fills none.
-        full = max(2, self.pace.records - sum(self.partitions.values()))
         frame = plan.build(
             self.spark,
             self.pipeline,
@@ -105,18 +111,18 @@ class Queries:
             dict(self.partitions),
             self.directories,
             self.cache_name,
-            full_batch=None if self.options.available_now else full,
+            full_batch=self.pace.full_batch(sum(self.partitions.values())),
         )
         writer = frame.writeStream.queryName(self.pipeline.name).foreachBatch(self.sink)
         return writer.option("checkpointLocation", str(self._checkpoint)).trigger(**self.pace.trigger).start()
 
     def run(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> None:
-        """Watch a query, and those that follow at another pace, until the last one ends or is to stop.
+        """Watch a query, and the queries that follow it, until the last one ends or `stop` is set.
 
         Args:
             query: the first query.
             pulse: sends pulses and turns.
-            stop: is set when the job is to stop.
+            stop: set when the job must stop.
 
         Raises:
             JobFailedError: a query has failed.
@@ -126,11 +132,18 @@ class Queries:
             query = self.start()
 
     def finish(self, pulse: Pulse, stop: threading.Event) -> None:
-        """Run on until nothing waits that has been read so far, since a query that ends by itself reads no
-        pulse that is sent after its start.
+        """Run further queries until no row waits that was read before this call.
+
+        A query that ends by itself does not read a pulse that is sent after its start, so each pulse needs a
+        query of its own.
+
+        Args:
+            pulse: sends pulses.
+            stop: set when the job must stop.
 
         Raises:
-            JobFailedError, QuarantineError: likewise.
+            JobFailedError: a query has failed.
+            QuarantineError: too many records were dead letters.
         """
         read_until = time.time()
         while pulse.waits_for(read_until) and not stop.wait(max(0.0, (pulse.due or 0.0) - time.time())):
@@ -138,7 +151,7 @@ class Queries:
             self.run(self.start(), pulse, stop)
 
     def _is_followed(self, query: StreamingQuery, pulse: Pulse, stop: threading.Event) -> bool:
-        """See to one query; returns whether it has ended for another one."""
+        """Watch one query until it ends; return whether another query must follow it."""
         try:
             while query.isActive and not stop.wait(_POLL_SECONDS):
                 self.stalls.look(query.status["message"], self.sink.batches)
@@ -163,13 +176,13 @@ class Queries:
         return self.pace.is_new and not stop.is_set()
 
     def _is_woken(self, query: StreamingQuery, pulse: Pulse) -> bool:
-        """Return whether a turn has come that would wait for long. A query that has just started reads it."""
+        """Return whether the query waits and somebody has turned a knob, which a new query reads at once."""
         if not self.pace.waits_long or query.status["message"] not in _WAITS:
             return False
         return self.turns.beyond(pulse.read)
 
     def _is_due(self, failure: str) -> bool:
-        """Return whether we ended the query by refusing a batch: for the next query, or for good."""
+        """Return whether a failure is the sink's refusal of a batch, for a new pace or a full quarantine."""
         refusals = {NewPaceError: self.pace.is_new, QuarantineError: self.quarantine.is_full}
         return any(is_so and error.__name__ in failure for error, is_so in refusals.items())
 

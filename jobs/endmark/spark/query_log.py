@@ -1,4 +1,4 @@
-"""Spark's log of queries, muted while we end one on purpose: Spark logs an error then."""
+"""Mutes Spark's log of queries while we end a query on purpose, since Spark would log an error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 _QUERIES = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
 
 
-def keep_silent_of_queries(spark: SparkSession) -> None:
+def mute(spark: SparkSession) -> None:
     """Mute Spark's query logger while we stop a query on purpose. The exception still reaches `Queries`."""
     _log_from(spark, "OFF")
 
 
-def speak_of_queries(spark: SparkSession) -> None:
+def unmute(spark: SparkSession) -> None:
     """Let Spark log errors of queries again."""
     _log_from(spark, "ERROR")
 

@@ -1,15 +1,15 @@
-"""The sink: takes a batch's channels apart and writes each to its Delta table, exactly once.
+"""The sink takes a batch's channels apart and writes each of them to its Delta table, exactly once.
 
-Per batch (called by `foreachBatch`):
-1. run the batch, whose tasks write files for the tables, and collect what they tell: files, metrics and the
-   patterns that all buckets announce together. With an output topic the batch is persisted in packed form
-   before, so that publishing does not compute the stateful plan again;
-2. commit the files to their tables with (app id, batch id), unless an earlier attempt has; and publish to the
-   output topic, if there is one, which gets again what an earlier attempt has sent;
-3. record the batch in the ops database, replacing what an earlier attempt recorded, and tell the pulse, what
-   tunes knobs, the pace, and the quarantine.
-Spark commits the batch afterwards. A crash at any point repeats it from step 1; files that were not committed
-are of no version.
+Spark's `foreachBatch` calls the sink for each batch. The sink
+1. runs the batch. Its tasks write files for the tables and report files, metrics and the patterns that all
+   buckets announce together. With an output topic, the packed batch is persisted first, so that publishing
+   does not compute the stateful plan again;
+2. commits the files to their tables with (app id, batch id), unless an earlier attempt has done so. It
+   publishes to the output topic, if there is one. The topic gets a repeated batch again;
+3. records the batch in the ops database, where it replaces an earlier attempt's. It passes the batch on to
+   the pulse, autotune, the pace and the quarantine.
+Spark commits the batch afterwards. After a crash at any point, the batch is repeated from step 1. Files that
+were not committed belong to no version of a table.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ class JobRun:
     """One run of a job.
 
     Args:
-        app_id: of its checkpoint.
-        run_id: its own.
-        tables, topic: where its batches go.
+        app_id: the id of the checkpoint.
+        run_id: the id of the run in the ops database.
+        tables: the Delta tables that batches are written to.
+        topic: the output topic; `None` if the pipeline publishes to none.
         ops: the ops database.
-        partitions: by topic, as they were when it started.
-        say: tells whoever runs the job.
+        partitions: the number of partitions of each topic when the run started.
+        say: called with lines for whoever runs the job.
     """
 
     app_id: str
@@ -73,14 +74,14 @@ class Sink:
     """A sink for `foreachBatch` over rows of (channel, blob).
 
     Attributes:
-        batches: the number of batches that it has written.
+        batches: the number of batches that the sink has written.
 
     Args:
         pipeline: the pipeline.
-        run: the run of the job in the ops database.
-        pulse: hears of each batch.
-        pace: ends the query when a knob of `batch.*` was turned.
-        quarantine: stops the job when too many records are dead letters.
+        run: the run of the job.
+        pulse: gets each batch, and passes it to autotune.
+        pace: makes the sink refuse a batch after a turn of `batch.*`.
+        quarantine: makes the sink refuse a batch when too many records are dead letters.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Sink:
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
         if self._pace.is_new or self._quarantine.is_full:
-            query_log.keep_silent_of_queries(packed.sparkSession)
+            query_log.mute(packed.sparkSession)
         self._quarantine.require_room()
         self._pace.require_same()
         if self._topic is not None:
@@ -142,7 +143,7 @@ class Sink:
                 packed.unpersist()
 
     def _run(self, packed: DataFrame, batch_id: int) -> dict[str, list[Any]]:
-        """Let tasks write files for the tables; returns what they tell, by channel."""
+        """Run the batch's tasks, which write files for the tables; return their reports by channel."""
         files = DeltaFiles({table.channel: table.files(batch_id) for table in self._tables})
         output: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
         for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
@@ -152,7 +153,7 @@ class Sink:
     def _files(
         self, written: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
     ) -> dict[str, list[dict[str, Any]]]:
-        """Files by channel: those of tasks, and that of what all buckets announce together."""
+        """Return files by channel: the files of tasks, and one with the patterns of all buckets together."""
         files: dict[str, list[dict[str, Any]]] = {}
         for file in written:
             files.setdefault(file["channel"], []).append(file)
@@ -162,7 +163,7 @@ class Sink:
         return files
 
     def _commit(self, files: Mapping[str, list[dict[str, Any]]], batch_id: int) -> Samples:
-        """Make the files a version of each table, results first; returns the seconds of each."""
+        """Commit the files as a version of each table, results first; return the seconds by table."""
         samples: Samples = {}
         for channel in (table.channel for table in self._tables if table.channel in files):
             started = perf_counter()
@@ -173,7 +174,7 @@ class Sink:
     def _summed(
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
     ) -> tuple[Samples, dict[str, dict[str, int]]]:
-        """Samples, and offsets by topic and partition."""
+        """Return the samples of a batch, and its first offsets that are not read, by topic and partition."""
         offsets = self._ops.offsets_before(self._pipeline.name, batch_id)
         for report in reports:
             for topic, ends in report.get("offsets", {}).items():
@@ -192,7 +193,7 @@ class Sink:
 
 
 def _file_of(table: Target, patterns: Mapping[str, str], batch_id: int) -> dict[str, Any]:
-    """A file of the punctuations that all buckets announce together, which no task has."""
+    """Write a file of the punctuations that all buckets announce together, which no task has."""
     file = DeltaFile(table.files(batch_id))
     rows = [dict(zip(table.schema.names, pattern, strict=True)) for pattern in patterns.items()]
     file.write(pa.RecordBatch.from_pylist(rows, schema=table.schema))

@@ -1,6 +1,7 @@
-"""The Delta tables a job writes: made before Spark starts, and refused when they are not the checkpoint's.
+"""The Delta tables that a job writes. They are created before Spark starts, and refused if they are not the
+checkpoint's.
 
-Made with delta-rs: it takes 30 ms for a table where Spark takes 5 s for the four, a third of a job's start.
+delta-rs creates a table in 30 ms. Spark took 5 s for four tables, a third of a job's start.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     from endmark.driver.checkpoint import KnownTable
     from endmark.pipeline import Pipeline
 
-# Delta lists and replays this many commits at worst; every tenth, the default, would cost a second each.
+# Delta reads at most this many commits behind a checkpoint of the log. A checkpoint costs a second, and the
+# default is one for every tenth commit.
 _CHECKPOINT_INTERVAL = "100"
 
 
 class Table(Protocol):
-    """A Delta table: where it is, and its columns."""
+    """A Delta table by its path and its columns."""
 
     @property
     def path(self) -> Path: ...
@@ -49,8 +51,14 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """A Delta table and the channel it is fed from; `numbered` says that its last column is the number of the
-    batch, which the channel does not know."""
+    """A Delta table and the channel whose rows it gets.
+
+    Args:
+        channel: the channel.
+        path: the directory of the table.
+        schema: the columns of the table.
+        numbered: whether the last column is the number of the batch, which the channel does not have.
+    """
 
     channel: str
     path: Path
@@ -68,12 +76,12 @@ class Target:
         return ddl(self.brought)
 
     def files(self, batch_id: int) -> FileTable:
-        """The table as tasks of a batch need it, which write its files."""
+        """Return the table in the form in which the tasks of a batch write its files."""
         return FileTable(self.path, self.schema, batch_id if self.numbered else None)
 
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
-    """The six tables of a pipeline, five without running groups, four without an aggregate."""
+    """Return the tables of a pipeline: six, five without running groups, four without an aggregate."""
     names = pipeline.tables
     results, groups = arrow_schema(pipeline.result_columns()), arrow_schema(pipeline.group_columns())
     aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups)]
@@ -98,20 +106,21 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
 
 
 def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
-    """Make missing tables; refuse tables that are not the checkpoint's or have other columns.
+    """Create missing tables; refuse tables that are not the checkpoint's or have other columns.
 
-    Nothing is made if a table is refused. A checkpoint knows its tables by their Delta ids, so
-    they may be moved and restored. A crash may come after tables are made and before the checkpoint knows
-    them: no batch has been written by then, and their descriptions say whose they are.
+    If a table is refused, none is created. A checkpoint knows its tables by their Delta ids, so they may be
+    moved and restored. A crash may come after tables are created and before the checkpoint knows them. No
+    batch has been written then, and the descriptions of the tables name the checkpoint.
 
     Args:
-        tables: by a name that stays as it is; there may be others of the checkpoint.
-        app_id, checkpoint: of the checkpoint, which is claimed.
+        tables: tables by a name that never changes; the checkpoint may have other tables, too.
+        app_id: the id of the checkpoint.
+        checkpoint: the directory of the checkpoint, which is locked.
 
     Raises:
-        ConfigError: a table belongs to another checkpoint, so its rows would be written twice; or the
-            checkpoint has written to another table, so the rows that are there would be missing in this one;
-            or a table has other columns than this program writes.
+        ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
+            checkpoint has written to another table, so that table's rows would be missing in this one. Or a
+            table has other columns than this program writes.
     """
     owner = f"written by {app_id}"
     known = checkpoints.known_tables(checkpoint)
@@ -123,7 +132,7 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
     for name, table in tables.items():
         delta = found[name]
         if delta is None:
-            delta = _made(table, owner)
+            delta = _created(table, owner)
         ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
     if known | ids != known:
         checkpoints.know_tables(checkpoint, known | ids)
@@ -133,14 +142,14 @@ def _found(table: Table) -> DeltaTable | None:
     return DeltaTable(str(table.path)) if DeltaTable.is_deltatable(str(table.path)) else None
 
 
-def _made(table: Table, owner: str) -> DeltaTable:
+def _created(table: Table, owner: str) -> DeltaTable:
     table.path.mkdir(parents=True, exist_ok=True)
     configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
     try:
         return DeltaTable.create(
             str(table.path), table.schema, description=owner, configuration=configuration
         )
-    except OSError as error:  # of delta-rs: in colours, over several lines
+    except OSError as error:  # delta-rs writes its errors in colours and over several lines
         cause = " ".join(re.sub(r"\x1b\[\d*m|↳", "", str(error)).split())
         if cause.endswith(f"(os error {errno.ENOSPC})"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(table.path)) from error
@@ -180,17 +189,18 @@ def _require_columns(table: Table, delta: DeltaTable | None) -> None:
 
 
 class TableLog:
-    """The log of a table that files are committed to, kept open from batch to batch."""
+    """The log of a table that files are committed to. It stays open from batch to batch."""
 
     def __init__(self, path: Path, app_id: str) -> None:
         self._delta = DeltaTable(str(path))
         self._app_id = app_id
 
     def commit(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> None:
-        """Make files a version of the table, unless an earlier attempt at the batch has made one.
+        """Commit files as a version of the table, unless an earlier attempt at the batch has done so.
 
         Args:
-            files: each with `path`, `size`, `modified` and `stats`.
+            files: the files, each with `path`, `size` (bytes), `modified` (Unix milliseconds) and `stats`.
+            batch_id: the number of the batch.
         """
         self._delta.update_incremental()
         last = self._delta.transaction_version(self._app_id)
@@ -213,7 +223,7 @@ def append(rows: DataFrame, path: Path, app_id: str, batch_id: int) -> None:
     Args:
         rows: the rows.
         path: the directory of the table.
-        app_id: the identity of the query.
+        app_id: the id of the query's checkpoint.
         batch_id: the number of the batch.
     """
     writer = rows.write.format("delta").mode("append")

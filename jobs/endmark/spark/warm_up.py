@@ -1,6 +1,6 @@
-"""The warm-up does on one core, while the other plans the query, what Spark is slow to do for the first time.
+"""The warm-up starts the slow parts of Spark's tasks on one core while another core plans the query.
 
-Python workers, RocksDB's library and the code of shuffles were 3 of the 7 s that a job's first tasks took.
+Python workers, RocksDB's library and the code of shuffles took 3 of the 7 s of a job's first tasks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _DDL = "bucket int, blob binary"
 
 
 def warm_up(spark: SparkSession, tasks: int) -> None:
-    """Send a row through each kind of stage that queries have, in so many tasks, and return at once."""
-    spark.streams  # noqa: B018  # which starts what knows where state is, and that tasks ask
+    """Start a background thread that sends a row through each kind of stage of a query, in `tasks` tasks."""
+    spark.streams  # noqa: B018  # this starts the coordinator that tasks ask where state is
 
     def run() -> None:
-        # A failure would be the query's own a moment later, which says what it is.
+        # The query would fail a moment later for the same reason, and report it.
         with suppress(Exception):
             stages(spark, tasks).collect()
 
@@ -33,13 +33,13 @@ def warm_up(spark: SparkSession, tasks: int) -> None:
 
 
 def stages(spark: SparkSession, tasks: int) -> DataFrame:
-    """A row for each task, as it was, behind Python, a shuffle, state and Python."""
+    """Return a frame with one row for each task that has passed Python, a shuffle, state and Python."""
     numbers = spark.range(0, tasks, 1, tasks)
     return through(numbers.selectExpr("cast(id as int) bucket", "cast('' as binary) blob"))
 
 
 def through(rows: DataFrame) -> DataFrame:
-    """Rows of (bucket, blob) behind these stages."""
+    """Return rows of (bucket, blob) after they have passed Python, a shuffle, state and Python."""
     packed = rows.mapInArrow(_same, _DDL)
     kept = packed.groupBy("bucket").transformWithState(_Keep(), _DDL, "append", "none")
     return kept.mapInArrow(_same, _DDL)
@@ -54,9 +54,7 @@ class _Keep(StatefulProcessor):
         self._blob = handle.getValueState("blob", "blob binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Keep the last blob of each key and yield all rows, so that Spark compiles the code of a stateful
-        query.
-        """
+        """Keep the last blob of each key and yield all rows, as a stateful query does."""
         self._blob.get()
         for row in rows:
             self._blob.update((bytes(row.blob),))

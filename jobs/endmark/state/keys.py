@@ -1,7 +1,8 @@
-"""Join keys as int64 codes, by which segments are sorted and rows are found.
+"""Join keys as int64 codes. Segments are sorted by these codes, and rows are found by them.
 
-A key of one integer, date, time or boolean column is its own code. Any other is hashed, and rows of equal
-code are compared column by column, so a collision costs a comparison and never joins or closes a stranger.
+A key of one integer, date, time or boolean column is its own code. Any other key is hashed. Rows with equal
+hashes are then compared column by column. So a collision costs a comparison, but never joins rows of
+different keys, and never closes the wrong key.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 
     from endmark.state.search import Bools, Ints
 
-CODE = "$code"  # `$` cannot begin a column a pipeline names
+CODE = "$code"  # no column that a pipeline names begins with `$`
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = np.uint64(0xFF51AFD7ED558CCD)
 _HALF = np.uint64(32)
 _WORD = 8
-# Fewer keys than that are found before a sieve is made; many more others than keys pass it no sooner.
+# A sieve is used for at least this many keys: fewer are found before it is built.
 SIFTED = 4096
+# A sieve is used for at most this many others a key: for more, it saves no time.
 _OTHERS = 4
-# Bits of a word's first n bytes.
+# The n-th mask has the bits of a word's first n bytes.
 _MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], np.uint64)
 
 
@@ -39,8 +41,9 @@ class Keys:
     """The keys of some rows.
 
     Args:
-        codes: one per row; equal keys have equal codes.
-        columns: the key columns, compared where codes are equal; empty when the code is the key.
+        codes: one code a row. Equal keys have equal codes.
+        columns: the key columns, which are compared where codes are equal. It is empty if the code is the
+            key.
     """
 
     codes: Ints
@@ -50,10 +53,11 @@ class Keys:
         return len(self.codes)
 
     def take(self, positions: Ints) -> Keys:
+        """Return the keys at some positions."""
         return Keys(self.codes[positions], tuple(column.take(pa.array(positions)) for column in self.columns))
 
     def pairs(self, others: Keys) -> Iterator[tuple[Ints, Ints]]:
-        """Positions (i here, j in `others`) of equal keys, in pieces; `others` is sorted by code."""
+        """Yield positions (i here, j in `others`) of equal keys, in pieces; `others` is sorted by code."""
         for i, j in self._of_equal_codes(others.codes):
             if not self.columns:
                 yield i, j
@@ -67,7 +71,7 @@ class Keys:
     def _of_equal_codes(self, others: Ints) -> Iterator[tuple[Ints, Ints]]:
         """Yield what `search.pairs` yields, but drop keys without a partner first.
 
-        In a stream join few keys have a partner in a segment, and a search costs as much for the others.
+        In a stream join, few keys have a partner in a segment. A search costs as much for keys without one.
         """
         if len(self) >= SIFTED and len(others) <= _OTHERS * len(self):
             mine, theirs = self._sieve.narrowed(others)
@@ -82,7 +86,7 @@ class Keys:
         return Sieve(self.codes)
 
     def among(self, others: Keys) -> Bools:
-        """Return a mask of these keys that are in `others`, which is sorted by code."""
+        """Return a mask of the keys that are also in `others`, which is sorted by code."""
         if not self.columns:
             return search.member(self.codes, others.codes)
         found = np.zeros(len(self), bool)
@@ -93,11 +97,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class KeySpec:
-    """The columns of a batch that make the key, and the place of its code.
+    """The columns of a batch that make the key, and the column of its code.
 
     Args:
         columns: the key columns, in an order that both sides of a join share.
-        hashed: the code is a column of its own, `CODE`; else the one key column is the code.
+        hashed: whether the code is a column of its own, `CODE`. If not, the one key column is the code.
     """
 
     columns: tuple[str, ...]
@@ -105,55 +109,61 @@ class KeySpec:
 
     @classmethod
     def of(cls, columns: Sequence[str], types: Sequence[pa.DataType]) -> KeySpec:
+        """Make the key of some columns and their types. It is hashed unless one column is its own code."""
         return cls(tuple(columns), len(columns) > 1 or not _is_exact(types[0]))
 
     @property
     def code(self) -> str:
+        """The name of the column that has the code."""
         return CODE if self.hashed else self.columns[0]
 
     @property
     def stored(self) -> list[str]:
-        """The columns of a key, with its code."""
+        """The names of the key columns and, if the key is hashed, of its code."""
         return [*self.columns, CODE] if self.hashed else list(self.columns)
 
     @property
     def shared(self) -> KeySpec:
-        """The same key by names that both sides of a join share: `key`, or `key_0`, `key_1` and so on."""
+        """The same key, with the column names that both sides of a join share.
+
+        They are `key` for one column, and `key_0`, `key_1` and so on for several.
+        """
         numbered = tuple(f"key_{number}" for number in range(len(self.columns)))
         return KeySpec(numbered if len(numbered) > 1 else ("key",), self.hashed)
 
     def keys(self, batch: pa.RecordBatch) -> Keys:
-        """The keys of rows that have their code."""
+        """Return the keys of rows, which have the column of their code."""
         compared = tuple(batch.column(name) for name in self.columns) if self.hashed else ()
         return Keys(_codes(batch.column(self.code)), compared)
 
     def coded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows with the column that holds their code."""
+        """Return the rows with the column of their code. It is added if the key is hashed."""
         if not self.hashed:
             return batch
         codes = hash_columns([batch.column(name) for name in self.columns])
         return batch.append_column(CODE, pa.array(codes))
 
     def order(self, batch: pa.RecordBatch) -> Ints:
-        """Positions in order of code; equal codes keep their order."""
-        # Stable means timsort, which merges the sorted runs that a batch may consist of.
+        """Return the positions of rows in order of code; equal codes keep their order."""
+        # `stable` selects timsort, which merges the sorted runs that a batch may consist of.
         return np.argsort(_codes(batch.column(self.code)), kind="stable")
 
     def sorted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows, which have their code, in order of code."""
         codes = _codes(batch.column(self.code))
-        if (codes[1:] >= codes[:-1]).all():  # as pages of R and rows of one page are
+        if (codes[1:] >= codes[:-1]).all():  # pages of R, and the rows of a page, come sorted
             return batch
         return batch.take(pa.array(self.order(batch)))
 
     def distinct(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Every key of at least one row, once, in order of code."""
+        """Return each key of the rows once, in order of code. There must be at least one row."""
         table = pa.Table.from_batches([batch.select(self.stored)])
         once = table.group_by(self.stored, use_threads=False).aggregate([])
         return self.sorted(codec.concat(once.to_batches()))
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Ints:
-    """A 64-bit hash of each row over its columns; rows of equal values have equal hashes. 5 M strings/s."""
+    """Return a 64-bit hash of each row; rows with equal values have equal hashes. It hashes 5 M strings/s."""
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         mixed = _mix(mixed + _MIX, _words(column))
@@ -166,7 +176,7 @@ def _is_exact(kind: pa.DataType) -> bool:
 
 
 def _codes(column: pa.Array) -> Ints:
-    """An exact column as int64, without copying where it has 8 bytes a value."""
+    """Return a column that is its own code as int64, without copying if a value has 8 bytes."""
     if pa.types.is_date32(column.type):
         column = column.view(pa.int32())
     if column.type.bit_width == 64:
@@ -175,18 +185,19 @@ def _codes(column: pa.Array) -> Ints:
 
 
 def _words(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """64 bits of each value: itself, where it fits."""
+    """Return 64 bits of each value: the value itself if it fits, else a hash."""
     if _is_exact(column.type):
         return _codes(column).view(np.uint64)
     if pa.types.is_decimal(column.type):
         halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :][: 2 * len(column)]
-        # The upper half of a negative number inverts the lower one, unless that is spread before.
+        # The lower half is spread first. Else the upper half of a negative number, which is all ones, would
+        # only invert it.
         return _mix(halves[::2] * _MIX, halves[1::2])
     return _hash_bytes(column.cast(pa.large_binary()))
 
 
 def _hash_bytes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Strings eight bytes at a time, all rows at once; rows drop out where they end."""
+    """Hash strings eight bytes at a time, all rows at once. A row drops out where its string ends."""
     _, offsets, data = column.buffers()
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     padded = np.concatenate([np.frombuffer(data or b"", np.uint8), np.zeros(_WORD, np.uint8)])

@@ -1,4 +1,4 @@
-"""The manifest: the one small value that names an operator's segments and says what died in them."""
+"""The manifest: one small value that names an operator's segments, and marks the dead rows in them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEMA = pa.schema(
         ("low", pa.int64()),
         ("high", pa.int64()),
         ("dead", pa.binary()),  # one bit a row; null while all are alive
-        ("matched", pa.binary()),  # likewise, null while none has had a partner
+        ("matched", pa.binary()),  # one bit a row; null while none has had a partner
         ("memory", pa.int64()),
         ("batch_number", pa.int64()),
         ("joined_to", pa.int64()),  # null while not spilled
@@ -36,7 +36,12 @@ _SCHEMA = pa.schema(
 
 
 def save(lists: Mapping[str, SegmentList], notes: Mapping[str, Any]) -> bytes:
-    """Everything an operator must remember beside its segments. `notes` is any JSON value by name."""
+    """Return the manifest of an operator's lists of segments.
+
+    Args:
+        lists: the lists, by name.
+        notes: anything else that the operator must remember, as JSON values by name.
+    """
     entries = [
         {
             "list": name,
@@ -60,10 +65,10 @@ def save(lists: Mapping[str, SegmentList], notes: Mapping[str, Any]) -> bytes:
 
 
 def load(data: bytes, lists: Mapping[str, SegmentList]) -> dict[str, Any]:
-    """Fill `lists` from a manifest and return its notes.
+    """Fill the empty `lists` from a manifest, and return its notes.
 
     Raises:
-        ValueError: the manifest is of a version this program cannot read.
+        ValueError: the manifest has a version that this program cannot read.
     """
     batch = codec.decode(data)
     version = int(batch.schema.metadata[b"version"])

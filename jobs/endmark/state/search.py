@@ -1,4 +1,4 @@
-"""Merging sorted key columns: the one primitive that probes, purges and looks up are made of."""
+"""Search in sorted key columns. Probes, purges and lookups all consist of this one primitive."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-# Pairs expanded at a time. A key with half of all rows would otherwise need indices for every pair at once.
+# Pairs that are made at a time. Without it, a key with half of all rows would need indices for all of its
+# pairs at once.
 PAIRS_AT_ONCE = 1 << 20
 
 
 def pairs(probe: Ints, keys: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Positions (i, j) with `probe[i] == keys[j]`, in pieces of about `PAIRS_AT_ONCE`.
+    """Yield positions (i, j) with `probe[i] == keys[j]`, in pieces of about `PAIRS_AT_ONCE`, in order of i.
 
-    `keys` is sorted; `probe` may have any order, but is fastest sorted. A piece keeps the order of i.
+    `keys` must be sorted. `probe` may have any order, but the search is fastest if it is sorted, too.
     """
     if len(probe) == 0 or len(keys) == 0 or probe.max() < keys[0] or probe.min() > keys[-1]:
         return
@@ -45,7 +46,7 @@ def _expand(hits: Ints, first: Ints, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def member(values: Ints, keys: Ints) -> Bools:
-    """Return a mask of `values` that are in sorted `keys`."""
+    """Return a mask of the `values` that are in `keys`, which are sorted."""
     if len(keys) == 0:
         return np.zeros(len(values), bool)
     found: Bools = keys[np.minimum(np.searchsorted(keys, values), len(keys) - 1)] == values

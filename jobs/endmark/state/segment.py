@@ -1,4 +1,4 @@
-"""A segment: an immutable block of rows sorted by key, and what became of them since."""
+"""A segment: an immutable block of rows sorted by key, with marks for rows that died or had a partner."""
 
 from __future__ import annotations
 
@@ -19,24 +19,33 @@ if TYPE_CHECKING:
 
 
 def int64(column: pa.Array) -> Ints:
-    """An integer or timestamp column as int64 (timestamps in microseconds), without copying."""
+    """Return an integer or timestamp column as int64 without copying. Timestamps are in microseconds."""
     return np.asarray(column.view(pa.int64()).to_numpy(zero_copy_only=True))
 
 
 def merge_sorted(batches: list[pa.RecordBatch], key: KeySpec) -> pa.RecordBatch:
-    """One batch in key order, from one or more that are."""
+    """Merge one or more batches, each sorted by key, to one that is."""
     return batches[0] if len(batches) == 1 else key.sorted(codec.concat(batches))
 
 
 @dataclass
 class Segment:
-    """A block of rows, and what is known of it without loading it.
+    """A block of rows. All fields are known without loading the rows.
 
-    `low` and `high` bound the event times of its live rows, in microseconds.
-    `dead` marks dead rows, `matched` those that have had a partner; `None` while there are none.
-    `memory` is what its rows take as columns, in bytes. `batch_number` is that of its newest row's batch.
-    Of a spilled segment `joined_to` is the batch up to which rows of the other side have met it; `None` of
-    others.
+    Args:
+        segment_id: the name of the block in the store; empty if no store has it.
+        rows: the number of rows, dead ones included.
+        size: the bytes in the store.
+        low, high: bounds of the event times of live rows, in microseconds.
+        dead: a mask of dead rows; `None` while there are none.
+        matched: a mask of rows that have had a partner; `None` while there are none.
+        key: the key of the rows.
+        time: the column of their event time; `None` without one.
+        load: loads the rows.
+        memory: the bytes of the rows in memory.
+        batch_number: the number of the batch in which the newest row came.
+        joined_to: for a spilled segment, the number of the batch up to which rows of the other side have met
+            it; `None` for a resident one.
     """
 
     segment_id: str
@@ -63,12 +72,18 @@ class Segment:
 
     @cached_property
     def times(self) -> Ints:
+        """The event times of all rows, in microseconds.
+
+        Raises:
+            TypeError: the rows have no time.
+        """
         if self.time is None:
             raise TypeError("rows of this segment have no time")
         return int64(self.batch.column(self.time))
 
     @cached_property
     def live(self) -> int:
+        """The number of live rows."""
         return self.rows if self.dead is None else self.rows - int(np.count_nonzero(self.dead))
 
     @classmethod
@@ -99,6 +114,7 @@ class Segment:
         )
 
     def live_batch(self) -> pa.RecordBatch:
+        """Return the live rows."""
         return self.batch if self.dead is None else self.batch.filter(pa.array(~self.dead))
 
     @property
@@ -107,11 +123,12 @@ class Segment:
         return None if self.dead is None else np.flatnonzero(~self.dead)
 
     def live_matched(self) -> Bools:
+        """Return a mask of the live rows that have had a partner."""
         matched = np.zeros(self.rows, bool) if self.matched is None else self.matched
         return matched if self.dead is None else matched[~self.dead]
 
     def find(self, probe: Keys) -> Iterator[tuple[Ints, Ints]]:
-        """Positions (i in probe, j in this segment) of equal keys among live rows."""
+        """Yield the positions (i in `probe`, j in this segment) of equal keys among live rows."""
         for i, j in probe.pairs(self.keys):
             if self.dead is None:
                 yield i, j
@@ -120,13 +137,13 @@ class Segment:
                 yield i[alive], j[alive]
 
     def kill(self, positions: Ints) -> None:
-        """Mark live rows dead."""
+        """Mark the live rows at these positions as dead."""
         self.dead = np.zeros(self.rows, bool) if self.dead is None else self.dead
         self.dead[positions] = True
         vars(self).pop("live", None)
 
     def match(self, positions: Ints) -> None:
-        """Remember that these rows have a partner."""
+        """Remember that the rows at these positions have had a partner."""
         self.matched = np.zeros(self.rows, bool) if self.matched is None else self.matched
         self.matched[positions] = True
 

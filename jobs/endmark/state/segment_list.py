@@ -1,7 +1,7 @@
 """Segments in time order: PWJoin's two-dimensional index (CIKM'04, section 3) at block size.
 
-Across the list rows are ordered by time, so what leaves the window is found by looking at a few segments;
-inside a segment they are ordered by key, so a probe or a purge is a merge of sorted columns.
+The segments of a list are in order of time, so the rows that leave the window are in a few segments. The rows
+of a segment are in order of key, so a probe or a purge is a merge of sorted columns.
 """
 
 from __future__ import annotations
@@ -25,19 +25,25 @@ if TYPE_CHECKING:
 
     Merge = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-# So many neighbours become one segment, unless one of them outweighs the rest. Whoever is rewritten finds
-# itself in a segment at least twice as large, so a row is rewritten a logarithmic number of times.
+# This many neighbours become one segment, unless one of them has more rows than all others together. So each
+# rewritten row is then in a segment at least twice as large. A row is rewritten a logarithmic number of
+# times.
 FANOUT = 16
-# Merging holds all its rows in memory several times over, and its batch waits: with 10 M rows live a batch of
-# 0.5 s took 8.5 s when a merge could have four times as many. Where 1.7 M rows wait for a lookup, that took a
-# fifth more in all.
+# The most rows of a merge. It holds them in memory several times, and its batch waits for it. When a merge
+# could have four times as many rows, a batch of 0.5 s took 8.5 s with 10 M live rows, and a lookup with 1.7 M
+# waiting rows took a fifth more time in all.
 MERGED_ROWS = 1 << 19
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class Gone:
-    """Live rows of one segment that go, or just went, together."""
+class SegmentRows:
+    """Some rows of one segment, often those that leave the state together.
+
+    Args:
+        segment: the segment.
+        positions: the positions of the rows in it.
+    """
 
     segment: Segment
     positions: Ints
@@ -50,19 +56,19 @@ class Gone:
         return self.segment.batch.take(pa.array(self.positions))
 
     @property
-    def alive(self) -> Gone:
-        """The rows of these that still live."""
+    def alive(self) -> SegmentRows:
+        """The rows that are still alive."""
         dead = self.segment.dead
-        return self if dead is None else Gone(self.segment, self.positions[~dead[self.positions]])
+        return self if dead is None else SegmentRows(self.segment, self.positions[~dead[self.positions]])
 
     @property
     def unmatched(self) -> pa.RecordBatch:
-        """The rows of these that never had a partner."""
+        """The rows that never had a partner."""
         return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
 
 
-def kill(rows: list[Gone]) -> list[Gone]:
-    """Mark rows dead; returns those that were alive."""
+def kill(rows: list[SegmentRows]) -> list[SegmentRows]:
+    """Mark rows as dead; return those that were alive."""
     gone = [those for one in rows if len(those := one.alive)]
     for one in gone:
         one.segment.kill(one.positions)
@@ -70,16 +76,15 @@ def kill(rows: list[Gone]) -> list[Gone]:
 
 
 class SegmentList:
-    """Rows by key and time.
+    """Rows in segments, found by key and by time.
 
     Args:
-        store: where segments rest.
-        key: what rows are found by.
-        time: the column that holds their time, int64 or timestamp in microseconds; without one, rows
-            never expire.
-        merge: applied to key-sorted rows when segments merge, for rows that can be combined. It must not
-            refer to whoever holds this list: in a cycle, mapped segments stay until the garbage collector
-            comes by, on disk too.
+        store: keeps the segments.
+        key: the key by which rows are found.
+        time: the column of their time, int64 or timestamp in microseconds; `None`: rows never expire.
+        merge: combines rows, sorted by key, when segments merge; `None`: rows are not combined. It must not
+            refer to the owner of this list. In such a cycle, mapped segments stay in memory and on disk until
+            the garbage collector runs.
     """
 
     def __init__(
@@ -97,17 +102,17 @@ class SegmentList:
 
     @property
     def rows(self) -> int:
-        """Live rows."""
+        """The number of live rows."""
         return sum(segment.live for segment in self.segments)
 
     @property
     def size(self) -> int:
-        """Durable bytes, dead rows included."""
+        """The bytes in the store, dead rows included."""
         return sum(segment.size for segment in self.segments)
 
     @property
     def resident(self) -> list[Segment]:
-        """Segments that rows meet when they come."""
+        """The segments that are not spilled. New rows meet them at once."""
         return [segment for segment in self.segments if segment.joined_to is None]
 
     def restore(self, segment_id: str, **facts: Any) -> None:
@@ -120,67 +125,68 @@ class SegmentList:
 
         Args:
             batch: the rows.
-            matched: a mask of the rows that have had a partner; `None` where nobody asks.
+            matched: a mask of the rows that have had a partner; `None` if none has.
             batch_number: the number of the batch that they came in.
         """
         if batch.num_rows:
             self.segments.append(self._new(batch, matched, batch_number))
 
     def find(self, keys: Keys) -> Iterator[tuple[Segment, Ints, Ints]]:
-        """Every segment with live rows of these keys, with positions (i in keys, j in the segment)."""
+        """Yield each segment with live rows of some keys, with their positions (i in `keys`, j in it)."""
         for segment in self.segments:
             for i, j in segment.find(keys):
                 yield segment, i, j
 
     def contains(self, keys: Keys) -> Bools:
-        """Return a mask of `keys` that have a live row."""
+        """Return a mask of the `keys` that have a live row."""
         found = np.zeros(len(keys), bool)
         for _, i, _ in self.find(keys):
             found[i] = True
         return found
 
-    def having(self, keys: Keys) -> list[Gone]:
-        """All live rows of `keys`, which are sorted by code."""
-        return [Gone(segment, j) for segment, _, j in self.find(keys) if len(j)]
+    def having(self, keys: Keys) -> list[SegmentRows]:
+        """Return all live rows of `keys`, which are sorted by code."""
+        return [SegmentRows(segment, j) for segment, _, j in self.find(keys) if len(j)]
 
-    def where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
-        """The live ones among the rows that `positions` names in each segment."""
-        found = (Gone(segment, positions(segment)).alive for segment in self.segments if segment.live)
+    def where(self, positions: Callable[[Segment], Ints]) -> list[SegmentRows]:
+        """Return the live rows among those at the `positions` of each segment."""
+        found = (SegmentRows(segment, positions(segment)).alive for segment in self.segments if segment.live)
         return [rows for rows in found if len(rows)]
 
-    def older(self, before: int) -> list[Gone]:
-        """The live rows older than `before` microseconds."""
+    def older(self, before: int) -> list[SegmentRows]:
+        """Return the live rows with a time before `before` (µs)."""
         return self.where(
             lambda segment: np.flatnonzero(segment.times < before) if segment.low < before else _NONE
         )
 
-    def remove(self, keys: Keys) -> list[Gone]:
-        """Kill all rows of `keys`, which are sorted by code."""
+    def remove(self, keys: Keys) -> list[SegmentRows]:
+        """Kill and return all live rows of `keys`, which are sorted by code."""
         return kill(self.having(keys))
 
-    def remove_where(self, positions: Callable[[Segment], Ints]) -> list[Gone]:
-        """Kill the live ones among the rows that `positions` names in each segment."""
+    def remove_where(self, positions: Callable[[Segment], Ints]) -> list[SegmentRows]:
+        """Kill and return the live rows among those at the `positions` of each segment."""
         return kill(self.where(positions))
 
-    def expire(self, before: int) -> list[Gone]:
-        """Kill rows older than `before` microseconds."""
+    def expire(self, before: int) -> list[SegmentRows]:
+        """Kill and return the live rows with a time before `before` (µs)."""
         gone = kill(self.older(before))
         self.rise(before)
         return gone
 
     def rise(self, before: int) -> None:
-        """Remember that no row older than `before` microseconds is left."""
+        """Remember that no live row has a time before `before` (µs)."""
         for segment in self.segments:
             segment.low = max(segment.low, before)
 
     def clear(self) -> None:
+        """Remove all segments."""
         self._replace(0, len(self.segments), None)
 
     def maintain(self, barriers: Sequence[int] = ()) -> None:
-        """Drop what is dead, rewrite segments that are mostly dead, merge runs of small ones.
+        """Drop dead segments, rewrite segments in which most rows are dead, and merge runs of small ones.
 
         Args:
-            barriers: numbers of batches; rows up to one stay apart from later ones.
+            barriers: numbers of batches. Rows of batches up to such a number never merge with later rows.
         """
         for position in range(len(self.segments) - 1, -1, -1):
             segment = self.segments[position]

@@ -1,4 +1,4 @@
-"""The store of segments behind an operator, with a local copy that is never stale."""
+"""The store of an operator's segments, with local copies that are never stale."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from endmark.state import codec
 
 
 class BlobStore(Protocol):
-    """Durable bytes by id. Spark's state store in a job."""
+    """Durable bytes by id. In a job, this is Spark's state store."""
 
     def get(self, blob_id: str) -> bytes: ...
     def put(self, blob_id: str, data: bytes) -> None: ...
@@ -22,7 +22,7 @@ class BlobStore(Protocol):
 
 
 class MemoryBlobs:
-    """A store that lasts as long as it is needed, for trials and tests."""
+    """A store in memory, for trials and tests."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
@@ -38,11 +38,17 @@ class MemoryBlobs:
 
 
 class SegmentStore:
-    """Segments by id, memory-mapped from a local directory when it holds a copy.
+    """Segments by id. A segment is memory-mapped if a local directory has a copy of it.
 
-    A segment never changes, so a copy needs no invalidation: crash, retry and relocation of a task
-    only ever cost a read of the durable store. `profile` is that of the task whose segments these are.
-    Threads take turns, since Spark's state store answers one at a time.
+    A segment never changes, so its copy is always valid. The crash, retry or relocation of a task only costs
+    reads of the durable store. Threads take turns, since Spark's state store answers one at a time.
+
+    Attributes:
+        profile: collects the seconds of the task.
+
+    Args:
+        blobs: the durable store.
+        directory: the directory of the copies.
     """
 
     def __init__(self, blobs: BlobStore, directory: Path) -> None:
@@ -52,7 +58,7 @@ class SegmentStore:
         self._directory = directory
 
     def add(self, batch: pa.RecordBatch) -> tuple[str, int]:
-        """Store a segment; returns its new id and its size in durable bytes."""
+        """Store a segment; return its new id, and its bytes in the durable store."""
         segment_id = uuid.uuid4().hex
         with self._turn, self.profile.phase("store"):
             data = codec.encode(batch, compress=True)
@@ -61,6 +67,7 @@ class SegmentStore:
         return segment_id, len(data)
 
     def load(self, segment_id: str) -> pa.RecordBatch:
+        """Return the rows of a segment. If there is no local copy, one is made from the durable store."""
         with self._turn, self.profile.phase("load"):
             try:
                 return codec.decode(pa.memory_map(str(self._directory / segment_id)).read_buffer())
@@ -70,13 +77,14 @@ class SegmentStore:
                 return batch
 
     def remove(self, segment_id: str) -> None:
+        """Remove a segment and its local copy."""
         with self._turn, self.profile.phase("store"):
             self._blobs.remove(segment_id)
             (self._directory / segment_id).unlink(missing_ok=True)
 
     def _copy(self, segment_id: str, batch: pa.RecordBatch) -> None:
-        # Written aside and renamed, since another worker may map it at any time. Uncompressed, so that
-        # mapping it costs no decoding.
+        # The copy is written aside and renamed, since another worker may map it at any time. It is not
+        # compressed, so mapping it costs no decoding.
         partial = self._directory / f"{segment_id}.{uuid.uuid4().hex}.part"
         codec.write(batch, partial)
         partial.rename(self._directory / segment_id)

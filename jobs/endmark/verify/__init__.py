@@ -1,13 +1,13 @@
-"""The independent recomputation: what should be in the Delta tables, from Kafka and R alone, and what is.
+"""The independent recomputation of the Delta tables, from Kafka and R alone, and the comparison with them.
 
-It shares no code with the engine; the work is DuckDB's. `verification` puts the steps in order. Its modules
-by the question that they answer:
+It shares no code with the engine, and DuckDB does the work. `verification` runs the steps in order. Each
+module answers one of these questions:
 
-- what is there to read: `consume`, `formats`, `xml`, `debezium`, `relation`, `written_tables`
-- what is each record: `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`, `spans`,
-  `order`, `closed_keys`, `idle_partitions`, `broken_promises`
-- what are the results: `join_sides`, `join`, `expected_tables`
-- what are the groups: `measures`, `running_groups`
-- what is announced: `output_punctuations`
-- is it the same: `compare`, `breach`, `report`
+- What is there to read? `consume`, `formats`, `xml`, `debezium`, `relation`, `written_tables`
+- What is the fate of each record? `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`,
+  `spans`, `order`, `closed_keys`, `idle_partitions`, `broken_promises`
+- What are the results? `join_sides`, `join`, `expected_tables`
+- What are the groups? `measures`, `running_groups`
+- What is announced? `output_punctuations`
+- Are the tables the same? `compare`, `breach`, `report`
 """

@@ -1,4 +1,4 @@
-"""Rules that records and rows must keep: a query finds what breaks one, and a few cases of it are shown."""
+"""Rules that records and rows must keep. A query finds the rows that break a rule; a report shows a few."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WITH found AS ($query) SELECT *, count(*) OVER () AS "#found" FROM found LIMIT ?
 def breach(
     session: Session, rule: str, query: str, values: list[Any] | None = None, **fragments: str
 ) -> Breach | None:
-    """Return the rows that a query finds as a breach of a rule; `None` if it finds none.
+    """Return the breach of a rule; `None` if no row breaks it.
 
     Args:
         session: the session.
         rule: the rule in words.
-        query: finds the rows that break the rule.
-        values: the parameters of the query.
-        fragments: SQL that the query is completed with.
+        query: the query that finds the rows that break the rule, with `$x` for the fragment `x`.
+        values: the parameters of the query; `None` for no parameters.
+        fragments: SQL texts to put into the query.
     """
     rows = session.run(_FIRST, [*(values or []), EXAMPLES], query=fill(query, **fragments))
     if not rows:
@@ -38,7 +38,7 @@ def breach(
 
 
 def readable(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as JSON has it."""
+    """Return a row with values that JSON can hold."""
     return {column: _readable_value(value) for column, value in row.items()}
 
 

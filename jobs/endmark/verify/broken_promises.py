@@ -1,11 +1,13 @@
-"""The promise that each violation broke: the pattern of its partition at its offset, else the first that
-names it.
+"""Finds the promise that each violation broke.
 
-The patterns of one column are a union of intervals. The promise is the interval that the row is in, with the
-offset of the pattern that last widened it. Of patterns on several columns, the newest that matches is the
-promise. If only a wider promise matches, none is named. A row out of order broke the promise of the farthest
-row before it. Violations are few, so they are taken one by one. Patterns are written in one normal form,
-since the same set has many spellings.
+It is the pattern that was in force in the row's partition at the row's offset, or else the first promise that
+names the key. The patterns of a single column are a union of intervals. The promise is then the interval that
+holds the row, with the offset of the pattern that last widened it. If patterns have several columns, the
+promise is the newest that matches. If only a wider promise matches, no promise is named. A row out of order
+broke the promise of the farthest row before it.
+
+Violations are few, so Python takes them one by one. Patterns are written in one normal form, since the same
+set has many spellings.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ Row = dict[str, Any]
 def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `broken_<stream>` from `judged_<stream>` and `patterns_<stream>`.
 
-    It has partition and offset of each row that is a violation by a promise, with that promise.
+    The table has partition and offset of each row that broke a promise, and that promise.
 
     Args:
         session: the session.
@@ -139,7 +141,7 @@ def _newest(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row]) -> 
 
 
 def bound_of(pattern: Row, column: str) -> Bound | None:
-    """Return the bound that a pattern puts on a column; `None` when it does not speak of it."""
+    """Return the bound that a pattern puts on a column; `None` if it does not restrict the column."""
     parts = {part: pattern[f"{key_column(column)}_{part}"] for part in _PARTS}
     if parts["low_open"] is None:
         return None

@@ -1,7 +1,8 @@
 """Tells rows, punctuations and dead letters apart, with DuckDB's JSON functions made strict.
 
-DuckDB reads JSON by yyjson with three leniencies on: NaN and Infinity, a trailing comma, and numbers of any
-size. The first and last are screened by type and range, the comma by a pattern.
+DuckDB reads JSON with yyjson, which allows three things that JSON forbids: NaN and Infinity, a trailing
+comma, and numbers of any size. Checks of type and range refuse the first and the last, and a pattern refuses
+the comma.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from endmark.pipeline import COORDINATES, Pipeline, Stream
 from endmark.types import ColumnType
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
-from endmark.verify.formats import speak
+from endmark.verify.formats import flatten
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
@@ -30,12 +31,12 @@ CREATE TABLE expected_dead_letters (
 )
 """
 
-# `document` is the text of well-formed JSON only: the JSON functions raise on anything else.
-# A member may hold a comma and a brace, but then a quote stands between them and the end of a flat object.
+# `document` has well-formed JSON only, since the JSON functions raise on anything else. A member may hold a
+# comma and a brace, but then a quote stands between them and the end of a flat object.
 _CLASSIFY = r"""
 CREATE TABLE $classified AS
 WITH texts AS (
-    SELECT "partition", "offset", try(decode(value)) AS body FROM $spoken
+    SELECT "partition", "offset", try(decode(value)) AS body FROM $flat
 ), documents AS (
     SELECT "partition", "offset",
         CASE WHEN json_valid(body) AND NOT regexp_matches(body, ',\s*\}\s*$$') THEN body END AS document
@@ -55,7 +56,7 @@ WITH texts AS (
 SELECT *, complete AND $present AS sound, patterned AND $closing_present AS promised FROM fields
 """
 
-# Outside of texts, with the members' names known, a comma before a brace is a trailing one.
+# The names of the members are known here, so a comma before a brace outside of texts is a trailing comma.
 _PATTERN = r"""
 members = [$mark] AND list_sort(json_keys(document, '/' || $mark)) = list_sort($on) AND $equals
     AND NOT regexp_matches(regexp_replace(document, '"([^"\\]|\\.)*"', '', 'g'), ',\s*\}')
@@ -68,7 +69,7 @@ CREATE TABLE $rows AS
 SELECT $columns, part::BIGINT AS $partition, off AS $offset FROM $classified WHERE sound
 """
 
-# Nothing else hears of these rows: they make no other row late and promise nothing.
+# These rows have no other effect: they make no other row late, and promise nothing.
 _FUTURE = """
 CREATE TABLE $future AS
 SELECT f.* FROM $rows f
@@ -87,10 +88,10 @@ CREATE TABLE $promises AS
 SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE promised
 """
 
-# Rare, so that reading them one by one takes no time.
+# These records are rare, so Python may read them one by one.
 _OTHERS = """
 SELECT r."partition", r."offset", r.value
-FROM $spoken r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+FROM $flat r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
 WHERE c.marked AND NOT c.promised
 """
 
@@ -111,10 +112,10 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 def classify(session: Session, pipeline: Pipeline) -> None:
     """Make `expected_dead_letters`, still without reasons, and tables of each stream from `records`.
 
-    `rows_<stream>` has the stream's columns as the results table names them, without looked-up ones.
-    `future_<stream>` has the same columns of rows that are too far ahead of Kafka's timestamp.
-    `promises_<stream>` has partition, offset and, in columns named by `key_column`, a key that a punctuation
-    names. `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>` are those of `closed.load`.
+    `rows_<stream>` has the stream's own columns, named as in the results table. `future_<stream>` has the
+    same columns for rows that are too far ahead of Kafka's timestamp. `promises_<stream>` has a row for each
+    key that a punctuation names: partition, offset, and the key in columns named by `key_column`.
+    `closed_keys.load` makes `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
@@ -124,11 +125,11 @@ def classify(session: Session, pipeline: Pipeline) -> None:
 def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
     closing = {key_column(column): declared.columns[column] for column in key}
-    classified, spoken = name(f"classified_{stream}"), name(f"spoken_{stream}")
-    speak(session, stream, declared)
+    classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
+    flatten(session, stream, declared)
     session.run(
         _CLASSIFY,
-        spoken=spoken,
+        flat=flat,
         classified=classified,
         paths=_array(f"/{column}" for column in declared.columns),
         closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
@@ -153,8 +154,7 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
-    asked = declared.punctuated_on
-    others = session.run(_OTHERS, classified=classified, spoken=spoken) if asked else []
+    others = session.run(_OTHERS, classified=classified, flat=flat) if declared.punctuated_on else []
     load(session, stream, declared, key, others)
     close_by_rule(session, stream, declared, key)
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
@@ -163,7 +163,7 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
 
 
 def _set_future_aside(session: Session, stream: str, declared: Stream) -> None:
-    """Move the rows of the future from `rows_<stream>` to `future_<stream>`; `ahead: null` knows none."""
+    """Move rows of the future from `rows_<stream>` to `future_<stream>`; `ahead: null` moves none."""
     ahead = declared.event_time.ahead
     rows = {
         "rows": name(f"rows_{stream}"),
@@ -181,7 +181,7 @@ def _array(values: Iterable[str]) -> str:
 
 
 def _pattern(declared: Stream, key: tuple[str, ...]) -> str:
-    """Return whether the document's members are those of a punctuation of this stream that names a key."""
+    """The condition that a document's members are those of a punctuation that names a key of this stream."""
     if not set(key) <= set(declared.punctuated_on):
         return "false"
     mark = text(MARK)
@@ -190,7 +190,7 @@ def _pattern(declared: Stream, key: tuple[str, ...]) -> str:
 
 
 def _fields(prefix: str, columns: Mapping[str, ColumnType]) -> str:
-    """The members at the paths of `<prefix>kinds` and `<prefix>texts` as columns of these names and types."""
+    """The items of the lists `<prefix>texts` and `<prefix>kinds` as columns with these names and types."""
     return ", ".join(
         f"{_field(kind, f'{prefix}texts[{place}]', f'{prefix}kinds[{place}]')} AS {name(column)}"
         for place, (column, kind) in enumerate(columns.items(), 1)
@@ -202,7 +202,13 @@ def _present(columns: Iterable[str]) -> str:
 
 
 def _field(kind: ColumnType, member: str, found: str) -> str:
-    """A member, given as text and with its type in JSON, as a value of its column; NULL when it is none."""
+    """The SQL of a member's value; NULL if it is no value of its column.
+
+    Args:
+        kind: the type of the column.
+        member: SQL of the member's text.
+        found: SQL of the member's type in JSON.
+    """
     value = f"try_cast({member} AS {kind.duckdb})"
     match kind.domain:
         case Domain.LONG:
@@ -215,11 +221,12 @@ def _field(kind: ColumnType, member: str, found: str) -> str:
             sound, value = f"{found} = 'VARCHAR'", member
         case Domain.DATE | Domain.TIMESTAMP:
             pattern = DATE if kind.domain is Domain.DATE else TIMESTAMP
-            # The pattern alone would let the year 0000 pass, which is before the first that dates can hold.
+            # The pattern alone would let the year 0000 pass, but the first year of dates is 1.
             sound = f"regexp_full_match({member}, {text(pattern)}) AND {member}[1:4] <> '0000'"
             sound = f"{found} = 'VARCHAR' AND {sound}"
         case Domain.DECIMAL:
-            # DuckDB rounds what has too many places, but refuses what has too many digits before the point.
+            # The pattern refuses too many decimal places, which DuckDB would round. DuckDB itself refuses too
+            # many digits before the point.
             number = r"-?(0|[1-9]\d*)" + (rf"(\.\d{{1,{kind.scale}}})?" if kind.scale else "")
             sound = f"{found} = 'VARCHAR' AND regexp_full_match({member}, {text(number)})"
     return f"CASE WHEN {sound} THEN {value} END"

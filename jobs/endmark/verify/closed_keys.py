@@ -1,4 +1,4 @@
-"""Closed keys of a stream: those that it names, and those that patterns of all its partitions match."""
+"""Finds a stream's closed keys: keys that it names, and keys that a pattern in each partition matches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ CREATE TABLE $punctuations AS
 SELECT "partition", "offset" FROM $promises UNION SELECT "partition", "offset" FROM arriving
 """
 
-# By punctuations; of unique keys by the rows that are processed, of clustered ones by those that end runs.
+# Punctuations name keys. So do the processed rows of a stream with unique keys, and the rows that end runs in
+# a stream with clustered keys.
 _NAMED = """
 CREATE TABLE $named AS
 SELECT $key, "partition" FROM $promises UNION
@@ -33,7 +34,7 @@ SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
     UNION SELECT $key FROM $left_named UNION SELECT $key FROM $right_named
 """
 
-# A pattern does not say where its keys live, so that of every partition is needed.
+# A pattern does not say which partition has its keys, so every partition must have one that matches the key.
 _CLOSED = """
 CREATE TABLE $closed AS
 SELECT $key FROM $named UNION
@@ -41,7 +42,8 @@ SELECT $key FROM mentioned k JOIN $closing q ON $within
 GROUP BY ALL HAVING count(DISTINCT q."partition") = (SELECT count(*) FROM ranges WHERE topic = ?)
 """
 
-# Where a key may live in any partition, one that names it speaks for its own as a pattern does.
+# With `punctuation_scope: topic` any partition may have a key. A promise that names the key then holds for
+# its own partition only, as a pattern does.
 _CLOSED_BY_ALL = """
 CREATE TABLE $closed AS
 SELECT $key FROM (
@@ -58,18 +60,18 @@ _WITHIN = """coalesce(list_contains(q.$among, $key), true)
 def load(
     session: Session, stream: str, declared: Stream, key: tuple[str, ...], others: Sequence[dict[str, Any]]
 ) -> None:
-    """Read the records of a stream that have the mark of a punctuation.
+    """Read the punctuations of a stream that are not in `promises_<stream>` yet.
 
-    Adds the keys that they name to `promises_<stream>`. Makes `patterns_<stream>` of those that restrict only
-    columns of the key, `wider_<stream>` of the others, and `punctuations_<stream>` with partition and offset
-    of all of them.
+    The keys that they name are added to `promises_<stream>`. Other punctuations that restrict only columns of
+    the key become `patterns_<stream>`, and the rest becomes `wider_<stream>`. `punctuations_<stream>` gets
+    partition and offset of all punctuations.
 
     Args:
         session: the session.
-        stream: the stream's name.
+        stream: the name of the stream.
         declared: the stream in the pipeline file.
-        key: the columns of the join's key.
-        others: the records that are not in `promises_<stream>` yet.
+        key: the columns of the join key.
+        others: the records to read, each with `partition`, `offset` and `value`. Some may be no punctuations.
     """
     kinds = {column: declared.columns[column] for column in key}
     sound = []
@@ -104,12 +106,12 @@ def load(
 
 
 def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that `wider_<stream>` speaks of; those of the key where there will be no rows."""
+    """Return the columns that `wider_<stream>` has; those of the key if the table stays empty."""
     return declared.promised_on or key
 
 
 def close_keys(session: Session, pipeline: Pipeline) -> None:
-    """Make `closed_<stream>` for both: of the keys that are named or that rows have, those it has closed."""
+    """Make `closed_<stream>` for both streams: its closed keys among those that rows or promises name."""
     left, right = (stream_names(pipeline, side) for side in pipeline.sides)
     key = names([key_column(column) for column in pipeline.join.on])
     for stream in pipeline.sides:
@@ -141,7 +143,11 @@ def close_keys(session: Session, pipeline: Pipeline) -> None:
 
 
 def within(keys: dict[str, str]) -> str:
-    """The condition that a pattern `q` matches a key, given by an expression for each of its columns."""
+    """Return the condition that a pattern `q` matches a key.
+
+    Args:
+        keys: an SQL expression for each column of the key.
+    """
     conditions = []
     for column, expression in keys.items():
         own = {part: name(f"{key_column(column)}_{part}") for part in _PARTS}
@@ -153,7 +159,7 @@ _PARTS = ("among", "low", "high", "low_open", "high_open")
 
 
 def _named(found: dict[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The keys that a punctuation names: one value for each column, or several for the only one."""
+    """The keys that a punctuation names: one value of each column, or several values of a single column."""
     if not found.keys() <= set(key):
         return []
     values = {column: sorted(bound.among) for column, bound in found.items() if bound.among is not None}

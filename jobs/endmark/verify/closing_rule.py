@@ -1,4 +1,4 @@
-"""Closing rules: rows that meet one count as punctuations at their own offsets."""
+"""Applies closing rules: a row that meets its stream's rule is also a punctuation at its own offset."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from endmark.verify.conditions import keep_where
 from endmark.verify.join_sides import key_column
 from endmark.verify.session import Session, name
 
-# The condition names the stream's own columns, so these are by their own names; none has a `#`.
+# The condition uses the stream's own column names, so the table has these. No column of a stream has a `#`.
 _ROWS = """
 CREATE TABLE $rows_by_name AS
 SELECT $partition AS "##partition", $offset AS "##offset", $columns FROM $rows
 """
 
 _LAST = """
-INSERT INTO $promises BY NAME SELECT "##partition" AS "partition", "##offset" AS "offset", $said FROM $kept
+INSERT INTO $promises BY NAME
+SELECT "##partition" AS "partition", "##offset" AS "offset", $promised FROM $kept
 """
 
 
 def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
     """Apply a stream's closing rule to its rows.
 
-    Adds the keys that rows close to `promises_<stream>`, and all other promises of rows to
+    The keys that rows close are added to `promises_<stream>`, and all other promises of rows to
     `patterns_<stream>` or `wider_<stream>`.
 
     Args:
         session: the session.
-        stream: the stream's name.
+        stream: the name of the stream.
         declared: the stream in the pipeline file.
-        key: the columns of the join's key.
+        key: the columns of the join key.
 
     Raises:
         ConfigError: `when` is no condition over the stream's columns.
@@ -38,10 +39,10 @@ def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[st
         return
     if set(rule.on) == set(key):
         table = "promises"
-        said = [f"{name(column)} AS {name(key_column(column))}" for column in rule.on]
+        promised = [f"{name(column)} AS {name(key_column(column))}" for column in rule.on]
     else:
         table = "patterns" if set(rule.on) <= set(key) else "wider"
-        said = [
+        promised = [
             f"{value} AS {name(f'{key_column(column)}_{part}')}"
             for column in rule.on
             for part, value in (
@@ -65,6 +66,6 @@ def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[st
     session.run(
         _LAST,
         promises=name(f"{table}_{stream}"),
-        said=", ".join(said),
+        promised=", ".join(promised),
         kept=name(f"{table_of_rows}_kept"),
     )

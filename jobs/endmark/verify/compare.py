@@ -1,4 +1,4 @@
-"""Sets what is there against what should be: tables as multisets, and the conservation of records."""
+"""Compares the Delta tables with the expected ones as multisets, and checks the conservation of records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from endmark.verify.written_tables import PROMISE
 
 LONGEST_ERROR = 2_000
 
-# One aggregation finds what EXCEPT ALL finds both ways. Doubles are equal by value, so -0.0 equals 0.0.
-# No column is named with a `#`. An uncertain row makes up for one that there is too many, and is not missed.
+# One aggregation finds what EXCEPT ALL finds in both directions. Doubles are equal by value, so -0.0 equals
+# 0.0. No column of a table has a `#`. An uncertain row may be in the table, and is not missed if it is not.
 _DIFFERENCE = """
 CREATE TABLE difference AS
 SELECT $columns, CASE WHEN sum("#sign") > 0 THEN greatest(sum("#sign") - sum("#uncertain"), 0)
@@ -27,7 +27,7 @@ FROM (
     UNION ALL SELECT $columns, 0, 1 FROM $uncertain
 ) GROUP BY $columns HAVING "#surplus" <> 0
 """
-# Tables that hang on how far progress came.
+# The tables whose rows may depend on how far progress came.
 _UNCERTAIN = ("results", "groups", "punctuations")
 
 _SURPLUS = """
@@ -94,7 +94,7 @@ WHERE NOT EXISTS (
 ) AND (a.$partition IS NOT NULL OR a.$offset IS NOT NULL)
 """
 
-# A record with several matches in R is as many rows of its side.
+# A record with several matches in R is several rows of its side.
 _JOINED_TWICE = """
 SELECT $coordinates, times
 FROM (SELECT $coordinates, count(*) AS times FROM actual_results GROUP BY $coordinates) $sides
@@ -112,7 +112,7 @@ GROUP BY $own HAVING bool_or($other IS NULL) AND bool_or($other IS NOT NULL)
 
 
 def count_topics(session: Session, pipeline: Pipeline) -> list[TopicCounts]:
-    """Count what became of the records of each topic, as recomputed."""
+    """Count the recomputed fates of the records of each topic."""
     control = count_control(session, pipeline)
     streams = [_count_topic(session, pipeline, stream) for stream in pipeline.sides]
     return [*streams, *([control] if control.records else [])]
@@ -139,7 +139,7 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
 
 
 def _refused(stream: str) -> str:
-    """Return SQL that counts the rows that are dead letters because they have no match."""
+    """The SQL that counts the rows that are dead letters because they have no match."""
     return fill("(SELECT count(*) FROM $missed WHERE refused)", missed=name(f"missed_{stream}"))
 
 
@@ -149,9 +149,9 @@ def compare_tables(
     """Compare all tables of a warehouse with the expected ones.
 
     Args:
-        session: the session with both.
+        session: the session that has both.
         pipeline: the pipeline.
-        problems: for each table the problem with its columns, or `None`.
+        problems: the tables to compare, each with the problem of its columns, or `None`.
     """
     compared = {
         "results": list(pipeline.result_columns()),
@@ -175,7 +175,7 @@ def _compare(session: Session, table: str, columns: list[str], problem: str | No
         uncertain=uncertain,
     )
     (surplus,) = session.run(_SURPLUS)
-    # Ordered by content, so that a changed row stands next to what it should be.
+    # The order by content puts a changed row next to the expected one.
     rows = session.run(
         "SELECT * FROM difference ORDER BY $columns LIMIT ?", [EXAMPLES], columns=names(columns)
     )
@@ -198,10 +198,10 @@ def _difference(row: dict[str, Any]) -> Difference:
 
 
 def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
-    """Every way in which the tables lost, doubled or made up records; empty when they did not."""
+    """Return every way in which the tables lost, doubled or made up records."""
     shown = [stream for stream in pipeline.sides if coordinates(stream)[0] in pipeline.result_columns()]
     pair = names([column for stream in shown for column in coordinates(stream)])
-    # Where a record is several rows, some may have a partner and others none.
+    # If a record is several rows, some may have a partner and others none.
     alone = [
         side
         for side in both_sides(pipeline)

@@ -1,4 +1,4 @@
-"""Conditions of a pipeline file, by a DuckDB of their own that evaluates them as they are written."""
+"""Evaluates the conditions of a pipeline file as they are written, in a DuckDB of its own."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from endmark.errors import ConfigError
 from endmark.verify.session import Session, name, names
 
 BATCH_ROWS = 20_000
-_ROW = "#row"  # no column is named so
+_ROW = "#row"  # no other column has this name
 
 
 def keep_where(session: Session, table: str, columns: Sequence[str], written: str, field: str) -> None:
-    """Make `<table>_kept`: the rows of a table of which a condition is true.
+    """Make `<table>_kept`: the rows of a table for which a condition is true.
 
-    It is not true of a row on which it fails. The optimizer is off, since what it knows of some rows would
-    decide whether the condition fails on others.
+    A condition that fails on a row is not true for it. The optimizer is off, since its knowledge of some rows
+    would decide whether the condition fails on others.
 
     Args:
-        session: the database that has the table.
-        table: the table's name, without quotes.
+        session: the session that has the table.
+        table: the name of the table, without quotes.
         columns: the columns that the condition may name.
         written: the condition in SQL, as the pipeline file has it.
-        field: where the condition stands in the pipeline file, for the message.
+        field: the field of the pipeline file that has the condition, for the error.
 
     Raises:
-        ConfigError: it is no condition over these columns.
+        ConfigError: the text is no condition over these columns.
     """
     with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as alone:
         alone.execute("SET TimeZone = 'UTC'")
@@ -41,7 +41,7 @@ def keep_where(session: Session, table: str, columns: Sequence[str], written: st
         )
         try:
             condition = duckdb.SQLExpression(f"({written}\n) IS TRUE")
-            duckdb.SQLExpression(written)  # which refuses two expressions in the parentheses
+            duckdb.SQLExpression(written)  # refuses two expressions, which are a row in parentheses
             alone.from_arrow(reader.schema.empty_table()).filter(
                 duckdb.SQLExpression(f"({written}\n)")
             ).fetchall()
@@ -60,7 +60,10 @@ def keep_where(session: Session, table: str, columns: Sequence[str], written: st
 def _rows_where(
     alone: duckdb.DuckDBPyConnection, rows: pa.RecordBatch, condition: duckdb.Expression
 ) -> Iterator[int]:
-    """The rows of which the condition is true. A batch on which it fails is halved, down to single rows."""
+    """The numbers of the rows for which the condition is true.
+
+    A batch on which the condition fails is halved, until each row on which it fails stands alone.
+    """
     if rows.num_rows == 0:
         return
     try:

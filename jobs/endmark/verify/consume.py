@@ -1,4 +1,4 @@
-"""The records that Kafka holds: of each topic up to a fixed end, as Arrow batches."""
+"""Reads the records that Kafka holds as Arrow batches, each topic up to a fixed end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FETCH_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Range:
-    """The offsets from `first` up to, not including, `end` of one partition."""
+    """The offsets of one partition from `first` to `end`, without `end`."""
 
     topic: str
     partition: int
@@ -40,12 +40,13 @@ class Range:
 
 
 class Log:
-    """Reads whole topics once, apart from any consumer group.
+    """Reads whole topics once, without a consumer group.
 
     Args:
         bootstrap: the address of a broker.
         topics: topics that must exist.
-        until: the first offset, by topic and partition, that is not read; others are read to their end.
+        until: by topic and partition, the first offset that is not read. Partitions that are not named are
+            read to their end; `None` names none.
         maybe: topics that are read if they exist.
 
     Raises:
@@ -66,7 +67,7 @@ class Log:
                 bootstrap_servers=bootstrap,
                 isolation_level="read_committed",
                 enable_auto_commit=False,
-                # Any other setting would skip records that expire while they are read.
+                # Any other setting would silently skip records that expire while they are read.
                 auto_offset_reset="none",
                 allow_auto_create_topics=False,
                 bootstrap_timeout_ms=CONNECT_SECONDS * 1000,
@@ -126,7 +127,11 @@ class Log:
         return [TopicPartition(topic, partition) for partition in sorted(found)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Every record of `ranges` once, in batches with columns as in `SCHEMA`; one partition a batch."""
+        """Yield each record of `ranges` once, in batches of one partition with the columns of `SCHEMA`.
+
+        Raises:
+            MissingPartError: the broker stops sending, or a record cannot be read.
+        """
         unread = {
             TopicPartition(each.topic, each.partition): each.end
             for each in self.ranges
@@ -142,7 +147,7 @@ class Log:
             for pair, records in arrived.items():
                 last_seen = time.monotonic()
                 yield _batch(pair, records, unread[pair])
-            # Positions, not records, tell the end: transaction markers take up offsets too.
+            # The position shows the end, not the last record, since transaction markers have offsets, too.
             done = [pair for pair, end in unread.items() if self._consumer.position(pair) >= end]
             for pair in done:
                 del unread[pair]

@@ -1,4 +1,4 @@
-"""The control topic: which of its records are what they should be."""
+"""Classifies the records of the control topic: turns of knobs, pulses and dead letters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOBS: dict[type[Model], set[str]] = {
 BY_LENGTH = 200
 REASON_LENGTH = 500
 
-# A pulse holds no text but its name, so a comma anywhere in it is one too many.
+# The only text in a pulse is its name, so any comma in it is a trailing comma.
 _PULSES = """
 CREATE TABLE heeded AS
 SELECT "partition", "offset" FROM (
@@ -61,13 +61,14 @@ SELECT records, heeded, rejected FROM (
 
 
 def classify_control(session: Session, pipeline: Pipeline) -> None:
-    """Make `heeded` from `records`; all other records of the control topic join `expected_dead_letters`.
+    """Make `heeded`, the turns and pulses of the control topic, and `idle_turns` from `records`.
 
-    Each row of `idle_turns` is a time, in microseconds, after which partitions of a stream are idle.
+    All other records of the control topic are added to `expected_dead_letters`. Each row of `idle_turns` is a
+    time in microseconds after which partitions of a stream were idle.
     """
     session.run("CREATE TABLE idle_turns (stream VARCHAR, idle BIGINT)")
     session.run(_PULSES, [pipeline.control_topic])
-    # A record at a time, since people write them.
+    # Python takes these one by one: people write them, so they are few.
     for record in session.run(_OTHERS, [pipeline.control_topic]):
         if (turn := _turn(pipeline, record["value"] or b"")) is None:
             continue
@@ -80,7 +81,7 @@ def classify_control(session: Session, pipeline: Pipeline) -> None:
 
 
 def _turn(pipeline: Pipeline, value: bytes) -> tuple[str, Model] | None:
-    """The knob that a record turns, and the part of the file as it would say so; `None` if it turns none."""
+    """The knob that a record turns, and its part of the file with the new value; `None` for no turn."""
     try:
         found = json.loads(value.decode("utf-8"), object_pairs_hook=_members)
     except (ValueError, RecursionError):
@@ -113,10 +114,15 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _with(pipeline: Pipeline, name: str, value: Any) -> Model | None:
-    """The part of the pipeline file that has a knob, with another value of it; `None` if there is none.
+    """The part of the pipeline file that has a knob, with a new value; `None` if there is no such knob.
+
+    Args:
+        pipeline: the pipeline.
+        name: the name of the knob.
+        value: the new value.
 
     Raises:
-        ValueError, ConfigError: the file could not say so.
+        ValueError, ConfigError: the pipeline file could not have this value.
     """
     step, _, field = name.rpartition(".")
     lookups = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
@@ -140,7 +146,7 @@ def _changed(declared: Part, field: str, value: Any) -> Part:
 
 
 def count_control(session: Session, pipeline: Pipeline) -> TopicCounts:
-    """Count what became of the control topic's records."""
+    """Count the fates of the control topic's records."""
     topic = pipeline.control_topic
     (found,) = session.run(_COUNTS, [topic, topic])
     return TopicCounts(

@@ -1,7 +1,7 @@
-"""Debezium's envelopes, read strictly and one at a time.
+"""Reads Debezium's envelopes strictly and one at a time.
 
-What counts of an envelope must be there once: `op`, the row image that it speaks of, and the image's columns.
-The rest must be JSON, and may be anything.
+An envelope must have each of these once: `op`, the row image that belongs to it, and the columns of the
+image. The rest may be any JSON.
 """
 
 from __future__ import annotations
@@ -14,26 +14,31 @@ from endmark.verify.patterns import MARK
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as its members in order, doubled ones included."""
+    """The members of a JSON object in their order; a name may stand twice."""
 
     def one(self, wanted: str) -> Any:
+        """Return the value of a member.
+
+        Raises:
+            ValueError: the member is not there, or stands twice.
+        """
         (found,) = (value for member, value in self if member == wanted)
         return found
 
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
-    """The row of an envelope, or the punctuation that a deletion is; `None` for any other record."""
+    """Return the row or punctuation of an envelope as flat JSON; `None` for any other record."""
     try:
         document = json.loads(
             value.decode("utf-8"), object_pairs_hook=_Pairs, parse_constant=_refuse, parse_int=integer
         )
-        json.dumps(document, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is no text
-        return _said(document, declared)
+        json.dumps(document, ensure_ascii=False).encode("utf-8")  # raises for half a surrogate pair
+        return _translated(document, declared)
     except (ValueError, RecursionError):
         return None
 
 
-def _said(document: Any, declared: Stream) -> bytes | None:
+def _translated(document: Any, declared: Stream) -> bytes | None:
     envelope = _object(document)
     if any(member == "payload" for member, _ in envelope):
         envelope = _object(envelope.one("payload"))
@@ -58,12 +63,12 @@ def _row(envelope: _Pairs) -> bytes:
 
 def _object(value: Any) -> _Pairs:
     if not isinstance(value, _Pairs):
-        raise ValueError("no object")  # of whoever wrote the record
+        raise ValueError("no object")  # the value of the record is wrong, not the type of an argument
     return value
 
 
 def integer(digits: str) -> int:
-    """An integer; one of more digits than Python reads is out of every column's range, as this one is."""
+    """Read an integer. One of 1,000 digits or more becomes 10**1000, also too large for every column."""
     return int(digits) if len(digits) < 1000 else 10**1000
 
 

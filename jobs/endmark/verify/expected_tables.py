@@ -1,4 +1,4 @@
-"""The expected tables, by the definitions of docs/semantics.md, from classified records and R."""
+"""Makes the expected tables from classified records and R, by the definitions of docs/semantics.md."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from endmark.verify.relation import lookup_key
 from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
 
-# A row's fate hangs on what its partition held before it, so the frame ends at the row before. The first
-# row of a unique key that nothing else rules out is the one that came; of a clustered one, what came is
-# the first row that ended a run.
+# The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
+# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out; for a
+# clustered key it is that of the first row that ended a run.
 _JUDGED = """
 CREATE TABLE $judged AS
 SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"),
@@ -91,10 +91,10 @@ FROM records JOIN $missed ON "partition" = part AND "offset" = off
 WHERE topic = ? AND refused
 """
 
-# A group that may still get results is not final: a row to come that can have no partner is a result
-# itself, if its side is preserved. Keys without results are final too, but have no row.
-# Where progress or the window is NULL (a silent partition, a window without end), the comparison is not true.
-# A row at exactly progress may still come, so the window is left only beyond its bound.
+# A group that may still get results is not final. A later row without a partner is such a result if its side
+# is preserved. Keys without results are final, too, but have no row in the groups. If progress or the window
+# is NULL (a silent partition, a window without end), the comparison is not true. A row at exactly progress
+# may still come, so a row leaves its window only beyond the bound.
 _FINAL = """
 INSERT INTO $final
 SELECT $key FROM (SELECT DISTINCT $key FROM $closed)
@@ -111,13 +111,13 @@ GROUP BY $key
 
 
 def expect(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_<table>` for every table from the tables of `classify` and `load_relation`.
+    """Make `expected_<table>` for every table from the tables of `classify` and `load_relations`.
 
-    Where partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may or may not be
-    there: that depends on how far the job had read each partition at which time.
+    If partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may or may not be in
+    the tables. That depends on how far the job had read each partition at which time.
 
-    Also makes `judged_<stream>`, all rows with their `violation` or NULL; `side_<stream>`, the rows that
-    enter the join; and `missed_<stream>`, the places of rows that some lookup has no match for, and whether
+    This also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, the rows
+    that enter the join. `missed_<stream>` has the places of rows that a lookup has no match for, and whether
     they are `refused` as dead letters.
 
     Raises:
@@ -178,14 +178,14 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 
 
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """The rows that enter the join, less or beside those that a lookup has no row for."""
+    """Make `side_<stream>` and `missed_<stream>`, and expect dead letters for rows that a lookup refuses."""
     known = stream_names(pipeline, stream)
     joins, misses, fates = [], [], []
     for lookup in pipeline.lookups_of(stream):
         found, missing = _lookup(pipeline, lookup, known["judged"])
         joins.append(found)
         misses.append(missing)
-        if lookup.fate != "nulls":  # the first of these decides what becomes of the row
+        if lookup.fate != "nulls":  # the first such lookup without a match decides the fate of the row
             fates.append(f"WHEN {missing} THEN {str(lookup.fate == 'dead_letter').lower()}")
     missed = name(f"missed_{stream}")
     refused = f"CASE {' '.join(fates)} ELSE false END" if fates else "false"
@@ -196,7 +196,7 @@ def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
 
 
 def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
-    """A join of rows with R, and the condition that R has none for one."""
+    """The SQL of a lookup: the join of rows with R, and the condition that R has no match for a row."""
     join = "LEFT JOIN" if lookup.fate == "nulls" else "JOIN"
     relation = table = name(f"relation_{lookup.relation}")
     pairs = lookup_key(pipeline, lookup)

@@ -1,6 +1,6 @@
-"""How `verify` reads each wire format: a record as flat JSON, and the reason why one is a dead letter.
+"""The wire formats as `verify` reads them: how a record becomes flat JSON, and why one is a dead letter.
 
-This table is `verify`'s own, since it shares no code with the engine's parsers.
+`verify` has a table of formats of its own, since it shares no code with the engine's parsers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Format:
     """A wire format, read one record at a time.
 
     Args:
-        reason: returns the reason why a record is a dead letter, given that it is one.
-        flat: returns a row or a punctuation as flat JSON, and `None` for any other record. Without it records
-            are flat JSON as they are.
-        tombstones: whether a record without a value says nothing, as the one that Debezium puts behind a
+        reason: returns the reason why a record is a dead letter, for one that is.
+        flat: returns a row or a punctuation as flat JSON, and `None` for any other record. `None` as `flat`
+            means that the records are flat JSON already.
+        tombstones: whether a record without a value is skipped, such as the one that Debezium puts behind a
             deletion for Kafka's compaction.
     """
 
@@ -38,10 +38,10 @@ FORMATS = {
     "debezium": Format(reasons.of_debezium, debezium.flat, tombstones=True),
 }
 
-_SPOKEN = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
+_FLAT = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
 
 _AS_IT_IS = """
-CREATE VIEW $spoken AS SELECT "partition", "offset", value FROM records WHERE topic = $topic
+CREATE VIEW $flat AS SELECT "partition", "offset", value FROM records WHERE topic = $topic
 """
 
 _SKIPPED = """
@@ -68,33 +68,31 @@ _NAMED = pa.schema(
 )
 
 
-def speak(session: Session, stream: str, declared: Stream) -> None:
-    """Make `spoken_<stream>` from `records`: partition, offset, and the record as flat JSON.
+def flatten(session: Session, stream: str, declared: Stream) -> None:
+    """Make `flat_<stream>` and `skipped_<stream>` from `records`.
 
-    The value is a row or a punctuation, or NULL for any other record. Records in `skipped_<stream>` are left
-    out.
+    `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
+    any other record. `skipped_<stream>` has the places of tombstones, which `flat_<stream>` leaves out.
 
     Args:
         session: the session.
-        stream: the stream's name.
+        stream: the name of the stream.
         declared: the stream in the pipeline file.
     """
-    spoken, skipped = name(f"spoken_{stream}"), name(f"skipped_{stream}")
+    flat, skipped = name(f"flat_{stream}"), name(f"skipped_{stream}")
     form = FORMATS[declared.format]
     session.run(_SKIPPED, [declared.topic, form.tombstones], skipped=skipped)
     if form.flat is None:
-        session.run(_AS_IT_IS, spoken=spoken, topic=text(declared.topic))
+        session.run(_AS_IT_IS, flat=flat, topic=text(declared.topic))
         return
     records = session.run(_OTHERS, [declared.topic], skipped=skipped)
     for record in records:
         record["value"] = form.flat(record["value"] or b"", declared)
-    session.run_on(
-        pa.Table.from_pylist(records, _SPOKEN), "CREATE TABLE $spoken AS FROM arriving", spoken=spoken
-    )
+    session.run_on(pa.Table.from_pylist(records, _FLAT), "CREATE TABLE $flat AS FROM arriving", flat=flat)
 
 
 def name_reasons(session: Session, pipeline: Pipeline) -> None:
-    """Fill in `reason` in `expected_dead_letters`, where `classify` has left it out."""
+    """Fill in the reasons that `classify` and `classify_control` left out of `expected_dead_letters`."""
     streams: dict[str, Stream | None] = {pipeline.control_topic: None}
     streams |= {declared.topic: declared for declared in pipeline.streams.values()}
     for topic, declared in streams.items():
@@ -105,7 +103,12 @@ def name_reasons(session: Session, pipeline: Pipeline) -> None:
 
 
 def reason_of(value: bytes | None, declared: Stream | None) -> str:
-    """Return the reason why a record is a dead letter; a stream of `None` is the control topic."""
+    """Return the reason why a record is a dead letter.
+
+    Args:
+        value: the bytes of the record; `None` for a record without a value.
+        declared: the stream in the pipeline file; `None` for the control topic.
+    """
     try:
         if declared is None:
             return reasons.of_control(value or b"")

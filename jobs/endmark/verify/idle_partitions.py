@@ -1,8 +1,9 @@
-"""Partitions that fall silent: how far progress came without them, and which rows it may have overtaken.
+"""Bounds of progress without silent partitions, and the rows that progress may have overtaken.
 
-How far the job had read each partition when it found one idle is its own affair. So of a stream with
-`event_time.idle` a violation of reason `idle` is taken as given where it is possible, and progress has two
-bounds. Its time may have been turned, and since when that counted is the job's affair, too.
+`verify` cannot know how far the job had read each partition when it found one idle. For a stream with
+`event_time.idle` it therefore accepts each possible violation of reason `idle`, and knows progress between
+two bounds. `idle` itself may have been turned, and `verify` cannot know from which batch on, so it accepts
+all its values.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CREATE TABLE idle_violations AS
 SELECT topic, "partition", "offset" FROM actual_violations WHERE reason = 'idle'
 """
 
-# A partition that was never read counts as silent since the topic's first record.
+# A partition without records counts as silent since the topic's first record.
 _PARTITIONS = """
 CREATE TABLE $partitions AS
 SELECT ranges."partition" AS part, newest, coalesce(heard, min(first) OVER ()) AS heard,
@@ -32,8 +33,8 @@ FROM ranges LEFT JOIN (
 WHERE ranges.topic = ?
 """
 
-# At the end of what was read the job knew of all these timestamps; what it knew before may have brought it
-# further, but never beyond the newest row.
+# At the end the job knew all these timestamps, which gives the lower bound. Earlier it may have made more
+# progress, but never beyond the newest row.
 _PROGRESS = """
 INSERT INTO progress
 SELECT ?, lowest - $lateness, CASE WHEN could_idle THEN newest ELSE lowest END - $lateness
@@ -44,8 +45,8 @@ FROM (
 )
 """
 
-# Somebody else's record came so late that a partition could be idle, and somebody else's row so new that
-# progress could overtake this one.
+# Another partition has a record so late that this partition could be idle, and another has a row so new that
+# progress could overtake this row.
 _POSSIBLE = """
 EXISTS (FROM idle_violations g WHERE g.topic = $topic
     AND g."partition" = r.$partition AND g."offset" = r.$offset)
@@ -55,21 +56,21 @@ AND EXISTS (FROM $partitions e WHERE e.part <> r.$partition AND e.newest - $late
 
 
 def note_idle_violations(session: Session) -> None:
-    """Make `idle_violations` from `actual_violations`: the places of those taken as given."""
+    """Make `idle_violations` from `actual_violations`: the places of all violations of reason `idle`."""
     session.run(_NOTED)
 
 
 def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `partitions_<stream>` and the stream's row of `progress` from `rows_<stream>`.
 
-    The row has the stream's name, and the least and the greatest event time in microseconds that its progress
-    may have reached. They differ only where partitions can be idle. NULL stands for a partition that has
-    shown no row and is not idle.
+    The row has the name of the stream, and the least and the greatest event time in microseconds that its
+    progress may have reached. These differ only if partitions can be idle. They are NULL if some partition
+    had no row and is not idle.
 
     Args:
         session: the session.
         pipeline: the pipeline.
-        stream: the stream's name.
+        stream: the name of the stream.
     """
     declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
     partitions = name(f"partitions_{stream}")
@@ -85,7 +86,7 @@ def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
 
 
 def possibly_idle(pipeline: Pipeline, stream: str) -> str:
-    """The condition that a row `r` is in the violations table for reason `idle`, and can be there."""
+    """Return the condition that a row `r` is in the violations table for reason `idle`, and may be there."""
     declared = pipeline.streams[stream]
     if declared.event_time.idle is None:
         return "false"
@@ -101,12 +102,12 @@ def possibly_idle(pipeline: Pipeline, stream: str) -> str:
 
 
 def is_uncertain(pipeline: Pipeline) -> bool:
-    """Return whether a stream's progress may be more than the least."""
+    """Return whether the two bounds of some stream's progress may differ."""
     return any(stream.event_time.idle is not None for stream in pipeline.streams.values())
 
 
 def _idle(pipeline: Pipeline, stream: str) -> dict[str, str]:
-    """The least and the most time that a partition may have been given."""
+    """The SQL of the least and the greatest value that `idle` may have had, in microseconds."""
     idle = microseconds(pipeline.streams[stream].event_time.idle)
     if idle is None:
         return {"least": "NULL", "most": "NULL"}

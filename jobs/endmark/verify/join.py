@@ -1,4 +1,4 @@
-"""The results of the join, by its definition: pairs, rows that have a partner, rows that can have none."""
+"""Makes the results of the join by its definition: pairs, rows with a partner, rows that can have none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from endmark.verify.idle_partitions import is_uncertain
 from endmark.verify.join_sides import Side, both_sides, microseconds, stream_names
 from endmark.verify.session import Session, name, names
 
-# A difference is negative on the side of the row that came later in time, so each bound speaks for one side.
+# The difference of a side is negative if its row is the later one, so only the earlier row's bound counts.
 _MATCHED = """
 CREATE TABLE candidates AS
 SELECT $columns, $rows FROM $left l $join $right r ON $same_key
@@ -17,10 +17,10 @@ SELECT $columns, $rows FROM $left l $join $right r ON $same_key
     AND coalesce(epoch_us(l.$left_time) - epoch_us(r.$right_time) <= ?, true)
 """
 
-# A left row of a semi join is a result once, by whichever of its candidates meets the condition.
+# A left row of a semi join is a result once, even if several of its candidates meet the condition.
 _MET = "CREATE TABLE expected_results AS SELECT $distinct $columns, $rows FROM candidates_kept"
 
-# The same bound as of a group: a row at exactly progress may still be a partner.
+# The bound is that of a final group: a row at exactly progress may still be a partner.
 _ALONE = """
 INSERT INTO $results BY NAME
 SELECT r.*, r.rowid AS $row FROM $side r
@@ -31,9 +31,9 @@ WHERE NOT EXISTS (FROM expected_results e WHERE e.$row = r.rowid)
 
 
 def join(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_results` and `uncertain_results` of `side_<stream>`, `closed_<stream>` and `progress`.
+    """Make `expected_results` and `uncertain_results` from `side_<stream>`, `closed_<stream>` and `progress`.
 
-    Beside the columns of the results table they have, of each side that is there, the `rowid` of its row.
+    Both have the columns of the results table, and for each side the `rowid` of its row in `side_<stream>`.
 
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.

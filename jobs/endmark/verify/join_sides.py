@@ -1,4 +1,4 @@
-"""The two inputs of the join, and the names that templates use for their tables and columns."""
+"""The two inputs of the join, and the names that SQL templates use for their tables and columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Side:
-    """One input of the join; `preserved` and `other_preserved` say whose rows are results without a partner,
-    too.
+    """One input of the join.
+
+    Args:
+        stream: the name of its stream.
+        other: the name of the other stream.
+        window: the event time for which its rows stay joinable; `None` is for ever.
+        preserved: whether its rows are results even without a partner.
+        other_preserved: the same for the other stream.
     """
 
     stream: str
@@ -27,6 +33,7 @@ class Side:
 
 
 def both_sides(pipeline: Pipeline) -> tuple[Side, Side]:
+    """Return the left and the right input."""
     join = pipeline.join
     preserved = join.type.keeps_left, join.type.keeps_right
     return (
@@ -36,16 +43,22 @@ def both_sides(pipeline: Pipeline) -> tuple[Side, Side]:
 
 
 def microseconds(duration: timedelta | None) -> int | None:
+    """Return a duration in microseconds; `None` for `None`."""
     return None if duration is None else duration // _MICROSECOND
 
 
 def key_column(column: str) -> str:
-    """Return the name of a key column in tables of keys; no other column is named with a `#`."""
+    """Return the name of a key column in tables of keys. The `#` tells it from the columns of a stream."""
     return f"#{column}"
 
 
 def spelled(value: str, kind: ColumnType) -> str:
-    """Return SQL for a value as data records spell it in JSON: text, for all types that JSON lacks."""
+    """Return the SQL of a value as data records spell it in JSON. Types that JSON lacks are text.
+
+    Args:
+        value: the SQL of the value.
+        kind: the type of the value.
+    """
     match kind.domain:
         case Domain.TIMESTAMP:
             return f"strftime(make_timestamp(epoch_us({value})), '%Y-%m-%dT%H:%M:%S.%fZ')"
@@ -57,16 +70,16 @@ def spelled(value: str, kind: ColumnType) -> str:
 
 
 def coordinates(stream: str) -> list[str]:
-    """Return the columns of a result that identify its record of a stream."""
+    """Return the columns of a result that have the coordinates of a stream's record."""
     return [f"{stream}_{coordinate}" for coordinate in COORDINATES]
 
 
 def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
     """Return the tables and columns of a stream, under the names that the templates use.
 
-    `key` are columns of a table of keys, `named_key` the stream's own under those names, and `promised` says
-    that a promise `p` is of the key of a row `r`. `row` is the column of expected results with the `rowid` in
-    `side`, since a record may be several rows there.
+    `key` lists the columns of a table of keys. `named_key` lists the stream's own key columns under these
+    names. `promised` is the condition that a promise `p` has the key of a row `r`. `row` is the column of
+    expected results with the `rowid` in `side`, since a record may be several rows there.
     """
     partition, offset = map(name, coordinates(stream))
     keys = {name(key_column(column)): name(f"{stream}_{column}") for column in pipeline.join.on}

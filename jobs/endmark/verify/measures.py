@@ -1,6 +1,6 @@
-"""Measures in SQL, over all results of a group.
+"""The measures of a group in SQL.
 
-A sum of doubles is exact and rounded once, which DuckDB's own is not: `Session` has a function for it.
+A sum of doubles is exact and rounded once. DuckDB's own sum is not, so `Session` has a function for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _EXACT = "exact_sum(list($value) FILTER ($value IS NOT NULL))"
 
 @dataclass(frozen=True)
 class Function:
-    """A function of measures in SQL. `$value` is its column, `$place` are the columns that order rows.
+    """A function of measures in SQL. `$value` is its column, and `$place` lists the columns that order rows.
 
     Args:
         sql: the expression for columns of any type.
-        own: other expressions for some types.
-        back: the comparison of a later value with an earlier one that shows that a running group went back;
-            `None` if its values may go either way.
+        own: the expressions for types that need another one.
+        back: the operator that is true between a later and an earlier value if a running group went back;
+            `None` if values may go up and down.
     """
 
     sql: str
@@ -36,7 +36,7 @@ FUNCTIONS = {
     "sum": Function("sum($value)", {Domain.LONG: "try_cast(sum($value) AS BIGINT)", Domain.DOUBLE: _EXACT}),
     "min": Function("min($value)", back=">"),
     "max": Function("max($value)", back="<"),
-    # Text is read as the nearest double; other casts may be one off.
+    # The cast through text gives the nearest double; a direct cast may be one double off.
     "avg": Function(
         "sum($value)::VARCHAR::DOUBLE / count($value)", {Domain.DOUBLE: f"{_EXACT} / count($value)"}
     ),
@@ -48,7 +48,7 @@ FUNCTIONS = {
 
 
 def expression(pipeline: Pipeline, measure: Measure) -> str:
-    """Return the SQL of a measure over the columns of results."""
+    """Return the SQL expression of a measure, over the columns of results."""
     function = FUNCTIONS[measure.function]
     if measure.column is None:
         return function.sql

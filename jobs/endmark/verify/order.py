@@ -1,4 +1,4 @@
-"""A declared order rules out, in each partition, the keys before the farthest that came."""
+"""Patterns that follow from a declared order: in each partition, a row closes the keys before its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from endmark.pipeline import Pipeline
 from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.session import Session, name
 
-# All rows count, whatever becomes of them.
+# All rows count, whatever their fate.
 _CLOSING = """
 CREATE TABLE $closing AS
 FROM $patterns UNION ALL BY NAME
@@ -17,10 +17,10 @@ FROM $rows GROUP BY ALL
 
 
 def ordering(pipeline: Pipeline, stream: str) -> dict[str, str]:
-    """Return the fragments about order for the template of judged rows.
+    """Return the SQL fragments about order for the template of judged rows.
 
-    `reached` is the farthest of the rows before; a row is out of order if that is `beyond` its `ordered`
-    column.
+    `reached` is the farthest key of the earlier rows. A row is out of order if `reached` is `beyond` its
+    column `ordered`.
     """
     for column, direction in pipeline.streams[stream].ordered.items():
         own = name(f"{stream}_{column}")
@@ -37,7 +37,7 @@ def gather_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
     Args:
         session: the session.
         pipeline: the pipeline.
-        stream: the stream's name.
+        stream: the name of the stream.
     """
     known, declared = stream_names(pipeline, stream), pipeline.streams[stream]
     if not declared.ordered:

@@ -1,10 +1,11 @@
-"""The output punctuations that must be there, and those that may.
+"""Finds the output punctuations that must be there, and those that may be there.
 
-Exact are the patterns: each set of values that was news of some partition is announced once, in one normal
-form, when every partition of its stream has promised it and no live row of the stream matches it. Of the
-final keys, those must be there that a punctuation names and no pattern closes; a key that a pattern closes
-too may be announced by itself, which depends on how the two streams were interleaved. Where progress is known
-between two bounds alone, so is what is final or live. Texts are compared as DuckDB writes JSON.
+All patterns are known exactly. A set of values that was new in some partition is announced once, in one
+normal form, when every partition of its stream has promised it and no live row of the stream matches it. A
+final key must be announced if a punctuation names it and no pattern closes it. A key that a pattern closes,
+too, may be announced by itself, which depends on how the two streams were interleaved. If progress is known
+only between two bounds, there are also two bounds of what is final or live. Texts are compared in DuckDB's
+spelling of JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from endmark.verify.join_sides import Side, both_sides, key_column, microseconds
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
-# When a preset announces a key: never, once both streams have closed it, or once either has.
+# A preset announces a key never, once both streams have closed it, or once either stream has.
 ANNOUNCES = {
     "shj": "never",
     "xjoin": "never",
@@ -45,7 +46,7 @@ _MATCHED = """
 SELECT DISTINCT q."partition", q."offset" FROM $promises q JOIN $live r ON $within
 """
 
-# Keys that a pattern closes, or a declared order, which are not announced for their names.
+# These keys are closed by a pattern or a declared order, so no announcement by their name is required.
 _PATTERN_KEYS = """
 INSERT INTO pattern_keys
 SELECT $key FROM (SELECT DISTINCT $key FROM final) k JOIN $patterns q ON $within
@@ -69,8 +70,8 @@ INSERT INTO uncertain_punctuations
 SELECT to_json($written)::VARCHAR FROM (FROM possibly_final EXCEPT FROM final) k
 """
 
-# A key and a pattern may have one text. So may several patterns, which are one row if one batch releases
-# them.
+# A key and a pattern may have the same text. So may several patterns, which are one row of the table if one
+# batch releases them.
 _EXPECTED = """
 CREATE TABLE expected_punctuations AS
 SELECT punctuation FROM (
@@ -89,8 +90,9 @@ SET punctuation = CASE WHEN json_valid(punctuation) THEN json(punctuation)::VARC
 
 
 def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_punctuations` and `uncertain_punctuations` from the tables of `expected_tables` and
-    `actual_punctuations`.
+    """Make `expected_punctuations` and `uncertain_punctuations`.
+
+    They are made from the tables of `expected_tables`, and from `actual_punctuations`.
     """
     session.run(_PLAIN)
     kinds = {column: pipeline.streams[pipeline.join.left].columns[column] for column in pipeline.join.on}
@@ -133,7 +135,7 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
 
 
 def _scalar(value: str, kind: ColumnType) -> str:
-    """Spell a value as `spelled` does, but decimals without zeros at their end."""
+    """The SQL of a value as in `spelled`, but with decimals that have no zeros at the end."""
     if kind.domain is Domain.DECIMAL:
         return rf"regexp_replace({value}::VARCHAR, '\.0*$$|(\.[0-9]*[1-9])0*$$', '\1')"
     return spelled(value, kind)
@@ -180,7 +182,19 @@ def _announce(session: Session, written: Iterable[str], table: str) -> None:
 def _matched(
     session: Session, pipeline: Pipeline, side: Side, kinds: Mapping[str, ColumnType], reached: str
 ) -> list[tuple[int, int]]:
-    """Return the places of the promises that live rows match, if `reached` is the other stream's progress."""
+    """Find the promises that live rows match.
+
+    Args:
+        session: the session.
+        pipeline: the pipeline.
+        side: the side whose promises and rows these are.
+        kinds: the types of the columns that promises restrict.
+        reached: the bound of the other stream's progress, `lowest` or `highest`, that decides which rows
+            live.
+
+    Returns:
+        The partitions and offsets of these promises.
+    """
     live, stream = name(f"live_{side.stream}_{reached}"), side.stream
     semi = pipeline.join.type is JoinType.SEMI and stream == pipeline.join.left
     known = stream_names(pipeline, stream)
@@ -205,7 +219,7 @@ def _matched(
 
 
 def _includes(promises: Sequence[Promise], one: Promise) -> bool:
-    """Return whether the union of those on one column includes it, or one of those on several."""
+    """Whether promises include another one: the union of those on one column does, or one on several does."""
     for column, spans in one.items():
         union = [span for each in promises if each.keys() == {column} for span in each[column]]
         if _covers(union, spans):
@@ -235,9 +249,9 @@ def _texts(
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
         patterns = patterns or {key[0]: {"between": {}}}
-        spoken = [side.stream]
+        streams = [side.stream]
         if patterns.keys() <= set(key) and not (side.other_preserved or itself):
-            spoken.append(side.other)
-        for stream in spoken:
+            streams.append(side.other)
+        for stream in streams:
             if stream in shown:
                 yield json.dumps({f"{stream}_{column}": pattern for column, pattern in patterns.items()})

@@ -1,7 +1,7 @@
-"""Punctuations that do not name one value of each key column, read strictly and one at a time: they are few.
+"""Reads punctuations that do not name one value of each key column, strictly and one at a time.
 
-The rest of `verify` is SQL, and so is what these mean for rows and keys. What a record says is read here,
-since an object of unknown members is no table.
+They are few. The rest of `verify` is SQL, which also decides which rows and keys a punctuation matches.
+Python reads the punctuations themselves, since a JSON object with unknown members is no table.
 """
 
 from __future__ import annotations
@@ -29,8 +29,14 @@ _ENDS = {"from", "to", "from_open", "to_open"}
 
 @dataclass(frozen=True)
 class Bound:
-    """The restriction of one column by a punctuation: some values, or an interval; an end of `None` is
-    unbounded.
+    """The restriction of one column by a punctuation: some values, or an interval.
+
+    Args:
+        among: the values; `None` for an interval.
+        low: the lower end of the interval; `None` is unbounded.
+        high: the upper end of the interval; `None` is unbounded.
+        low_open: whether the lower end itself does not belong to the interval.
+        high_open: the same for the upper end.
     """
 
     among: frozenset[Any] | None = None
@@ -47,11 +53,11 @@ class _UnsoundError(ValueError):
 def read(
     value: bytes, declared: Mapping[str, ColumnType], punctuated_on: tuple[str, ...]
 ) -> dict[str, Bound] | None:
-    """Return the restrictions of a punctuation by column; `None` for any other record.
+    """Return the restrictions of a punctuation by column; `None` if the record is no punctuation.
 
     Args:
-        value: the record.
-        declared: the stream's columns and their types.
+        value: the bytes of the record.
+        declared: the columns of the stream, with their types.
         punctuated_on: the columns that a punctuation may restrict.
     """
     try:
@@ -77,7 +83,7 @@ def _refuse(constant: str) -> None:
 
 
 def _bound(pattern: Any, kind: ColumnType) -> Bound | None:
-    """`None` for a pattern that restricts nothing."""
+    """The restriction of a pattern; `None` for a pattern that matches anything."""
     match pattern:
         case {"equals": value} if len(pattern) == 1:
             return Bound(among=frozenset([_value(value, kind)]))
@@ -134,7 +140,7 @@ def _spelled(cell: str, kind: ColumnType) -> date | datetime | Decimal:
     if kind.domain is Domain.TIMESTAMP:
         return datetime.fromisoformat(cell.removesuffix("Z")).replace(tzinfo=UTC)
     scaled = Fraction(cell) * 10**kind.scale
-    # As in rows, a digit too many is one even if it is a zero.
+    # A zero counts as a digit, as in rows.
     if len(cell.partition(".")[2]) > kind.scale or abs(scaled) >= 10**kind.precision:
         raise _UnsoundError(f"{cell} is no {kind}")
     return Decimal(f"{scaled.numerator}E-{kind.scale}")

@@ -1,7 +1,6 @@
-"""The reason of each dead letter, as docs/wire-format.md defines it, read from its bytes one at a time.
+"""Finds the reason of each dead letter from its bytes, one at a time, as docs/wire-format.md defines it.
 
-Only records that `classify` has found to be no rows and no punctuations come here, so the last reason of each
-list needs no test of its own.
+All records here are dead letters, as `classify` has found. The last possible reason therefore needs no check.
 """
 
 from __future__ import annotations
@@ -28,13 +27,18 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class UnreadableError(Exception):
-    """A record that cannot be read further; its text is the reason."""
+    """A record cannot be read further. The text is the reason."""
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as its members in order, doubled ones included."""
+    """The members of a JSON object in their order; a name may stand twice."""
 
     def member(self, wanted: str, kind: type = object) -> Any:
+        """Return the value of a member.
+
+        Raises:
+            UnreadableError: the member stands twice, or its value is not of the Python type `kind`.
+        """
         found = [value for member, value in self if member == wanted]
         if len(found) > 1:
             raise UnreadableError("duplicate_field")
@@ -54,7 +58,7 @@ def of_json(value: bytes, declared: Stream) -> str:
     if _MARKED.match(value):
         return "bad_punctuation"
     members = _object(value)
-    # A name may be spelled with escapes, which the expression does not know.
+    # The expression does not match a name that is spelled with escapes.
     if next(iter(members), None) == MARK and _is_unicode(members):
         return "bad_punctuation"
     return _of_members(members, declared.columns)
@@ -87,7 +91,7 @@ def of_xml(value: bytes, declared: Stream) -> str:
 
 
 def _bare(text: str, kind: ColumnType | None) -> Any:
-    """Return a text of XML as a JSON value: a number or boolean if its column is one and it is spelled so."""
+    """A text of XML as a JSON value of the right type; a text that does not fit its column stays text."""
     text = text.strip(" \t\r\n")
     number = _NUMBER.fullmatch(text)
     match kind.domain if kind is not None else None:
@@ -134,7 +138,7 @@ def _envelope(value: bytes) -> _Pairs:
 
 
 def _object(value: bytes) -> dict[str, Any]:
-    """The members of a JSON object; none may stand twice, however deep."""
+    """The members of a JSON object. No name may stand twice, at any depth."""
     if not value.strip():
         raise UnreadableError("empty")
     found = _read(value, _once)
@@ -165,7 +169,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _is_unicode(document: Any) -> bool:
-    """Return whether no text in it has half a surrogate pair."""
+    """Whether no text of a document has half a surrogate pair."""
     try:
         json.dumps(document, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -174,7 +178,7 @@ def _is_unicode(document: Any) -> bool:
 
 
 def _plain(document: Any) -> Any:
-    """The document with its objects as such; of members that stand twice the last one counts."""
+    """A document with dicts as its objects. If a member stands twice, the last one counts."""
     if isinstance(document, _Pairs):
         return {member: _plain(value) for member, value in document}
     return [_plain(value) for value in document] if isinstance(document, list) else document

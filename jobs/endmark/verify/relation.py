@@ -1,4 +1,4 @@
-"""Reads R, as far as the stream asks for it, through SQLAlchemy into DuckDB."""
+"""Reads the part of R that a stream asks for, through SQLAlchemy into DuckDB."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ SELECT $key, count(*) AS times FROM $relation WHERE $present GROUP BY $key HAVIN
 
 
 def load_relations(session: Session, pipeline: Pipeline) -> None:
-    """Make `relation_<relation>` for each lookup: R's columns as `<relation>_<column>`, for keys in
-    `rows_<stream>`.
+    """Make `relation_<relation>` for each lookup.
+
+    The table has R's columns as `<relation>_<column>`, and the rows whose keys `rows_<stream>` has.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
-        ConfigError: a column is of another type than declared, or a key of a `many_to_one` lookup repeats.
+        ConfigError: a value is not of its column's declared type, or a key of a `many_to_one` lookup repeats.
     """
     for lookup in pipeline.lookups:
         _load(session, pipeline, lookup)
@@ -73,17 +74,17 @@ def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
     present = " AND ".join(f"{column} IS NOT NULL" for column in columns_of_one)
     for repeated in session.run(_REPEATED, relation=table, key=", ".join(columns_of_one), present=present):
         times = repeated.pop("times")
-        said = ", ".join(
+        shown = ", ".join(
             f"{column}={value}" for column, value in zip(distinct, repeated.values(), strict=True)
         )
         raise ConfigError(
-            f"relations.{lookup.relation}: key {said} occurs {times} times in table {relation.table!r}, "
+            f"relations.{lookup.relation}: key {shown} occurs {times} times in table {relation.table!r}, "
             "but a row has one match at most"
         )
 
 
 def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
-    """Return the lookup's key columns of the stream, each with R's, as tables name them."""
+    """Return pairs of a key column of the lookup's stream and the matching one of R, as tables name them."""
     return [
         (name(f"{lookup.stream}_{ours}"), name(f"{lookup.relation}_{theirs}"))
         for ours, theirs in zip(lookup.key, pipeline.relations[lookup.relation].key, strict=True)
@@ -103,13 +104,13 @@ def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:
             for rows in result.partitions(CHUNK_ROWS):
                 yield _to_arrow(list(zip(*rows, strict=True)), relation, prefix)
     except sa.exc.SQLAlchemyError as error:
-        # `orig` alone, since the full text may hold what the URL holds.
+        # The error shows `orig` alone, since the full text may hold the password of the URL.
         cause = getattr(error, "orig", None) or error
         raise MissingPartError(
             f"relations.{prefix}: cannot read table {relation.table!r} at {place(engine.url)}: {cause}"
         ) from error
     except (ValueError, TypeError) as error:
-        # SQLite's dates are text, which SQLAlchemy reads as they are fetched.
+        # SQLAlchemy reads SQLite's dates from text while it fetches rows.
         raise ConfigError(
             f"relations.{prefix}: table {relation.table!r} holds a value that is not of its column's "
             f"declared type: {error}"

@@ -1,4 +1,4 @@
-"""The report of a verification, for programs as JSON and for people as a table."""
+"""The report of a verification: as JSON for programs, and as tables for people."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class _Model(BaseModel):
 
 
 class TopicCounts(_Model):
-    """Counts of a topic's records.
+    """The counts of a topic's records.
 
-    `records` is the sum of `processed`, `dead_letters` and violations. `skipped` ones, tombstones, are
-    processed.
+    `records` is the sum of `processed`, `dead_letters` and all `violations`. `skipped` counts tombstones,
+    which are processed, too.
     """
 
     topic: str
@@ -35,7 +35,7 @@ class TopicCounts(_Model):
 
 
 class Difference(_Model):
-    """A row that is in a table `times` times more or fewer than it should be."""
+    """A row that a table has `times` times too often or too rarely."""
 
     kind: Literal["missing", "unexpected"]
     times: int
@@ -43,7 +43,7 @@ class Difference(_Model):
 
 
 class TableComparison(_Model):
-    """A Delta table against its recomputation, as multisets; `examples` are the first differences."""
+    """A Delta table compared with its recomputation, as multisets. `examples` has the first differences."""
 
     table: str
     expected: int
@@ -60,7 +60,7 @@ class TableComparison(_Model):
 
 
 class Breach(_Model):
-    """A way in which records were not conserved, how often, and the first cases."""
+    """A broken rule: the rule in words, how often it was broken, and the first cases."""
 
     rule: str
     times: int
@@ -68,7 +68,7 @@ class Breach(_Model):
 
 
 class VerifyReport(_Model):
-    """The outcome: `equal` speaks of tables, `conserved` of records, `ok` of both."""
+    """The outcome. `equal` is about tables, `conserved` is about records, and `ok` means both."""
 
     pipeline: str
     seconds: float
@@ -96,7 +96,7 @@ class VerifyReport(_Model):
 
 
 def render(report: VerifyReport) -> Table:
-    """Return the report as a grid of two tables, the differences if there are any, and the verdict."""
+    """Return the report as a grid: two tables, then the differences if there are any, then the verdict."""
     grid = Table.grid(padding=(0, 0, 1, 0))
     grid.add_row(_render_topics(report.topics))
     grid.add_row(_render_tables(report.tables))
@@ -109,7 +109,7 @@ def render(report: VerifyReport) -> Table:
 def _render_topics(topics: list[TopicCounts]) -> Table:
     table = _table("Records in Kafka", "topic")
     reasons = dict.fromkeys(reason for topic in topics for reason in topic.violations)
-    # In two lines where long, so that millions of each fit a terminal of 80 columns.
+    # Long headings have two lines, so that millions of records fit a terminal of 80 columns.
     for heading in (
         "records",
         "processed",
@@ -174,7 +174,7 @@ def _times(times: int) -> str:
 
 
 def _line(row: dict[str, Any]) -> str:
-    # `repr`, since values are anyone's bytes and may hold what a terminal obeys.
+    # `repr` escapes values, since a record may hold control sequences of terminals.
     return ", ".join(f"{column}={_shortened(repr(value))}" for column, value in row.items())
 
 

@@ -1,6 +1,6 @@
-"""Running groups: the last row of each group is recomputed, and those before it must lead up to it.
+"""Checks running groups: the last row of each group is recomputed, and earlier rows must lead up to it.
 
-How records were cut into batches is not known here, so what a group was in between is not either.
+`verify` does not know how records were cut into batches, so it cannot recompute the rows before the last.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CREATE TABLE expected_running AS FROM (
 ) ANTI JOIN unsure_groups USING ($named)
 """
 
-# Whose results or whose end hang on when a partition was found idle.
+# The results or the end of these groups depend on when a partition was found idle.
 _UNSURE = """
 CREATE TABLE unsure_groups AS
 SELECT DISTINCT $by FROM (
@@ -31,21 +31,21 @@ SELECT DISTINCT $by FROM (
 _LATEST = """
 CREATE TABLE actual_running AS
 SELECT * EXCLUDE (batch, "#last")
-FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM told_running)
+FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM all_running)
 ANTI JOIN unsure_groups USING ($named)
 WHERE batch = "#last"
 """
 
-_TWICE = "SELECT $named, batch, count(*) AS times FROM told_running GROUP BY ALL HAVING count(*) > 1"
+_TWICE = "SELECT $named, batch, count(*) AS times FROM all_running GROUP BY ALL HAVING count(*) > 1"
 
 _AFTER = """
-SELECT $named, batch FROM (SELECT *, lag(final) OVER before AS ended FROM told_running
+SELECT $named, batch FROM (SELECT *, lag(final) OVER before AS ended FROM all_running
 WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE ended
 """
 
-# A null is before all values. No row is ever taken out of a group.
+# A group never loses a row, so its measure can change from null to a value but not back.
 _BACK = """
-SELECT $named, batch, $measure, was FROM (SELECT *, lag($measure) OVER before AS was FROM told_running
+SELECT $named, batch, $measure, was FROM (SELECT *, lag($measure) OVER before AS was FROM all_running
 WINDOW before AS (PARTITION BY $named ORDER BY batch)) WHERE coalesce($measure $beyond was, was IS NOT NULL)
 """
 
@@ -55,21 +55,21 @@ def expect_running(session: Session, **fragments: str) -> None:
 
     Args:
         session: the session.
-        fragments: the parts of the group-by's statement.
+        fragments: the SQL fragments of the group-by's statement.
     """
     session.run(_UNSURE, **fragments)
     session.run(_EXPECTED, **fragments)
 
 
 def keep_latest(session: Session, pipeline: Pipeline) -> None:
-    """Rename `actual_running` to `told_running`, and leave the last row of each group in its place."""
+    """Rename `actual_running` to `all_running`, and make it anew with the last row of each group."""
     if pipeline.running_columns():
-        session.run("ALTER TABLE actual_running RENAME TO told_running")
+        session.run("ALTER TABLE actual_running RENAME TO all_running")
         session.run(_LATEST, named=_named(pipeline))
 
 
 def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
-    """Return the groups that were told twice, after their end, or back to an earlier state."""
+    """Check that a group has one row a batch and none after its end, and that no measure goes back."""
     if pipeline.aggregate is None or not pipeline.aggregate.running:
         return []
     named = _named(pipeline)

@@ -1,4 +1,4 @@
-"""One DuckDB database for one verification, and the few helpers that put names into SQL text."""
+"""The DuckDB database of one verification, and helpers that put names and texts into SQL."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def fill(template: str, **fragments: str) -> str:
 
 
 def _exact_sum(values: list[float] | None) -> float | None:
-    """The nearest double of the exact sum; `None` of no values, and where no double is so large."""
+    """The double nearest to the exact sum; `None` for no values, and for a sum beyond all doubles."""
     if not values:
         return None
     try:
         return math.fsum(values)
     except OverflowError:
-        pass  # which may be on the way only
+        pass  # a partial sum may be beyond all doubles although the sum is not
     try:
         return float(sum(map(Fraction, values)))
     except OverflowError:
@@ -59,7 +59,7 @@ def _exact_sum(values: list[float] | None) -> float | None:
 
 
 class Session:
-    """A DuckDB database in memory that spills to a temporary directory; gone when closed."""
+    """A DuckDB database in memory. It spills to a temporary directory, which is removed when it is closed."""
 
     def __init__(self) -> None:
         self._spill = tempfile.TemporaryDirectory(prefix="endmark-verify-")
@@ -73,7 +73,7 @@ class Session:
             }
         )
         self._duckdb.execute("SET TimeZone = 'UTC'")
-        # It would stand in the way of JSON.
+        # The progress bar would be printed into the JSON of a report.
         self._duckdb.execute("SET enable_progress_bar = false")
         self._duckdb.create_function(
             "exact_sum", _exact_sum, ["DOUBLE[]"], "DOUBLE", null_handling=FunctionNullHandling.SPECIAL
@@ -93,8 +93,8 @@ class Session:
 
         Args:
             template: SQL with `$x` for the fragment `x`, and `?` for a value.
-            values: one for each `?`, in their order.
-            fragments: SQL texts to put into the template as they are; `name` and `text` quote what needs it.
+            values: a value for each `?`, in their order.
+            fragments: SQL texts to put into the template. `name` and `text` quote names and texts for them.
 
         Raises:
             duckdb.Error: DuckDB refuses the statement, or fails on a row.
@@ -105,16 +105,17 @@ class Session:
         return rows
 
     def batches(self, template: str, rows: int, **fragments: str) -> pa.RecordBatchReader:
-        """Return a reader of one statement's rows; read them before another statement is run.
+        """Return a reader of the rows of one statement. They must be read before another statement is run.
 
         Args:
-            template, fragments: as in `run`; no values are bound.
+            template: SQL with `$x` for the fragment `x`.
             rows: the most rows of one batch of the reader.
+            fragments: SQL texts to put into the template.
         """
         return self._duckdb.execute(fill(template, **fragments)).to_arrow_reader(rows)
 
     def count(self, table: str) -> int:
-        """The number of rows of a table."""
+        """Return the number of rows of a table."""
         return int(self.run("SELECT count(*) AS n FROM $table", table=name(table))[0]["n"])
 
     def create(self, table: str, columns: Mapping[str, ColumnType]) -> None:
@@ -126,10 +127,10 @@ class Session:
         """Run one statement on data that is not in the session.
 
         Args:
-            arriving: an Arrow batch, table or dataset, which the statement calls `arriving`.
-            template: the statement.
-            values: its parameters.
-            fragments: SQL that it is completed with.
+            arriving: an Arrow batch, table or dataset; it is the table `arriving` of the statement.
+            template: SQL with `$x` for the fragment `x`, and `?` for a value.
+            values: a value for each `?`, in their order.
+            fragments: SQL texts to put into the template.
         """
         self._duckdb.register("arriving", arriving)
         try:

@@ -1,7 +1,7 @@
-"""Sets of values as spans between cuts, and the one way to write them in JSON.
+"""Sets of values as spans between cuts, and their one spelling in JSON.
 
-A cut lies between neighbouring values: where values can be counted it is the number of the value above it,
-else the value with 0 for below it and 1 for above it.
+A cut lies between neighbouring values. If the values of a type can be counted, a cut is the number of the
+value above it. Otherwise a cut has a value, and 0 if it is below that value or 1 if it is above.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Span = tuple[Cut, Cut]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=38)
-# The first number, and the one behind the last.
+# The number of the first value, and the number behind the last.
 _COUNTED = {
     Domain.BOOLEAN: (0, 2),
     Domain.LONG: (-(2**63), 2**63),
@@ -35,11 +35,12 @@ _UNCOUNTED = ((0,), (2,))
 
 
 def cut_below(value: Any, kind: ColumnType) -> Cut:
+    """Return the cut just below a value."""
     return _cut(value, 0, kind)
 
 
 def spans_of(bound: Bound, kind: ColumnType) -> list[Span]:
-    """Return spans in ascending order, none of which touches the next."""
+    """Return the values of a bound as ascending spans that do not touch."""
     if bound.among is not None:
         joined: list[Span] = []
         for value in sorted(bound.among):
@@ -55,7 +56,14 @@ def spans_of(bound: Bound, kind: ColumnType) -> list[Span]:
 
 
 def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
-    """Return a pattern in JSON: values as in data records, and decimals without zeros at the end."""
+    """Return the pattern of a set of values as JSON. Values are spelled as in data records.
+
+    Decimals have no zeros at the end.
+
+    Args:
+        spans: the set, ascending and not empty.
+        kind: the type of the values.
+    """
     if len(spans) > 1:
         return {"one_of": [_spelled(value) for span in spans for value in _values(span, kind)]}
     ((low, high),) = spans
@@ -71,7 +79,7 @@ def written(spans: Sequence[Span], kind: ColumnType) -> dict[str, Any]:
     if high != behind:
         ends["to"] = _spelled(_value(high - 1 if counted else high, kind))
         opens |= {} if counted or high[2] == 1 else {"to_open": True}
-    return {"between": ends | opens}  # in the order of the job's own text
+    return {"between": ends | opens}  # the members are in the order of the job's own text
 
 
 def _ends(kind: ColumnType) -> Span:
@@ -86,7 +94,7 @@ def _cut(value: Any, side: int, kind: ColumnType) -> Cut:
             return value.toordinal() + side
         case Domain.TIMESTAMP:
             return (value - _EPOCH) // _MICROSECOND + side
-    # No text is below the empty one.
+    # No text is below the empty text.
     return _UNCOUNTED[0] if value == "" and side == 0 else (1, value, side)
 
 

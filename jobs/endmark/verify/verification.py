@@ -33,14 +33,15 @@ def verify(
         pipeline: the pipeline.
         bootstrap: the address of a broker.
         warehouse: the directory of the Delta tables.
-        until: the first offset, by topic and partition, that does not count; others are read to their end.
+        until: by topic and partition, the first offset that does not count. Partitions that are not named are
+            read to their end; `None` names none.
 
     Raises:
         MissingPartError: the broker or the relation cannot be read.
-        ConfigError: a topic does not exist, `until` is not in Kafka, or R is not as declared.
+        ConfigError: a topic does not exist, `until` is not in Kafka, or R does not fit its declaration.
     """
     topics = [pipeline.streams[stream].topic for stream in pipeline.sides]
-    # A job that was never started has made no control topic.
+    # There is no control topic if no job was ever started.
     with Log(bootstrap, topics, until, maybe=[pipeline.control_topic]) as log:
         return verify_records(pipeline, log.ranges, log.batches(), warehouse)
 
@@ -48,13 +49,17 @@ def verify(
 def verify_records(
     pipeline: Pipeline, ranges: Sequence[Range], batches: Iterable[pa.RecordBatch], warehouse: Path
 ) -> VerifyReport:
-    """Verify given records against the Delta tables.
+    """Recompute everything from given records and R, and compare it with the Delta tables.
 
     Args:
         pipeline: the pipeline.
-        ranges: the offsets of the records; all of them are given.
-        batches: the records, with columns as in `consume.SCHEMA`.
+        ranges: the offsets of the records, all of which are in `batches`.
+        batches: the records, with the columns of `consume.SCHEMA`.
         warehouse: the directory of the Delta tables.
+
+    Raises:
+        MissingPartError: the relation cannot be read.
+        ConfigError: R does not fit its declaration, or a condition of the pipeline is none.
     """
     started = time.perf_counter()
     with Session() as session:
@@ -84,7 +89,7 @@ def load_records(session: Session, ranges: Sequence[Range], batches: Iterable[pa
     Args:
         session: the session.
         ranges: the offsets of the records.
-        batches: the records, with columns as in `consume.SCHEMA`.
+        batches: the records, with the columns of `consume.SCHEMA`.
     """
     session.run('CREATE TABLE ranges (topic VARCHAR, "partition" INTEGER)')
     for each in ranges:

@@ -1,4 +1,4 @@
-"""The Delta tables as they are, read without Spark."""
+"""Reads the Delta tables that the job has written, without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
 from endmark.verify.session import Session, name, names
 
-_OTHER_TYPES = {"integer": "INTEGER", "binary": "BLOB"}  # that Delta has, but no stream
+_OTHER_TYPES = {"integer": "INTEGER", "binary": "BLOB"}  # Delta has these types, but no stream has
 _COORDINATES = {"topic": "string", "partition": "integer", "offset": "long"}
 DEAD_LETTERS = _COORDINATES | {"reason": "string", "error": "string", "value": "binary"}
 PROMISE = {"promise": "string", "promise_partition": "integer", "promise_offset": "long"}
@@ -25,11 +25,10 @@ SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record
 
 
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
-    """Load the Delta tables into `actual_results`, `actual_groups`, `actual_running`, `actual_dead_letters`,
-    `actual_violations` and `actual_punctuations`.
+    """Load each Delta table into `actual_<table>`, such as `actual_results`.
 
-    A table that does not exist has no rows. Without an aggregate there are no groups, and without `running`
-    no running ones. A table with other columns than it should have is not read.
+    A table that does not exist has no rows. `groups` is loaded only with an aggregate, and `running` only if
+    the aggregate has running groups. A table with wrong columns stays empty.
 
     Args:
         session: the session that gets the tables.
@@ -37,7 +36,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
         warehouse: the directory of the Delta tables.
 
     Returns:
-        For each table the problem with its columns, or `None`.
+        For each loaded table the problem with its columns, or `None`.
     """
     groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
     running = {column: str(kind) for column, kind in pipeline.running_columns().items()}
@@ -56,7 +55,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
 
 
 def spell_records(session: Session) -> None:
-    """Write the records of `actual_violations` as DuckDB writes JSON, as those expected are written."""
+    """Spell the records of `actual_violations` as DuckDB writes JSON, like the expected ones."""
     session.run(_SPELL)
 
 
@@ -66,7 +65,7 @@ def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> 
     if not DeltaTable.is_deltatable(str(path)):
         return None
     delta = DeltaTable(str(path))
-    found = {field.name: _said(field.type) for field in delta.schema().fields}
+    found = {field.name: _type_name(field.type) for field in delta.schema().fields}
     if list(found.items()) != list(columns.items()):
         return f"has the columns {_listed(found)}, but should have {_listed(columns)}"
     session.run_on(
@@ -78,8 +77,8 @@ def _load(session: Session, table: str, path: Path, columns: dict[str, str]) -> 
     return None
 
 
-def _said(kind: DataType) -> str:
-    return f"array<{_said(kind.element_type)}>" if isinstance(kind, ArrayType) else str(kind.type)
+def _type_name(kind: DataType) -> str:
+    return f"array<{_type_name(kind.element_type)}>" if isinstance(kind, ArrayType) else str(kind.type)
 
 
 def _duckdb(kind: str) -> str:

@@ -1,6 +1,7 @@
-"""XML records, read strictly and one at a time, by Python's SAX.
+"""Reads XML records strictly and one at a time, by Python's SAX.
 
-A punctuation is a `punct:record`, a row any element without a prefix; an element of text in it is a column.
+A punctuation is an element `punct:record`, and a row is any element without a prefix. Each child has the text
+of one column.
 """
 
 from __future__ import annotations
@@ -58,15 +59,13 @@ class _Flat(ContentHandler):
         raise ValueError("a document type")
 
     def comment(self, *_: object) -> None:
-        """Comments count for nothing; nor do the other parts of the document that this handler is told of."""
+        """Ignore comments, and other parts of a document that have no meaning in a record."""
 
     endDTD = startEntity = endEntity = startCDATA = endCDATA = comment  # noqa: N815
 
 
 def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
-    """Return the name of the outermost element, and the texts of its children by name; `None` for other
-    bytes.
-    """
+    """Return the name of the outermost element, and its children's texts by name; `None` for other bytes."""
     if b"\0" in value:
         return None
     try:
@@ -79,7 +78,7 @@ def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
 
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
-    """Return the row or the punctuation of a record as JSON; `None` for any other record."""
+    """Return the row or punctuation of a record as flat JSON; `None` for any other record."""
     if len(value) > declared.max_record or (found := elements(value)) is None:
         return None
     root, texts = found
@@ -115,7 +114,7 @@ def _read(value: bytes) -> _Flat:
 
 
 def _value(text: str, kind: ColumnType) -> Any:
-    """Return a text of XML as a JSON value; what is no number or boolean stays a text."""
+    """A text of XML as a JSON value. A text that is no number or boolean stays text."""
     if kind.domain in _BARE:
         try:
             found = json.loads(text)

@@ -1,1 +1,1 @@
-"""Wire formats: the bytes of records become columns or rejections."""
+"""Wire formats: parsers turn the bytes of records into columns or rejections."""

@@ -10,13 +10,13 @@ from endmark.wire.rejection import read_object
 
 PULSE = b'{"pulse": {}}'
 BAD_CONTROL = "bad_control"
-NAME_LENGTH = 200  # of whoever turns a knob, and of the knob
+NAME_LENGTH = 200  # letters of a person's name, and of a knob's
 WHY_LENGTH = 500
 _FORMS = f'{PULSE.decode()} or {{"set": {{"lookup.strategy": "hybrid"}}, "by": "Ann"}}'
 
 
 class ControlError(Exception):
-    """A record of the control topic that is no control record, with its `reason` as a dead letter."""
+    """A record of the control topic is no control record. `reason` is the reason of its dead letter."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -25,7 +25,14 @@ class ControlError(Exception):
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a knob, by a person who may give a reason; the value is as the pipeline file spells it."""
+    """A turn of a knob.
+
+    Args:
+        name: the name of the knob.
+        value: the new value, as the pipeline file spells it.
+        by: the person who turns the knob.
+        why: the reason that this person gives; `None` for no reason.
+    """
 
     name: str
     value: Any
@@ -33,6 +40,7 @@ class Turn:
     why: str | None = None
 
     def written(self) -> bytes:
+        """Return the control record of the turn."""
         record = {"set": {self.name: self.value}, "by": self.by}
         record |= {} if self.why is None else {"why": self.why}
         return json.dumps(record, ensure_ascii=False).encode()
@@ -41,8 +49,10 @@ class Turn:
 def read_control(value: bytes | None) -> Turn | None:
     """Read the turn in a control record; `None` for a pulse.
 
+    Whether the knob exists and takes the value is not checked here.
+
     Raises:
-        ControlError: it is neither. What the knob makes of its value is not looked at.
+        ControlError: the record is neither a turn nor a pulse.
     """
     record = read_object(value or b"")
     if isinstance(record, tuple):

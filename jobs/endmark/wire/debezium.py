@@ -1,11 +1,12 @@
-"""Debezium's JSON envelopes, with or without their schema, as rows and punctuations.
+"""Reads Debezium's JSON envelopes, with or without their schema, as rows and punctuations.
 
-The members that count are `op` and, by it, `after` or `before`; all others may be anything. A `c` or `r` is
-a row, a `u` is one if the stream takes updates, and a `d` is a punctuation: it names the columns that the
-stream is punctuated on, the primary key of its table. A tombstone says nothing more and is skipped.
+Only the members `op`, `after` and `before` count; all others may be anything. If `op` is `c` or `r`, `after`
+is a row. If it is `u`, `after` is a row if the stream takes updates. If it is `d`, the envelope is a
+punctuation: it names the values that `before` has in `punctuated_on`, the primary key of the table. A
+tombstone is skipped, since the deletion before it has said the same.
 
-Envelopes as Debezium writes them are read a column at a time, as flat records are; whatever differs is taken
-apart by itself.
+Envelopes in Debezium's usual spelling are read a column at a time, like flat records. All others are read one
+by one.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.types import ColumnType
 
-_MOST_OPENED = 800  # objects and lists; Python's reader, which decides on the rest, nests hardly deeper
+_MOST_OPENED = 800  # objects and lists; Python's reader, which reads all other records, nests hardly deeper
 _OPTIONAL = rf'(?:{WS},{WS}"%s"{WS}:{WS}(?:null|%s))?'
 _TIMES = "".join(_OPTIONAL % (name, "-?[0-9]+") for name in ("ts_ms", "ts_us", "ts_ns"))
 _TRANSACTION = _OPTIONAL % ("transaction", ANY_FLAT)
 
 
 class DebeziumParser:
-    """Parses records of one stream.
+    """Parses the records of one stream.
 
     Args:
-        columns: every column a row image must have, and no others.
-        punctuated_on: the primary key; without it a deletion is no record of the stream.
-        stream: its name, for errors.
+        columns: all columns of the stream; a row image must have exactly these.
+        punctuated_on: the primary key of the table. If it is empty, a deletion is a dead letter.
+        stream: the name of the stream, for errors.
         key: the columns of the join key.
         updates: whether an update is a row.
     """
@@ -60,12 +61,13 @@ class DebeziumParser:
         self._primary = tuple(punctuated_on)
         self._row_ops = "cru" if updates else "cr"
         self._flat = JsonParser(columns, punctuated_on, stream, key=key)
-        # Deletions that name a key are many; those of any other primary key are promises, read one by one.
+        # If the primary key is the join key, deletions name keys and are read a column at a time. Deletions
+        # of any other primary key are promises and are read one by one.
         named = {name: columns[name] for name in key} if set(key) == set(punctuated_on) else {}
         self._forms = [_Form(columns, named, self._row_ops, path) for path in ((), ("payload",))]
 
     def parse(self, values: pa.Array) -> Parsed:
-        """Sort out binary `values`; no input raises."""
+        """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         left = mask(values.is_valid())
         skipped = len(values) - int(left.sum())
         pieces = []
@@ -77,12 +79,12 @@ class DebeziumParser:
         return replace(_merged(pieces), skipped=skipped)
 
     def _translated(self, value: bytes) -> bytes:
-        """The row or the punctuation of an envelope, as flat JSON."""
+        """The row or punctuation of an envelope, as flat JSON."""
         envelope = read_document(value)
         if "payload" in envelope:
             envelope = _member(envelope, "payload")
         op = _member(envelope, "op", str)
-        if op in tuple(self._row_ops):  # a text would have "" and "cr" in it
+        if op in tuple(self._row_ops):  # `in` on the text would also find "" and "cr"
             after = _member(envelope, "after")
             if twice := after.twice:
                 raise UnreadableError("duplicate_field", f"field {min(twice)!r} stands twice in `after`")
@@ -103,10 +105,13 @@ class DebeziumParser:
 
 
 class _Form:
-    """Envelopes as Debezium writes them, below a path of members: their rows, and the keys that they delete.
+    """Reads envelopes in Debezium's usual spelling: their rows, and the keys that they delete.
 
     Args:
-        named: the columns of the key, where a deletion names one.
+        columns: the columns of the stream.
+        named: the columns of the key that a deletion names; empty if a deletion names no key.
+        row_ops: the values of `op` that stand for a row.
+        path: the members that lead to the envelope; `payload` or none.
     """
 
     def __init__(
@@ -121,7 +126,8 @@ class _Form:
             envelope = rf"{WS},{WS}".join(texts)
             envelope += rf'{_TRANSACTION}{WS},{WS}"op"{WS}:{WS}"{op}"{_TIMES}{_TRANSACTION}'
             envelope = rf"\{{{WS}{envelope}{WS}\}}"
-            # Behind tokens that make up a document with it, the last member is one of the outermost object.
+            # The tokens and the envelope make up a document, so `payload`, its last member, is of the
+            # outermost object.
             return rf'\{{{WS}"schema"{ANY_TOKENS}"payload"{WS}:{WS}{envelope}{WS}\}}' if path else envelope
 
         self._nested = bool(path)
@@ -136,7 +142,7 @@ class _Form:
 
     def read(self, values: pa.Array, among: Bools) -> Parsed:
         if self._nested:
-            # Deeper documents are for the one reader that both ways to look at a record share.
+            # Python's reader takes deeper documents, so that both ways to read a record agree on them.
             opened = pc.add(pc.count_substring(values, "{"), pc.count_substring(values, "["))
             among = among & mask(pc.less_equal(opened, _MOST_OPENED))
         rows, row_at = self._rows.read(values, _written(values, among, self._row))
@@ -145,14 +151,20 @@ class _Form:
 
 
 def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
-    """Return the positions of the records that match a regular expression; none for `None`."""
+    """Return the positions of the records that match a regular expression.
+
+    Args:
+        values: a binary array of records.
+        among: a mask of the records to look at.
+        expression: the regular expression; `None` matches no record.
+    """
     if expression is None or not among.any():
         return np.zeros(0, np.int64)
     return np.flatnonzero(matching(values, expression) & among)
 
 
 def _merged(pieces: list[Parsed]) -> Parsed:
-    """One from several, in the order of the records again."""
+    """Merge what several readers found, in the order of the records."""
     row_at = np.concatenate([piece.row_at for piece in pieces])
     closed_keys_at = np.concatenate([piece.closed_keys_at for piece in pieces])
     last = pieces[-1]
@@ -173,7 +185,7 @@ def _ordered(batches: list[pa.RecordBatch], at: Ints) -> pa.RecordBatch:
 
 
 def _member(of: Document, name: str, kind: type = Document) -> Any:
-    """A member of a JSON object that stands there once, as a Python type."""
+    """A member of a JSON object, which must be of a Python type and must not stand twice."""
     if name in of.twice:
         raise UnreadableError("duplicate_field", f"member {name!r} stands twice")
     if not isinstance(found := of.get(name), kind):

@@ -1,6 +1,6 @@
-"""Punctuations as JSON in a column of text, such as `{"item_id": {"equals": 42}}`.
+"""Reads punctuations as JSON from a column of text, such as `{"item_id": {"equals": 42}}`.
 
-Those that name a key are many and are read a column at a time, any others one by one.
+Punctuations that name a key are many and are read a column at a time. All others are read one by one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Punctuated:
     """The punctuations of a column of text.
 
     Args:
-        closed_keys: keys that are named by one value of each column, in the columns' own types.
+        closed_keys: the keys that punctuations name by one value of each column, in the columns' own types.
         promises: punctuations of any other shape.
-        rejected: texts that are no punctuation of these columns, each with what is wrong.
+        rejected: texts that are no punctuation of these columns, each with its error.
     """
 
     closed_keys: pa.RecordBatch
@@ -48,9 +48,9 @@ class TextReader:
     """Reads punctuations of some columns one by one.
 
     Args:
-        columns: that a punctuation may restrict, of types that `kind_of` knows.
-        stream: whose columns they are, for errors.
-        example: a punctuation of them, likewise.
+        columns: the columns that a punctuation may restrict, of types that `kind_of` knows.
+        stream: the name of their stream, for errors.
+        example: a punctuation of these columns, for errors.
     """
 
     def __init__(self, columns: pa.Schema, stream: str, example: str) -> None:
@@ -64,7 +64,7 @@ class TextReader:
         """Read the punctuation of a text.
 
         Raises:
-            PunctuationError: the text is no punctuation; the error has an example.
+            PunctuationError: the text is no punctuation. The error has an example of one.
         """
         try:
             promise = decode_patterns(text.encode(), self._stream, self.domains)
@@ -84,10 +84,10 @@ class TextReader:
 
 
 class NamedReader:
-    """Reads those punctuations that name a key, for whole columns of text.
+    """Reads punctuations that name a key, for whole columns of text.
 
     Args:
-        key: the columns by whose values they name it, of types that `kind_of` knows.
+        key: the columns of the key, of types that `kind_of` knows.
     """
 
     def __init__(self, key: pa.Schema) -> None:
@@ -99,7 +99,7 @@ class NamedReader:
     def read(self, texts: pa.Array) -> tuple[pa.RecordBatch, Ints]:
         """Return the keys that texts name, in the columns' own types, and the positions of these texts.
 
-        No text raises.
+        Texts that name no key are left out, and none raises.
         """
         values = texts.cast(pa.binary())
         found, at = self._reader.read(values, np.flatnonzero(matching(values, self._naming)))
@@ -107,10 +107,7 @@ class NamedReader:
         return found.filter(pa.array(fit)).cast(self._key), at[fit]
 
     def _fit(self, named: pa.RecordBatch) -> Bools:
-        """Return a mask of the keys that fit the columns' own types.
-
-        Some are narrower than the type that is read.
-        """
+        """Return a mask of the keys that fit the columns' own types: some integers have too many bits."""
         fit = np.ones(named.num_rows, bool)
         for name, kind in zip(self._key.names, self._key.types, strict=True):
             if pa.types.is_integer(kind):
@@ -120,12 +117,12 @@ class NamedReader:
 
 
 class TextPunctuations:
-    """Reads punctuations of some columns.
+    """Reads punctuations of some columns: keys a column at a time, and all others one by one.
 
     Args:
-        columns: that a punctuation may restrict, of types that `kind_of` knows.
-        key: those by whose values it names a key.
-        stream: whose columns they are, for errors.
+        columns: the columns that a punctuation may restrict, of types that `kind_of` knows.
+        key: the names of the key columns.
+        stream: the name of their stream, for errors.
     """
 
     def __init__(self, columns: pa.Schema, key: Sequence[str], stream: str) -> None:
@@ -148,13 +145,13 @@ class TextPunctuations:
 
 
 def example_of(key: pa.Schema) -> str:
-    """Return a punctuation that names a key, as an example."""
+    """Return an example of a punctuation that names a key."""
     equals = ", ".join(f'"{field.name}": {{"equals": {example(kind_of(field.type))}}}' for field in key)
     return f"{{{equals}}}"
 
 
 def kind_of(arrow: pa.DataType) -> ColumnType:
-    """Return the type by which values of a column are spelled.
+    """Return the declared type whose spelling the values of a column have.
 
     Raises:
         PunctuationError: no pattern can restrict columns of the type.
@@ -164,7 +161,7 @@ def kind_of(arrow: pa.DataType) -> ColumnType:
     return ColumnType(domain_of_type(arrow))
 
 
-def is_spoken_of(arrow: pa.DataType) -> bool:
+def is_restrictable(arrow: pa.DataType) -> bool:
     """Return whether patterns can restrict columns of a type."""
     try:
         kind_of(arrow)

@@ -1,6 +1,4 @@
-"""Punctuations of any shape, read one at a time. Those that name one value of each key column are many and
-are read as columns in `json_records`; these are few.
-"""
+"""Reads punctuations of any shape one at a time. They are few: `json_records` reads those that name a key."""
 
 from __future__ import annotations
 
@@ -24,17 +22,17 @@ def read_promise(
     """Return the promise that a record makes about rows of its stream.
 
     Args:
-        record: the record's value, JSON in UTF-8.
-        stream: the name of its stream.
-        columns: what the stream declares.
-        punctuated_on: those of its columns that a promise may restrict.
+        record: the value of the record, JSON in UTF-8.
+        stream: the name of the stream.
+        columns: the types of the stream's columns, by name.
+        punctuated_on: the columns that a promise may restrict, with their types.
 
     Raises:
-        PunctuationError: it is none; the text says what is wrong.
+        PunctuationError: the record is no punctuation of this stream.
     """
     domains = {name: kind.domain for name, kind in columns.items()}
     promise = decode(record, stream, domains)
-    if not punctuated_on:  # which a promise of anything would not show, since it restricts no column
+    if not punctuated_on:  # the loop below cannot refuse a promise of anything, which restricts no column
         raise PunctuationError("the stream takes no promises")
     for name in promise.names():
         if name not in punctuated_on:
@@ -47,7 +45,7 @@ def read_promise(
 
 
 def require_digits(promise: Punctuation, columns: Mapping[str, ColumnType]) -> None:
-    """Refuse a decimal that is spelled with more digits than its column has, as in rows.
+    """Refuse a decimal with more digits than its column has, as it is refused in rows.
 
     Raises:
         PunctuationError: a decimal of the punctuation has too many digits.

@@ -1,7 +1,8 @@
-"""Arrow's JSON reader over records that are known to be well formed, less those whose values cannot be.
+"""Reads JSON records that are known to be well formed with Arrow's JSON reader.
 
-One bad record makes the reader refuse the whole block, so a refused block is halved until the bad ones stand
-alone. The reader takes no date as a string (PyArrow 26), so dates are cast afterwards.
+Some values are still impossible, such as a 30th of February. One bad record makes the reader refuse the whole
+block, so a refused block is halved until the bad records stand alone. The reader takes no date as a string
+(PyArrow 26), so dates are cast afterwards.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class JsonReader:
 
     Args:
         columns: the columns of the result.
-        paths: per column the names of the nested members that lead to its value.
-        ignoring: whether there may be other members; such as stand twice are not seen.
+        paths: for each column the names of the nested members that lead to its value.
+        ignoring: whether a record may have other members. They are ignored, even if one stands twice.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class JsonReader:
         )
 
     def read(self, values: pa.Array, at: Ints) -> tuple[pa.RecordBatch, Ints]:
-        """Return the rows of the records at some positions that have a value in every column, and their
-        positions.
+        """Read the records at the positions `at`.
+
+        Returns:
+            The rows that have a value in every column, and their positions.
         """
         pieces = list(self._readable(values, at)) if len(at) else []
         if not pieces:
@@ -60,14 +63,17 @@ class JsonReader:
             if column.null_count:
                 complete &= mask(column.is_valid())
             if pa.types.is_floating(column.type):
-                complete &= mask(pc.is_finite(column))  # the reader takes 400 digits for infinity
+                complete &= mask(pc.is_finite(column))  # the reader makes infinity of a number of 400 digits
         if not complete.all():
             table, row_at = table.filter(pa.array(complete)).combine_chunks(), row_at[complete]
         return next(iter(table.to_batches()), self._empty), row_at
 
     def _readable(self, values: pa.Array, at: Ints) -> Iterator[tuple[pa.Table, Ints]]:
-        """Halve until the unreadable records stand alone: those with a member twice, a number out of
-        range, a 30th of February or bytes that are not UTF-8."""
+        """Read tables of records, with their positions, and leave out those that cannot be read.
+
+        A record cannot be read if it has a member twice, a number out of range, a 30th of February or bytes
+        that are not UTF-8.
+        """
         try:
             table = self._read(values.take(pa.array(at)))
         except (pa.ArrowInvalid, UnicodeDecodeError):
@@ -79,7 +85,7 @@ class JsonReader:
                 yield from self._readable(values, half)
 
     def _read(self, values: pa.Array) -> pa.Table:
-        values.cast(pa.string())  # refuses what is not UTF-8; the reader does not look
+        values.cast(pa.string())  # raises if a value is not UTF-8, which the reader does not check
         one_list = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
         text = pc.binary_join(one_list, b"\n")[0].as_buffer()
         whole = pa.json.ReadOptions(use_threads=False, block_size=text.size + 1)
@@ -93,7 +99,7 @@ def _as_read(kind: ColumnType) -> pa.DataType:
 
 
 def _nested(read_as: Mapping[Path, pa.DataType]) -> list[pa.Field]:
-    """Arrow fields for values at these paths."""
+    """The Arrow fields, nested in structs, that have values of these types at these paths."""
     inner: dict[str, dict[Path, pa.DataType]] = {}
     for (first, *rest), kind in read_as.items():
         inner.setdefault(first, {})[tuple(rest)] = kind
@@ -109,10 +115,10 @@ def _member(table: pa.Table, path: Path) -> pa.ChunkedArray:
 
 
 def matching(values: pa.Array, expression: str) -> Bools:
-    """Return a mask of the texts that match an expression as a whole, but for white space around them."""
+    """Return a mask of the texts that match an expression as a whole; white space around them is allowed."""
     return mask(pc.match_substring_regex(values, rf"^{WS}{expression}{WS}$"))
 
 
 def mask(booleans: pa.Array) -> Bools:
-    """Return Arrow booleans as NumPy's; null is false."""
+    """Return Arrow booleans as a NumPy array; null becomes false."""
     return np.asarray(pc.fill_null(booleans, False).to_numpy(zero_copy_only=False), dtype=bool)

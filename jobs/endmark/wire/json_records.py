@@ -1,9 +1,9 @@
-"""Flat JSON records of declared columns and punctuations of them, parsed a column at a time.
+"""Parses flat JSON records of declared columns, and punctuations of these columns, a column at a time.
 
-A regular expression built from the declared columns decides which records are well formed; only those
-reach Arrow's JSON reader. Two reasons: one bad record would make the reader refuse the whole block, and
-the reader (PyArrow 26) dies with a segmentation fault on a bare `null` between records. Measured on 130-byte
-records of five columns: 3.0 M rows/s for the expression, 1.6 M for the reader, on one core.
+A regular expression built from the declared columns decides which records are well formed. Only these reach
+Arrow's JSON reader, for two reasons: one bad record would make the reader refuse the whole block, and the
+reader (PyArrow 26) dies with a segmentation fault on a bare `null` between records. On one core and 130-byte
+records of five columns, the expression takes 3.0 M rows/s and the reader 1.6 M rows/s.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ _BEGINS_AS_PUNCTUATION = rf'^{WS}\{{{WS}"{re.escape(MARK)}"'
 
 @dataclass(frozen=True)
 class Parsed:
-    """Records of one Arrow array, sorted out.
+    """The records of one Arrow array, sorted by kind.
 
     Args:
-        rows: data rows; `row_at` are their positions in the input.
-        closed_keys: keys that punctuations name, one column per key column; `closed_keys_at` are their
-            positions.
+        rows: the data rows.
+        row_at: their positions in the array, ascending.
+        closed_keys: the keys that punctuations name, a column for each key column.
+        closed_keys_at: their positions, ascending.
         promises: punctuations of any other shape, with their positions.
-        rejections: one for each record that is none of these.
-        skipped: how many say nothing: tombstones.
+        rejections: a rejection for each record that cannot be read.
+        skipped: the number of tombstones, which say nothing.
     """
 
     rows: pa.RecordBatch
@@ -56,22 +57,21 @@ class Parsed:
 
 
 class Parser(Protocol):
-    """A parser sorts out the records of one stream."""
+    """A parser of the records of one stream."""
 
     def parse(self, values: pa.Array) -> Parsed:
-        """Sort out binary `values`; no input raises."""
+        """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         ...
 
 
 class JsonParser:
-    """Parses records of one stream.
+    """Parses the records of one stream.
 
     Args:
-        columns: every column a record must have, and no others.
-        punctuated_on: the columns that punctuations of the stream speak of; empty for a stream that has
-            none.
-        stream: its name, for errors.
-        key: the columns by whose values a punctuation names a key; `punctuated_on` unless said.
+        columns: all columns of the stream; a row must have exactly these.
+        punctuated_on: the columns that punctuations may restrict; empty for a stream without punctuations.
+        stream: the name of the stream, for errors.
+        key: the columns of the key that a punctuation may name; `None` takes `punctuated_on`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class JsonParser:
         self._closed_keys = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:
-        """Sort out binary `values`; no input raises."""
+        """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         plain, is_row, is_punctuation = self._well_formed(values)
         rows, row_at = self._rows.read(plain, np.flatnonzero(is_row))
         closed_keys, closed_keys_at = self._closed_keys.read(plain, np.flatnonzero(is_punctuation))
@@ -104,10 +104,10 @@ class JsonParser:
         return Parsed(rows, row_at, closed_keys, closed_keys_at, promises, rejections)
 
     def _well_formed(self, values: pa.Array) -> tuple[pa.Array, Bools, Bools]:
-        """The records, and which of them match the expression of a row and that of a punctuation.
+        """Return the records, a mask of well-formed rows, and a mask of punctuations that name a key.
 
-        Those that match neither are written anew where they are JSON objects: names may be spelled with
-        escapes, and the expressions know one spelling.
+        A JSON object that matches neither expression is written anew without needless escapes, since the
+        expressions know one spelling of a name.
         """
         is_row, is_punctuation = self._match(values)
         respelled = {
@@ -133,7 +133,13 @@ class JsonParser:
     def _sort_out(
         self, values: pa.Array, plain: pa.Array, rejected: Ints
     ) -> tuple[list[tuple[int, Punctuation]], list[Rejection]]:
-        """Promises and rejections among records that are neither rows nor name one key."""
+        """Return the promises and rejections among the records that are no rows and name no key.
+
+        Args:
+            values: the records.
+            plain: the records without needless escapes.
+            rejected: the positions of the records to look at.
+        """
         promises, rejections = [], []
         begins = mask(pc.match_substring_regex(plain.take(pa.array(rejected)), _BEGINS_AS_PUNCTUATION))
         for at, punctuation in zip(rejected.tolist(), begins.tolist(), strict=True):

@@ -1,6 +1,6 @@
-"""Rejections: the reason why a record is rejected, in words for the person who mends its producer.
+"""Finds the reason why a record is rejected, in words for the person who mends its producer.
 
-This is slow and rarely runs.
+This code is slow, and runs only for bad records.
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ _JSON_TYPES: dict[Domain, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Rejection:
-    """A record that is no row and no punctuation: its position in the input, the reason, the error, and its
-    bytes.
+    """A record that is neither a row nor a punctuation.
 
-    `reason` is one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
-    missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update, too_large.
+    Args:
+        at: the position of the record in the input.
+        reason: one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
+            missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update,
+            too_large.
+        error: the error in words.
+        value: the bytes of the record; `None` for a record without a value.
     """
 
     at: int
@@ -47,7 +51,7 @@ class Rejection:
 
 
 class UnreadableError(ValueError):
-    """A record that cannot be translated to flat JSON, with the `reason` of its rejection."""
+    """A record cannot be translated to flat JSON. `reason` is the reason of its rejection."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -86,8 +90,10 @@ def _loads(value: bytes, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
 
 
 def _integer(digits: str) -> int:
-    """An integer, or the first digits of one that is too large for every column. Python reads no more than
-    4,300 of them, and the time it takes grows with their square."""
+    """The value of an integer. One of more than 400 digits, too large for every column, is cut to 400.
+
+    Python refuses more than 4,300 digits, and its time grows with their square.
+    """
     return int(digits[:400])
 
 
@@ -121,7 +127,7 @@ def read_document(value: bytes) -> Document:
 
 
 def respell(value: bytes | None) -> bytes | None:
-    """Return a JSON object whose names and texts have no needless escapes; `None` for anything else."""
+    """Return a JSON object written without needless escapes; `None` without escapes or object."""
     if not value or b"\\" not in value:
         return None
     try:
@@ -132,13 +138,13 @@ def respell(value: bytes | None) -> bytes | None:
 
 
 def explain_row(value: bytes, columns: Mapping[str, ColumnType]) -> tuple[str, str]:
-    """Return reason and error of a record that is no row of `columns`."""
+    """Return the reason and the error of a record that is no row of `columns`."""
     record = read_object(value)
     return record if isinstance(record, tuple) else _explain_fields(record, columns)
 
 
 def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
-    """Return the members of a JSON object, or reason and error of a record that is none."""
+    """Return the members of a JSON object, or the reason and the error if the record is no object."""
     if not value.strip():
         return "empty", "the record has no value"
     try:
@@ -161,7 +167,7 @@ def _explain_fields(record: dict[str, Any], columns: Mapping[str, ColumnType]) -
     for name, kind in columns.items():
         if record.get(name) is None:
             return "missing_field", f"field {name!r} is missing or null"
-        # type(), since a bool is an int to isinstance().
+        # We ask for type(), since isinstance() takes a bool for an int.
         if type(record[name]) not in _JSON_TYPES[kind.domain]:
             return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
     for name, kind in columns.items():
@@ -179,11 +185,11 @@ def _shown(value: Any, length: int | None = 80) -> str:
 
 
 def explain_punctuation(why: str, value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
-    """Return reason and error of a record that begins like a punctuation and is none.
+    """Return the reason and the error of a record that begins like a punctuation and is none.
 
     Args:
-        why: what is wrong with it.
-        value: the record.
+        why: the error that reading it has raised.
+        value: the bytes of the record.
         punctuated_on: the columns that a punctuation may restrict, with their types.
     """
     if not punctuated_on:

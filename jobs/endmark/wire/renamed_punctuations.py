@@ -1,6 +1,6 @@
-"""Punctuations in a column of text whose frame has since renamed or dropped columns they speak of.
+"""Rewrites punctuations in a column of text after their frame has renamed or dropped columns.
 
-Tucker's rule of projection: a punctuation passes if every column that it restricts is still there.
+Tucker's rule of projection holds: a punctuation passes if every column that it restricts is still there.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from endmark.punctuation import json_text
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.wire_json import encode_patterns
-from endmark.wire.json_column import NamedReader, TextReader, example_of, is_spoken_of
+from endmark.wire.json_column import NamedReader, TextReader, example_of, is_restrictable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from endmark.state.search import Ints
 
-_SHAPES = 16  # of key columns that are read a column at a time; any others one by one
+_SHAPES = 16  # sets of key columns whose punctuations are read a column at a time, all others one by one
 
 
 @dataclass(frozen=True)
 class Renaming:
-    """The names by which a frame shows the columns that its punctuations were written for.
+    """The change of a frame's column names since its punctuations were written.
 
     Args:
-        columns: the columns that the frame had then.
-        origins: the columns that it has now, in their order, each with the one whose values it has; `None`
+        columns: the columns that the frame had when its punctuations were written.
+        origins: the present columns in their order, each with the first column whose values it has; `None`
             for a computed column.
     """
 
@@ -41,11 +41,12 @@ class Renaming:
 
     @classmethod
     def none(cls, columns: pa.Schema) -> Self:
+        """Return the renaming that keeps all names."""
         return cls(columns, {name: name for name in columns.names})
 
     @property
     def needed(self) -> bool:
-        """True if the text of a punctuation changes. A column that is added is not in the text."""
+        """Whether the text of a punctuation may change."""
         return dict(self.origins) != {name: name for name in self.columns.names}
 
     def then(self, origins: Mapping[str, str | None]) -> Self:
@@ -55,7 +56,7 @@ class Renaming:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the present name of each column that is still there; the first name, if it has several."""
+        """The present name of each first column that is still there, or the first of its present names."""
         found: dict[str, str] = {}
         for name, origin in self.origins.items():
             if origin is not None:
@@ -65,11 +66,11 @@ class Renaming:
 
 @dataclass(frozen=True)
 class Renamed:
-    """Punctuations in the present names of columns.
+    """Punctuations with the present names of columns.
 
     Args:
-        texts: one for each; null if it says nothing of the columns that are there, or is rejected.
-        rejected: position and what is wrong of each that was no punctuation to begin with.
+        texts: a text for each punctuation; null if a column that it restricts is gone, or if it is rejected.
+        rejected: the position and the error of each text that is no punctuation.
     """
 
     texts: pa.Array
@@ -79,16 +80,17 @@ class Renamed:
 class Renamer:
     """Rewrites punctuations with the present names of columns.
 
-    Those that name keys are many and are written a column at a time: once one is seen, all others that name
-    the same columns are. Any others are written one by one.
+    Punctuations that name keys are many. Once one is seen, all others that name the same columns are written
+    a column at a time. The rest is written one by one.
 
     Args:
-        stream: whose columns they are, for errors.
+        renaming: the change of the names.
+        stream: the name of the stream, for errors.
     """
 
     def __init__(self, renaming: Renaming, stream: str) -> None:
         self._names = renaming.names
-        self._columns = pa.schema([field for field in renaming.columns if is_spoken_of(field.type)])
+        self._columns = pa.schema([field for field in renaming.columns if is_restrictable(field.type)])
         self._one = TextReader(self._columns, stream, example_of(pa.schema(list(self._columns)[:1])))
         self._domains = {
             self._names[name]: each for name, each in self._one.domains.items() if name in self._names
@@ -96,7 +98,7 @@ class Renamer:
         self._named: dict[tuple[str, ...], NamedReader] = {}
 
     def __call__(self, texts: pa.Array) -> Renamed:
-        """Rename the columns in texts that are not null. No text raises: what is wrong is in the result."""
+        """Rename the columns in texts that are not null. No text raises: bad ones are in `rejected`."""
         task = _Texts(texts)
         for key, reader in self._named.items():
             task.put(*self._keys(key, reader, task))
@@ -116,7 +118,13 @@ class Renamer:
         return task.done()
 
     def _keys(self, key: tuple[str, ...], reader: NamedReader, task: _Texts) -> tuple[pa.Array, Ints]:
-        """Punctuations that name these columns, and where they stand."""
+        """Return the new texts of punctuations that name the columns `key`, and their positions.
+
+        Args:
+            key: the first names of the columns.
+            reader: the reader of punctuations that name them.
+            task: the texts that are still to be written.
+        """
         places = np.flatnonzero(task.open)
         found, at = reader.read(task.texts.take(pa.array(places)))
         if not self._names.keys() >= set(key):
@@ -124,7 +132,7 @@ class Renamer:
         return json_text.named({self._names[name]: found.column(name) for name in key}), places[at]
 
     def _written(self, promise: Punctuation) -> str | None:
-        """A punctuation of any shape; `None` if a column that it restricts is gone."""
+        """The new text of a punctuation of any shape; `None` if a column that it restricts is gone."""
         if not self._domains or not self._names.keys() >= set(promise.names()):
             return None
         patterns = {self._names[name]: each for name, each in promise.patterns}
@@ -136,7 +144,7 @@ def _names_key(promise: Punctuation) -> bool:
 
 
 class _Texts:
-    """A column of text, as it is written anew piece by piece; `open` are those still to be."""
+    """A column of text that is written anew piece by piece. `open` is a mask of the texts still to write."""
 
     def __init__(self, texts: pa.Array) -> None:
         self.texts = texts

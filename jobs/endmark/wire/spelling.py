@@ -1,7 +1,8 @@
-"""The spelling of values of each column type in JSON, as expressions that RE2 and Python read alike.
+"""The spelling of values in JSON by column type, as regular expressions that RE2 and Python read alike.
 
-Dates, times and decimals are strings: JSON has no such values, and most producers would round a decimal that
-they write as a number. A decimal may have fewer digits than its column, never more, so none is rounded here.
+Dates, times and decimals are strings. JSON has no such values, and most producers would round a decimal that
+they write as a number. A decimal may have fewer digits than its column but never more, so none is rounded
+here.
 """
 
 from __future__ import annotations
@@ -37,14 +38,11 @@ def _several(one: str) -> str:
 _TEXT = _PATTERNS[Domain.STRING]
 ANY_SCALAR = rf"(?:{_TEXT}|{_PATTERNS[Domain.DOUBLE]}|true|false|null)"
 ANY_FLAT = rf"\{{{WS}{_several(rf'{_TEXT}{WS}:{WS}{ANY_SCALAR}')}{WS}\}}"  # an object of such values
-ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # of JSON, in any order
+ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # JSON's tokens in any order
 
 
 def pattern(kind: ColumnType) -> str:
-    """Return a regular expression for values of a type.
-
-    It also matches some that are none, such as a 30th of February.
-    """
+    """Return a regular expression for values of a type. It also matches the 30th of February."""
     if kind.domain is not Domain.DECIMAL:
         return _PATTERNS[kind.domain]
     whole = kind.precision - kind.scale
@@ -53,23 +51,23 @@ def pattern(kind: ColumnType) -> str:
 
 
 def members(values: Mapping[str, str]) -> str:
-    """Return an expression for JSON members with such names and values, in any order.
+    """Return an expression for a JSON object of members with these names and values, in any order.
 
-    The caller checks that each stands there once.
+    The caller checks that each name stands there once.
     """
     one = "|".join(rf'"{re.escape(name)}"{WS}:{WS}{value}' for name, value in values.items())
     return rf"\{{{WS}(?:{one})(?:{WS},{WS}(?:{one}))*{WS}\}}"
 
 
 def naming(columns: Mapping[str, ColumnType]) -> str:
-    """Return an expression for patterns that name one value of each column."""
+    """Return an expression for a JSON object of patterns, each of which names one value of its column."""
     return members(
         {name: rf'\{{{WS}"equals"{WS}:{WS}{pattern(kind)}{WS}\}}' for name, kind in columns.items()}
     )
 
 
 def example(kind: ColumnType) -> str:
-    """Return a value of a type as it stands in a record."""
+    """Return an example of a value of a type, spelled as in a record."""
     if kind.domain is not Domain.DECIMAL:
         return EXAMPLES[kind.domain]
     whole = "1" if kind.precision > kind.scale else "0"

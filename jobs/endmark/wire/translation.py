@@ -1,4 +1,4 @@
-"""Records of other formats, rewritten as flat JSON one at a time and then parsed as such."""
+"""Rewrites records of other formats as flat JSON one at a time, and then parses them together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_translated(
     Args:
         values: a binary array of records, of any format.
         at: positions in `values`, ascending.
-        translate: returns a record as JSON for `parser`; raises UnreadableError for one that it cannot read.
+        translate: returns a record as JSON for `parser`, and raises UnreadableError if it cannot read one.
         parser: the parser of the translated records.
     """
     texts, places, rejections = [], [], []

@@ -1,10 +1,10 @@
-"""Flat XML records of declared columns and punctuations of them, as in MJoin's running example.
+"""Parses flat XML records and punctuations of declared columns, as in MJoin's running example.
 
     <record><sno> 79 </sno><ipaddr> 202.112.39.8 </ipaddr></record>
     <punct:record><sno> 79 </sno><ipaddr> * </ipaddr></punct:record>
 
-A row's element has any name without a prefix. Values are spelled as in JSON, but without quotes; blanks
-around them do not count. Each record is a document of its own, is read by itself, and written anew as JSON.
+The element of a row has any name without a prefix. Values are spelled as in JSON, but without quotes. Blanks
+around them do not count. Each record is a document of its own. It is read by itself and written anew as JSON.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ BLANKS = " \t\r\n"
 
 
 class XmlParser:
-    """Parses records of one stream.
+    """Parses the records of one stream.
 
     Args:
-        columns: every column a record must have, and no others.
-        punctuated_on: the columns that punctuations of the stream speak of.
-        stream: its name, for errors.
-        key: the columns by whose values a punctuation names a key.
-        most: bytes of a record.
+        columns: all columns of the stream; a row must have exactly these.
+        punctuated_on: the columns that punctuations may restrict.
+        stream: the name of the stream, for errors.
+        key: the columns of the key that a punctuation may name.
+        most: the most bytes that a record may have.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class XmlParser:
         self._flat = JsonParser(columns, punctuated_on, stream, key=key)
 
     def parse(self, values: pa.Array) -> Parsed:
-        """Sort out binary `values`; no input raises."""
+        """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
         return parse_translated(values, np.arange(len(values)), self._translated, self._flat)
 
     def _translated(self, value: bytes) -> bytes:
@@ -82,7 +82,7 @@ class XmlParser:
             return self._row({name: text.strip(BLANKS) for name, text in texts.items()})
         try:
             promise = wire_xml.decode(value, self._stream, self._domains)
-            require_digits(promise, self._columns)  # which JSON would be written without
+            require_digits(promise, self._columns)  # encoding it as JSON would not check the digits
             return wire_json.encode(promise, self._domains)
         except PunctuationError as why:
             raise UnreadableError("bad_punctuation", str(why)) from None
@@ -92,7 +92,7 @@ class XmlParser:
         return f"{{{', '.join(members)}}}".encode()
 
     def _spelled(self, name: str, text: str) -> str:
-        """Spell a text as JSON. What is no value of its column becomes a string, which is refused later."""
+        """Spell a text as JSON. A text that is no value of its column becomes a string, which is refused."""
         kind = self._columns.get(name)
         plain = kind is not None and kind.domain not in TEXTS and re.fullmatch(pattern(kind), text)
         return text if plain else json.dumps(text, ensure_ascii=False)

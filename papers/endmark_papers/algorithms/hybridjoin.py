@@ -8,10 +8,10 @@ Paper: UoA-SE-2010-2, section 4 and figure 5.
 
 Deviations: figure 5 leaves w undefined at the start, and counts it per row of R. Here w is the free memory,
 and a loop takes as many rows into it as the stream has. All pending rows in the page's range of keys are
-answered. Those without a partner become a `Miss`; figure 5 keeps them for ever. Pages are aligned to fixed
-key ranges, without which theorem 1 does not hold. Or they begin at the front row's key, which is another way
-to read "using dequeued value as an index". R may have equal keys. A queue node holds the whole row, and the
-hash holds nodes only.
+answered. Rows without a partner become a `Miss`; figure 5 keeps them for ever. Pages are aligned to fixed key
+ranges, since theorem 1 does not hold otherwise. An option lets pages begin at the front row's key, which is
+another way to read "using dequeued value as an index". R may have equal keys. A queue node holds the whole
+row, and the hash holds nodes only.
 
 Complexity: a loop costs one page, D_t probes, O(1) queue work per answered row and O(log H_t) comparisons in
 the sorted keys per new key. While memory is full, a page is read at most once per H_t consecutive stream rows

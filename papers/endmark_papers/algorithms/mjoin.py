@@ -106,6 +106,10 @@ class MetadataJoin:
             state.clear()
         return outputs + self._propagate()
 
+    def chain(self, row: Row) -> int:
+        """Return the rows that a probe compares if each bucket's memory is one chain without keys."""
+        return sum(map(len, self._states[row.side.other].of(row.key).memory.values()))
+
     def live(self) -> Iterator[Row]:
         for side in Side:
             yield from self._inlets[side].pool

@@ -186,6 +186,10 @@ class Partitions:
     def of(self, key: Hashable) -> Partition:
         return self._partitions[hash(key) % len(self._partitions)]
 
+    def chain(self, row: Row) -> int:
+        """Return the rows that a probe compares if each partition's memory is one chain without keys."""
+        return sum(map(len, self.of(row.key).parts[row.side.other].memory.values()))
+
     def arrive(self, row: Row) -> tuple[Stored, list[Result]]:
         """Join an arrival with the other side's memory; return it as it is to be kept, and the results."""
         stored = Stored(row, self._tick())

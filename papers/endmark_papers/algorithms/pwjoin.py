@@ -11,9 +11,9 @@ Deviations: a closed value of which the closing side has no rows is announced at
 results; under `strict_paper` it waits for the other side, as in figure 5. Every T-Node points at its I-Node,
 not only the last one of a closed value, so no ring is ever stale. An expired row leaves its value list at
 once; figure 4 leaves that to the next probe, which may never come. An I-Node with neither rows nor
-punctuation is removed. The values that a side has closed are remembered after their I-Nodes are gone.
-Otherwise a repeated punctuation, or a row that breaks one, would go unnoticed. These ranges are not counted
-as nodes. Punctuations invalidate rows, too. An interval closes the values in the index one by one, and those
+punctuation is removed. The join remembers the values that a side has closed after their I-Nodes are gone, as
+ranges that do not count as nodes, since a repeated punctuation, or a row that breaks one, would go unnoticed
+otherwise. Punctuations invalidate rows, too. An interval closes the values in the index one by one, and those
 not in the index as a whole.
 
 Complexity: a row costs its partners and the rows that it invalidates, which is amortised one removal per row

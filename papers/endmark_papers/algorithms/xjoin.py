@@ -74,5 +74,9 @@ class XJoin:
         self.counters.state_nodes = self._store.nodes
         return [*results]
 
+    def chain(self, row: Row) -> int:
+        """Return the rows that a probe compares if each partition's memory is one chain without keys."""
+        return self._store.chain(row)
+
     def live(self) -> Iterator[Row]:
         return self._store.rows()

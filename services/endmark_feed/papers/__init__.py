@@ -1,1 +1,1 @@
-"""The streams of the papers' experiments, found by their names, as events or as Kafka topics."""
+"""The streams of the papers' experiments, as events or as Kafka topics. Each stream has a name."""

@@ -1,4 +1,4 @@
-"""The events that every stream of the papers consists of."""
+"""The events of the papers' streams."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Event(NamedTuple):
 
     Args:
         seconds: event time since the stream began.
-        key: the key of the row, or the one that the punctuation closes.
-        serial: counts rows from 0; a punctuation has that of the row before it.
-        closes: whether this is a punctuation.
+        key: the key of the row, or the key that the punctuation closes.
+        serial: the number of the row, counted from 0; a punctuation has the number of the row before it.
+        closes: whether the event is a punctuation.
     """
 
     seconds: float

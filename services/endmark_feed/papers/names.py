@@ -1,4 +1,4 @@
-"""The names of the papers' streams, and how they are read."""
+"""The names of the papers' streams, and their conversion to streams."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def parse_workload(name: str, values: int = 200, horizon: int = 10) -> Workload:
 
     Args:
         name: one of `FORMS` with numbers filled in, such as `punct-asc-30-40`; `match` is in percent.
-        values: the number of keys that are closed in all, which are segments, clusters or articles; for
-            `uniform`, which closes none, the number of rows.
-        horizon: the number of next values that rows of a segment may have as well.
+        values: the number of keys that the stream closes, each by a segment, a cluster or an article. For
+            `uniform`, which closes no key, it is the number of rows.
+        horizon: the number of next values that rows of a segment may also have.
 
     Raises:
         ConfigError: the name has none of the forms, or a number is out of its range.

@@ -36,7 +36,8 @@ class News:
     Args:
         side: whether the stream has the articles or the accesses.
         articles: the number of articles.
-        block: articles within which their keys are shuffled; 1: they come ascending. Times stay the same.
+        block: the number of neighbouring articles whose keys are shuffled; with 1, keys ascend. Times do not
+            depend on it.
     """
 
     side: Literal["articles", "accesses"]
@@ -53,7 +54,7 @@ class News:
         keys = np.arange(self.articles)
         for first in range(0, self.articles, self.block):
             random.shuffle(keys[first : first + self.block])
-        # An article takes the place of one that is closed; the first ones are there from the start.
+        # An article takes the place of a closed one, but for the first articles, which come at the start.
         opened = [0.0] * LATEST + [event.seconds for event in _accesses(self.articles, seed) if event.closes]
         for serial, (key, seconds) in enumerate(zip(keys.tolist(), opened, strict=False)):
             yield Event(seconds, key, serial, closes=False)

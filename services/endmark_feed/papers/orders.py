@@ -18,13 +18,13 @@ def closing_order(
 ) -> Iterator[tuple[int, list[int]]]:
     """Yield the values 0 to `values` - 1 in the order of closing, each with the values that may come early.
 
-    The papers' word "random" has two readings. The order `random` is one permutation of all values. With
-    `window-random`, values come into view in ascending order, and the next one is any of those in view.
+    The papers' word "random" has two readings. The order `random` is a permutation of all values. With
+    `window-random`, values come into view in ascending order, and the next one to close is any value in view.
 
     Args:
         order: the order.
         values: the number of values.
-        horizon: how many later values may come early; there are fewer towards the end.
+        horizon: the number of later values that may come early; there are fewer at the end.
         random: the source of randomness.
     """
     if order == "random":

@@ -1,8 +1,8 @@
 """The streams of PWJoin's experiments (CIKM'04, section 6): clusters, punctuated segments, uniform keys.
 
 The paper leaves some points open. Here gaps are exponential, and a punctuation has the time of the row before
-it. Sizes are Poisson numbers, but at least one row. Values that do not match are among the next `horizon`
-ones. The two inputs of a join are streams of different seeds.
+it. Sizes are Poisson numbers, and at least one row. A row whose value does not match has one of the next
+`horizon` values. The two inputs of a join are streams of different seeds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Clock:
 
 @dataclass(frozen=True)
 class Clusters:
-    """The stream `cluster-[order]-[size]`: about `size` rows of one value and its punctuation, then the next.
+    """The stream `cluster-[order]-[size]`: for each value, about `size` rows and then its punctuation.
 
     Args:
         order: the order of the values.
@@ -70,7 +70,7 @@ class Segments:
         match: mean percentage of rows with the value that is closed.
         values: the number of values, and so of segments.
         horizon: the number of next values that the other rows may have.
-        useless: punctuations close values that no row ever has, and rows stay the same (figure 10).
+        useless: whether punctuations close values that no row ever has (figure 10); rows are the same.
     """
 
     order: Order
@@ -98,7 +98,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Uniform:
-    """The stream `uniform-[domain]`: any of `domain` keys at any time, and no punctuation (figure 12)."""
+    """The stream `uniform-[domain]`: rows with any of `domain` keys, without punctuations (figure 12)."""
 
     domain: int
     rows: int

@@ -1,4 +1,4 @@
-"""The publishing of a stream of the papers to a Kafka topic."""
+"""Publishes a stream of the papers to a Kafka topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_workload(
 
     Args:
         workload: the stream.
-        bootstrap: the address of a broker.
+        bootstrap: the broker's host:port.
         topic: the topic, which must be empty or missing.
         seed: equal seeds give equal records.
         partitions: the number of partitions of the topic.

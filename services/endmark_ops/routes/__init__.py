@@ -1,1 +1,1 @@
-"""The sidecar's routes, in one module for each kind of thing that they are about."""
+"""The sidecar's routes, in one module for each subject."""

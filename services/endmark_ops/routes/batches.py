@@ -15,7 +15,7 @@ router = APIRouter(prefix="/api", tags=["api"])
 def batches(
     source: Source,
     after: Annotated[int, Query(ge=-1, lt=2**63, description="only batches with a greater id")] = -1,
-    limit: Annotated[int, Query(ge=1, le=1000, description="at most so many, the newest ones")] = 300,
+    limit: Annotated[int, Query(ge=1, le=1000, description="the most batches; the newest ones count")] = 300,
 ) -> Batches:
     """List the pipeline's batches, oldest first."""
     return Batches(batches=[point_of(batch) for batch in source.batches(after, limit)])

@@ -1,4 +1,4 @@
-"""The routes that search dead letters, show one, and send one once more."""
+"""The routes that search dead letters, show a dead letter, and replay it."""
 
 import base64
 from pathlib import Path
@@ -22,7 +22,7 @@ from endmark_ops.routes.dependencies import (
 
 router = APIRouter(prefix="/api/dead-letters", tags=["dead letters"])
 
-_LISTED_BYTES = 2_000  # of each value in a list, or as many characters of a text
+_LISTED_BYTES = 2_000  # the most bytes of a value in a list; of a text, the most characters
 
 
 def _table(described: Described, warehouse: Warehouse) -> Path:
@@ -57,9 +57,9 @@ def list_letters(
     reason: Reason = None,
     text: Text = None,
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="at most so many, the first ones")] = 50,
+    limit: Annotated[int, Query(ge=1, le=200, description="the most dead letters of an answer")] = 50,
 ) -> DeadLetters:
-    """List the dead letters that meet every condition given, greater offsets first. Long values are cut."""
+    """List the dead letters that meet all conditions, greater offsets first. Long values are cut."""
     place = None if after is None else _place(after)
     found = dead_letters(table, Search(topic, reason, text), limit + 1, place)
     page = found[:limit]

@@ -21,7 +21,7 @@ UNREADABLE: dict[int | str, dict[str, Any]] = {
 }
 REFUSED: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "Something in the request is not valid; the text says what"},
-    404: {"model": Problem, "description": "There is none of that name"},
+    404: {"model": Problem, "description": "Nothing has that name"},
     409: {"model": Problem, "description": "This cannot be done now; the text says why"},
     503: {"model": Problem, "description": "The ops database or the broker does not answer"},
 }
@@ -42,7 +42,7 @@ class Who:
     token: str
 
     def named(self, by: str | None) -> str:
-        """Return the name for audits. `by`, if given, stands beside the token's name, not in its place."""
+        """Return the name for audits, which has the token's name also if `by` is given."""
         return self.token if by is None else f"{by} ({self.token})"
 
 
@@ -61,7 +61,7 @@ def _caller(request: Request) -> Who:
 def _described(request: Request) -> Description:
     found = _source(request).description()
     if found is None:
-        raise Refusal(409, "no job of this pipeline has told what it has; start one first")
+        raise Refusal(409, "no job has described this pipeline yet; start one first")
     return found
 
 

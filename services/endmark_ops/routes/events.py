@@ -16,9 +16,9 @@ _FULL = {"model": Problem, "description": "No more listeners are allowed, or the
 async def events(feed: Listening) -> AsyncIterator[News]:
     """Send server-sent events: `news` at once, and again whenever something has changed.
 
-    While the ops database cannot be read, the event is a `problem` with a `detail`. The id of an event is
-    that of the last batch. A client gets the batches that it has missed from `/api/batches?after=ID`. The
-    stream ends after some minutes; then the client has to ask again.
+    While the ops database cannot be read, the event is a `problem` with a `detail`. The id of an event is the
+    id of the last batch. A client gets the batches that it has missed from `/api/batches?after=ID`. The
+    stream ends after ten minutes, and the client then has to ask again.
     """
     async for event in feed.listen():
         yield event  # type: ignore[misc]  # News that is written already, once for all listeners

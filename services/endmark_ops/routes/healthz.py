@@ -1,4 +1,4 @@
-"""The liveness probe, which answers as long as the process runs, whatever else is broken."""
+"""The liveness probe, which answers as long as the process runs, even if all else is broken."""
 
 from fastapi import APIRouter
 

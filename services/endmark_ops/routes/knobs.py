@@ -1,4 +1,4 @@
-"""The routes that list the knobs with their history, and that turn them."""
+"""The routes that list knobs with their history, and that turn knobs."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/knobs", tags=["knobs"])
 
 @dataclass(frozen=True)
 class _Dial:
-    """The sender of one caller's turns of knobs, which refuses those that the job would refuse."""
+    """The sender of one caller's turns. It refuses turns that the job would refuse."""
 
     described: Described
     caller: Caller
@@ -51,7 +51,7 @@ class _Dial:
         Args:
             name: the name of the knob.
             value: its new value, as the pipeline file writes it.
-            by: the name that the caller gives; `None`: only the token's name is known.
+            by: the name that the caller gives; `None`: the token's name is used.
 
         Raises:
             Refusal: the knob may not have the value.
@@ -72,9 +72,9 @@ Name = Annotated[str, Path(description="the knob's name, such as `join.memory`")
 @router.get("", responses=UNREADABLE)
 def knobs(
     source: Source,
-    limit: Annotated[int, Query(ge=1, le=1000, description="at most so many turns, the newest ones")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="the most turns; the newest ones count")] = 100,
 ) -> Knobs:
-    """List the pipeline's knobs, and their turns, newest first. Before a job has started there are none."""
+    """List the pipeline's knobs and their turns, newest first. Before the first job both are empty."""
     described = source.description()
     steps: Steps = {} if described is None else described.steps
     turns = source.turns()

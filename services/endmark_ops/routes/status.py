@@ -1,4 +1,4 @@
-"""The route that tells the pipeline's state, its last batch and its totals."""
+"""The route that shows the pipeline's state, its last batch and its totals."""
 
 from fastapi import APIRouter
 

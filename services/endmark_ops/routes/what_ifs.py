@@ -19,7 +19,7 @@ def found(
             ge=0,
             le=3,
             description="exponent of the Zipf distribution of the stream's keys; 0 is uniform. "
-            "Without it, the one that `endmark plan` was told for the relation, or 0",
+            "Without it, the exponent of the relation's forecast by `endmark plan` counts, or 0",
         ),
     ] = None,
 ) -> WhatIfs:

@@ -4,6 +4,7 @@ import { fetchForecasts, fetchWhatIfs } from "./api.js";
 import { byId, element, setChildren, table } from "./dom.js";
 import { percent, written } from "./format.js";
 import { parse } from "./samples.js";
+import { strategyOf } from "./strategy.js";
 import { WhatIf } from "./what_if.js";
 
 /** Values of a metric of one relation by another label. */
@@ -55,7 +56,8 @@ function ofRelation({ step, stream, relation }, history) {
       element("div", {
         className: "columns",
         children: [
-          table(`Expected for ${relation}, by strategy`, ["Strategy", "Expected for what waited"], plans),
+          // Only auto expects anything.
+          ...(plans.length ? [table(`Expected for ${relation}, by strategy`, ["Strategy", "Expected for what waited"], plans)] : []),
           table(`Measured of ${relation}`, ["Figure", "Value"], facts),
         ],
       }),
@@ -92,6 +94,7 @@ async function showWhatIfs(pipeline, history, status) {
     const nodes = [...whatIfs.values()].map(({ node }) => node);
     byId("lookup-what-if").replaceChildren(...(names.length ? [ask()] : []), ...nodes);
   }
+  setChildren(byId("lookup-strategies"), live.map(strategyOf));
   for (const each of shown) whatIfs.get(each.relation).update(each, pipeline, history, status.now);
   byId("lookup-no-plan").hidden = shown.length > 0 || pipeline.lookups.length === 0;
 }

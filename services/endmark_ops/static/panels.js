@@ -59,7 +59,7 @@ export const PANELS = [
     axis: "reads/s",
     rightAxis: "rows/read",
     sources: [
-      { metric: "lookup_reads_total", as: "rate", unit: "reads/s", name: "reads", sum: true },
+      { metric: "lookup_reads_total", as: "rate", unit: "reads/s", name: "by", by: "by" },
       {
         metric: "lookup_rows_total",
         as: "ratio",
@@ -68,6 +68,16 @@ export const PANELS = [
         name: "rows per read",
         right: true,
       },
+    ],
+  },
+  {
+    title: "Rows that wait for a lookup",
+    note: "Stream rows that no read has answered, and those held back behind them",
+    axis: "rows",
+    whole: true,
+    sources: [
+      { metric: "lookup_pending_rows", as: "value", unit: "rows", name: "not answered", sum: true },
+      { metric: "lookup_held_rows", as: "value", unit: "rows", name: "held back", sum: true },
     ],
   },
   {

@@ -109,6 +109,7 @@ def file_of(tmp_path: Path, **changed: Any) -> Path:
     """The auction where bids have no punctuations and items no window."""
     document: dict[str, Any] = load(AUCTION, ENVIRONMENT).model_dump(mode="json", exclude_defaults=True)
     document["join"]["window"] = {"right": "1500ms"}
+    document["lookup"]["time_per_batch"] = "200ms"
     del document["streams"]["bids"]["punctuated_on"]
     file = tmp_path / "pipeline.yaml"
     file.write_text(json.dumps(document | changed))

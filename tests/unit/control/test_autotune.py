@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from endmark.control import autotune
-from endmark.control.autotune import WHO, Autotune, Move, Spent, Told, Tuned
+from endmark.control.autotune import WHO, Autotune, Move, ReadTurn, Spent, Tuned
 from endmark.metrics import Samples
 
 PAGES, CACHE = "lookup.page_rows", "lookup.cache.memory"
@@ -41,12 +41,12 @@ class World:
         self.rows = 1000.0
         self.log: list[tuple[int, int, int]] = []
         self.moves: list[Move] = []
-        self.batches: list[tuple[Samples, list[Told]]] = []
+        self.batches: list[tuple[Samples, list[ReadTurn]]] = []
         self._noise, self._random = noise, random.Random(7)
-        self._coming: list[Told] = []
+        self._coming: list[ReadTurn] = []
 
     def turn(self, name: str, value: Any) -> None:
-        self._coming.append(Told(name, value, "Ann"))
+        self._coming.append(ReadTurn(name, value, "Ann"))
 
     def run(self, batches: int) -> None:
         for _ in range(batches):
@@ -64,7 +64,7 @@ class World:
                     self.value = turn.value
             if move is not None:
                 self.moves.append(move)
-                self._coming = [Told(move.name, move.value, WHO)]
+                self._coming = [ReadTurn(move.name, move.value, WHO)]
 
 
 def by_size(best: float) -> Callable[[int], float]:
@@ -148,27 +148,27 @@ def test_the_turn_of_a_person_wins() -> None:
     assert len(world.log) <= before + 1  # what was on its way
 
 
-def test_other_loads_say_nothing() -> None:
+def test_costs_at_other_loads_are_not_compared() -> None:
     world = World(pages(), 100, by_size(500))
     world.run(autotune.WATCHED + 1)
     world.rows = 5000.0
     world.run(autotune.WATCHED + autotune.SETTLING + 2)
 
     assert [after for _, _, after in world.log] == [200, 100]
-    assert "but of 5000 rows a batch instead of 1000" in world.moves[1].why
+    assert "but with 5000 rows a batch instead of 1000, so they do not compare" in world.moves[1].why
 
 
 def test_rows_that_wait_are_not_answered() -> None:
     """Of batches that read for a time, what is answered counts, not what comes."""
     tuner = Autotune([pages()], {PAGES: 100})
     waiting = 0.0
-    coming: list[Told] = []
+    coming: list[ReadTurn] = []
     whys: list[str] = []
     for _ in range(40):
         waiting += 100 - min(100, tuner.values[PAGES] / 10)
         samples = {"seconds": 1.0, "rows": 100.0, "waiting": waiting, "compute_seconds": 1.0}
         move = tuner.seen(samples, coming)
-        coming = [] if move is None else [Told(move.name, move.value, WHO)]
+        coming = [] if move is None else [ReadTurn(move.name, move.value, WHO)]
         whys += [] if move is None else [move.why]
 
     assert whys[0].startswith("a row costs 1e+05 µs with 100")
@@ -177,8 +177,8 @@ def test_rows_that_wait_are_not_answered() -> None:
 
 def test_what_costs_next_to_nothing_is_left_alone() -> None:
     tuner = Autotune([pages()], {PAGES: 16})
-    told = [tuner.seen({"seconds": 0.01, "rows": 10.0, "compute_seconds": 1.0}, []) for _ in range(50)]
-    assert told == [None] * 50
+    moves = [tuner.seen({"seconds": 0.01, "rows": 10.0, "compute_seconds": 1.0}, []) for _ in range(50)]
+    assert moves == [None] * 50
 
 
 def test_batches_without_rows_do_not_count() -> None:
@@ -201,7 +201,7 @@ def test_a_refused_move_is_not_made_again_soon() -> None:
     world = World(pages(), 500, by_size(500))
     world.run(autotune.WATCHED)
     [move] = world.moves
-    samples, refused = world.batches[-1][0], Told(move.name, move.value, WHO, refused=True)
+    samples, refused = world.batches[-1][0], ReadTurn(move.name, move.value, WHO, refused=True)
     later = [world.tuner.seen(samples, [refused] if number == 0 else []) for number in range(9)]
     assert {each.value for each in later if each is not None} == {250}
 
@@ -212,6 +212,6 @@ def test_what_others_sign_as_autotune_and_is_refused_moves_nothing(value: Any) -
     world = World(pages(), 500, by_size(500))
     world.run(autotune.WATCHED)
     [move] = world.moves
-    samples, refused = world.batches[-1][0], Told(move.name, value, WHO, refused=True)
+    samples, refused = world.batches[-1][0], ReadTurn(move.name, value, WHO, refused=True)
     assert world.tuner.seen(samples, [refused]) is None
-    assert world.tuner.seen(samples, [Told(move.name, move.value, WHO)]) is None
+    assert world.tuner.seen(samples, [ReadTurn(move.name, move.value, WHO)]) is None

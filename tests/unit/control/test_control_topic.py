@@ -82,8 +82,8 @@ def test_records_are_heeded_or_dead_letters(tmp_path: Path) -> None:
     found = tasks.batch(located)
 
     assert woken == set(BUCKETS.labels)
-    told = [(letter["value"], letter["reason"]) for letter in found["dead_letters"]]
-    assert told == list(OTHERS.items())
+    letters = [(letter["value"], letter["reason"]) for letter in found["dead_letters"]]
+    assert letters == list(OTHERS.items())
     assert all(letter["error"] for letter in found["dead_letters"])
     with recomputed(pipeline, [Record(TOPIC, 0, value) for value in values], found=found) as session:
         require_within(session, pipeline)
@@ -209,10 +209,10 @@ def test_what_is_tuned_is_sent_once(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "waits"), [(due(None), False), (due(200), True), (due(200, 90), True), (due(200, 99), False)]
+    ("samples", "waits"), [(due(None), False), (due(200), True), (due(200, 90), True), (due(200, 99), False)]
 )
-def test_what_came_later_is_not_waited_for(told: dict[str, Any], waits: bool) -> None:
+def test_what_came_later_is_not_waited_for(samples: dict[str, Any], waits: bool) -> None:
     driver = Pulse("broker", TOPIC)
-    driver.batch_done(told, {})
+    driver.batch_done(samples, {})
 
     assert driver.waits_for(95) is waits

@@ -48,7 +48,7 @@ def totals(ops: OpsDatabase) -> dict[str, float]:
 
 def test_a_forecast_takes_the_place_of_the_one_before(ops: OpsDatabase) -> None:
     for forecast in (forecast_of("sellers", fastest=1.0), newest := forecast_of("sellers")):
-        forecasts.tell(ops, "auction", forecast)
+        forecasts.store(ops, "auction", forecast)
 
     assert forecasts.newest_forecasts(ops, "auction") == [newest]
 
@@ -100,13 +100,13 @@ def test_what_records_and_people_wrote_is_stored_on_each_server(
     values = [HARD, nested, {HARD: 1}, 1e400, -(10**400), 2**63, 7, 1.5, True, None, "scan"]
     at = datetime.now(UTC).timestamp()
     with closing(OpsDatabase(url)) as ops:
-        told = [
+        rows = [
             {"partition": 0, "offset": offset, "set_at": at, "by": HARD, "name": HARD, "value": value}
             | {"refused": HARD, "why": HARD}
             for offset, value in enumerate(values)
         ]
-        ops.record_turns("auction", 3, told, {})
-        ops.record_turns("auction", 3, told, {})
+        ops.record_turns("auction", 3, rows, {})
+        ops.record_turns("auction", 3, rows, {})
         ops.start_run("run", "auction", "app", "/checkpoint")
         ops.set_run_state("run", "failed", HARD)
 

@@ -17,6 +17,7 @@ from endmark.driver.pace import Pace
 from endmark.driver.topics import make_topic
 from endmark.embedded.broker import Broker
 from endmark.errors import ConfigError
+from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark.verify.consume import Log
 from support.bucket_tasks import BUCKETS
@@ -49,10 +50,14 @@ def test_a_stream_has_a_knob_of_what_it_says_of_time() -> None:
     assert (filed(steps)[name], turned(steps, name, "90s"), turned(steps, name, 7)) == (10.0, 90.0, 7.0)
     assert [about_knob(steps, name)[part] for part in ("default", "applies")] == [None, "turn"]
     for other, to, says in [
-        (name, None, "a job that has been told a time cannot be without"),
-        ("streams.items.event_time.idle", "5s", "the file says nothing of it, .* takes a new checkpoint"),
+        (name, None, "a job that has such a time cannot go on without"),
+        (
+            "streams.items.event_time.idle",
+            "5s",
+            "the pipeline file does not set it, .* takes a new checkpoint",
+        ),
         ("streams.bids.event_time.column", "at", "no knob, since another value takes a new checkpoint"),
-        ("streams.bids.event_time.lateness", "9s", r"takes a new checkpoint \(rows are judged by it"),
+        ("streams.bids.event_time.lateness", "9s", r"takes a new checkpoint \(rows are checked against it"),
     ]:
         with pytest.raises(ConfigError, match=says):
             turned(steps, other, to)
@@ -106,7 +111,7 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         (
             "join.window.left",
             "9s",
-            "join.window.left is no knob, since another value takes a new checkpoint (keys are final, and",
+            "join.window.left is no knob, since another value takes a new checkpoint (keys have become",
         ),
         ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
         ("batch.records", 10**32, "batch.records: Input should be less than or equal to 1000000000"),
@@ -166,12 +171,12 @@ def test_time_per_batch_can_be_set_and_taken_away(tmp_path: Path) -> None:
 def test_rows_may_wait_in_more_memory_or_less(tmp_path: Path) -> None:
     """All buckets together, as in the pipeline file; a full batch reads on beyond it."""
     turning = Turning(tmp_path, looking={"time_per_batch": "0s"})
-    told = [turning.batch(bid(0, 1)) for _ in range(3)]
-    told += [turning.batch(bid(0, 1), lookup__memory=2), turning.batch(bid(0, 1))]
-    told += [turning.batch(bid(0, 1), lookup__memory="1MB"), turning.batch(bid(0, 1))]
+    batches = [turning.batch(bid(0, 1)) for _ in range(3)]
+    batches += [turning.batch(bid(0, 1), lookup__memory=2), turning.batch(bid(0, 1))]
+    batches += [turning.batch(bid(0, 1), lookup__memory="1MB"), turning.batch(bid(0, 1))]
 
-    assert [samples["lookup_pending_rows{relation=sellers}"] for samples in told] == [0, 1, 2, 3, 0, 0, 1]
-    memory = [samples["lookup_memory_bytes{relation=sellers}"] for samples in told]
+    assert [samples["lookup_pending_rows{relation=sellers}"] for samples in batches] == [0, 1, 2, 3, 0, 0, 1]
+    memory = [samples["lookup_memory_bytes{relation=sellers}"] for samples in batches]
     assert memory == [64_000_000] * 4 + [2, 2, 1_000_000]
 
 
@@ -206,7 +211,7 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
         yield database
 
 
-def told_of(offset: int, value: Any, refused: str | None = None) -> dict[str, Any]:
+def turn_row(offset: int, value: Any, refused: str | None = None) -> dict[str, Any]:
     place = {"partition": 0, "offset": offset, "set_at": 7.0, "by": "Ann"}
     return place | {"name": "lookup.strategy", "value": value, "refused": refused}
 
@@ -216,10 +221,10 @@ def test_turns_are_kept_with_what_was_before(ops: OpsDatabase) -> None:
     turns once."""
     filed = {"lookup.strategy": "auto"}
     for _ in range(2):
-        ops.record_turns("auction", 3, [told_of(6, "mesh"), told_of(5, "scan")], filed)
-    ops.record_turns("auction", 4, [told_of(7, "sacn", "there is none")], filed)
-    ops.record_turns("auction", 9, [told_of(8, "auto")], filed)
-    ops.record_turns("other", 9, [told_of(8, "auto")], {})
+        ops.record_turns("auction", 3, [turn_row(6, "mesh"), turn_row(5, "scan")], filed)
+    ops.record_turns("auction", 4, [turn_row(7, "sacn", "there is none")], filed)
+    ops.record_turns("auction", 9, [turn_row(8, "auto")], filed)
+    ops.record_turns("other", 9, [turn_row(8, "auto")], {})
 
     assert [
         (turn["batch_id"], turn["before"], turn["value"], turn["refused"]) for turn in ops.turns("auction")
@@ -238,18 +243,18 @@ def test_stored_values_that_no_longer_hold_are_ignored(tmp_path: Path, ops: OpsD
     turning.batch(bid(0, 1), lookup__time_per_batch="0s", lookup__memory=7)
     turning.spoil("lookup.memory", 10**32)
     turning.batch(bid(0, 1))
-    told = [report.get("ignored", []) for report in turning.reports]
+    ignored = [report.get("ignored", []) for report in turning.reports]
     turning.batch(bid(0, 1))
 
     why = "lookup.memory: Input should be less than or equal to 1000000000000000"
-    assert [each for each in told if each] == [[why]] * len(BUCKETS)
+    assert [each for each in ignored if each] == [[why]] * len(BUCKETS)
     assert not any(report.get("ignored") for report in turning.reports)
     assert turning.batch(bid(0, 1))["lookup_memory_bytes{relation=sellers}"] == 64_000_000
 
     steps = steps_of(make_pipeline())
-    every = {**told_of(1, 1e-05), "name": "batch.every"}
-    gone = {**told_of(2, 7), "name": "lookup.cache.memory"}  # which the file may bring back
-    ops.record_turns("auction", 3, [told_of(0, "mesh"), every, gone], {})
+    every = {**turn_row(1, 1e-05), "name": "batch.every"}
+    gone = {**turn_row(2, 7), "name": "lookup.cache.memory"}  # which the file may bring back
+    ops.record_turns("auction", 3, [turn_row(0, "mesh"), every, gone], {})
     [refused] = ops.refuse_turns("auction", partial(stale, steps))
     assert refused["refused"] == "batch.every: 1e-05 is no whole number of milliseconds, as durations are"
     assert [turn["refused"] for turn in ops.turns("auction")] == [None, refused["refused"], None]
@@ -260,7 +265,7 @@ def test_stored_values_that_no_longer_hold_are_ignored(tmp_path: Path, ops: OpsD
 
 def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
     """`set` sends a control record, or says what is wrong with the value; `list` shows what holds and why."""
-    ops.record_turns("auction", 3, [told_of(0, "mesh"), told_of(1, "sacn", "there is none")], {})
+    ops.record_turns("auction", 3, [turn_row(0, "mesh"), turn_row(1, "sacn", "there is none")], {})
     make_topic(broker.bootstrap, "auction-control")
     url = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
 
@@ -278,7 +283,7 @@ def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
         values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
     assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
     assert shown["about"]["lookup.page_rows"]["applies"] == "live"
-    assert shown["knobs"] == filed(steps_of(make_pipeline())) | {"lookup.strategy": "mesh"}
+    assert shown["knobs"] == filed(steps_of(load(AUCTION, url))) | {"lookup.strategy": "mesh"}
     assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
     fields = json.loads(run("fields", str(AUCTION), "--json").stdout)
     assert [fields[name] for name in ("lookup.strategy", "publish", "join.window.left")] == [

@@ -1,4 +1,4 @@
-"""When the demo takes its job for done."""
+"""When the demo takes its job for done, and what it says of the lookup."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
 from endmark.demo.choreography import caught_up
+from endmark.demo.view import DemoState, lookup_lines
+from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 
 
 def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -> None:
@@ -14,3 +18,27 @@ def test_a_batch_that_found_the_topics_empty_has_not_caught_up(tmp_path: Path) -
         ops.record_batch("auction", 0, "run", {}, {})
 
         assert not caught_up(ops, "auction", "127.0.0.1:1")
+
+
+def test_a_batch_that_leaves_rows_waiting_has_not_caught_up(tmp_path: Path) -> None:
+    """The broker is not even asked, since another batch is due."""
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
+        ops.record_batch("auction", 0, "run", {"batch_due_time_seconds": 1.8e9}, {"bids": {"0": 1}})
+
+        assert not caught_up(ops, "auction", "127.0.0.1:1")
+
+
+def test_pages_and_waiting_rows_are_summed_up(tmp_path: Path) -> None:
+    """Reads are those of all batches, the waiting rows those of the batch that left most."""
+    pages, waiting = "lookup_reads_total{by=page,relation=sellers}", "lookup_pending_rows{relation=sellers}"
+    with closing(OpsDatabase(f"sqlite:///{tmp_path / 'ops.db'}")) as ops:
+        state = DemoState("auction", "", ops)
+        assert lookup_lines(state) == []
+        described = describe(load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"}))
+        ops.describe("auction", described.model_dump())
+        for number, rows in enumerate((10.0, 4_321.0, 0.0)):
+            ops.record_batch("auction", number, "run", {pages: 700.0, waiting: rows}, {"bids": {"0": 1}})
+
+        [line] = lookup_lines(state)
+        read = "lookup in sellers, strategy hybrid: 2,100 pages and 0 lists of keys read"
+        assert line == f"{read}, at most 4,321 rows waiting"

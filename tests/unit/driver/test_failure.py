@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endmark.driver.failure import batch_at_hand, cause_of, failure_of
+from endmark.driver.failure import cause_of, failure_of, unfinished_batch
 from endmark.errors import ConfigError, TaskError, failing_at
 from endmark.spark.queries import StallNotice
 
@@ -41,14 +41,14 @@ def test_a_failure_is_one_line_with_place_and_cause(tmp_path: Path) -> None:
 def test_many_partitions_are_counted(tmp_path: Path) -> None:
     ends = [{"bids": {str(number): 1 for number in range(11)}}]
 
-    told = batch_at_hand(spark_checkpoint(tmp_path, ends, committed=0))
+    batch = unfinished_batch(spark_checkpoint(tmp_path, ends, committed=0))
 
-    assert told is not None
-    assert told.endswith("bids/7 offsets 0 to 0, 3 more partitions)")
+    assert batch is not None
+    assert batch.endswith("bids/7 offsets 0 to 0, 3 more partitions)")
 
 
 def test_no_batch_is_at_hand_once_all_are_committed(tmp_path: Path) -> None:
-    assert batch_at_hand(spark_checkpoint(tmp_path, [{"bids": {"0": 1}}], committed=1)) is None
+    assert unfinished_batch(spark_checkpoint(tmp_path, [{"bids": {"0": 1}}], committed=1)) is None
 
 
 def test_no_batch_is_at_hand_before_the_first(tmp_path: Path) -> None:
@@ -86,15 +86,15 @@ def test_an_error_gets_its_place(error: Exception, text: str) -> None:
     assert str(raised.value) == text
 
 
-def test_a_stall_is_told_after_ten_seconds_and_each_doubling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stall_is_noticed_after_ten_seconds_and_each_doubling(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("endmark.spark.queries.time.monotonic", lambda: now)
-    told: list[str] = []
-    notice = StallNotice(told.append)
+    notices: list[str] = []
+    notice = StallNotice(notices.append)
     for second in range(45):
         now = float(second)
         notice.look("Getting offsets", 3)
-    assert told == [f"for {seconds} s: Getting offsets" for seconds in (10, 20, 40)]
+    assert notices == [f"for {seconds} s: Getting offsets" for seconds in (10, 20, 40)]
 
     for second in range(45, 100):
         now = float(second)
@@ -103,4 +103,4 @@ def test_a_stall_is_told_after_ten_seconds_and_each_doubling(monkeypatch: pytest
     for second in range(100, 150):
         now = float(second)
         notice.look("Waiting for next trigger", 99)
-    assert len(told) == 3
+    assert len(notices) == 3

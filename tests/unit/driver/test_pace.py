@@ -29,6 +29,24 @@ def test_a_query_is_started_with_what_was_turned_last() -> None:
     assert not pace.is_new
 
 
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [
+        ({"records": 70}, 62),
+        ({"records": 70, "pause_below": 20}, 20),
+        ({"records": 70, "pause_below": 100}, 62),
+        ({"records": 70, "pause_below": 1}, 2),
+        ({"records": 5}, 2),
+    ],
+)
+def test_a_batch_is_no_pause_from_its_size_on_or_if_it_is_full(said: dict[str, int], full: int) -> None:
+    """Each of eight partitions may give one record less. A pulse alone is always a pause."""
+    pipeline = PIPELINE.model_copy(update={"batch": Batch.model_validate(said)})
+
+    assert Pace(pipeline, [], fixed=False).full_batch(8) == full
+    assert Pace(pipeline, [], fixed=True).full_batch(8) is None
+
+
 def test_no_batch_is_written_between_a_turn_and_the_next_query() -> None:
     """Nor is one refused for a turn to what holds anyhow."""
     pace = Pace(PIPELINE, [], fixed=False)

@@ -146,9 +146,9 @@ def test_records_that_cannot_be_read_are_told_with_examples(tmp_path: Path) -> N
     found = tasks.batch([*bids, ("small-control", 0, 0, b"{}", 0)])
 
     assert "no_match" in {letter["reason"] for letter in found["dead_letters"]}
-    [told] = [report["unreadable"] for report in tasks.reports if "unreadable" in report]
-    assert set(told) == {"bids"}
-    assert {reason: (each["records"], each["at"]) for reason, each in told["bids"].items()} == {
+    [unreadable] = [report["unreadable"] for report in tasks.reports if "unreadable" in report]
+    assert set(unreadable) == {"bids"}
+    assert {reason: (each["records"], each["at"]) for reason, each in unreadable["bids"].items()} == {
         "malformed": (2, f"{topic}/0/1"),
         "empty": (1, f"{topic}/0/2"),
     }

@@ -1,4 +1,4 @@
-"""A request to stop is remembered, though Python dropped the exception that told of it."""
+"""A request to stop is remembered, even when Python has dropped the exception that a signal raised."""
 
 from __future__ import annotations
 

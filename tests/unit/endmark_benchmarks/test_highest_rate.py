@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecords
 
-from endmark.control.database import Batch
+from endmark.control.database import FinishedBatch
 from endmark.errors import EndmarkError
 from endmark_benchmarks.harness.highest_rate import Step, bound, highest, step
 from endmark_benchmarks.workloads import auction
@@ -18,9 +18,9 @@ from endmark_feed.message import BIDS, ITEMS
 from endmark_feed.workload import messages
 
 
-def batch(committed_at: float, items: int, bids: int) -> Batch:
+def batch(committed_at: float, items: int, bids: int) -> FinishedBatch:
     offsets = {ITEMS: {"0": items}, BIDS: {"0": bids - 5, "1": 5}, "control": {"0": 1_000_000}}
-    return Batch("auction", 1, "run", committed_at, {}, {}, offsets)
+    return FinishedBatch("auction", 1, "run", committed_at, {}, {}, offsets)
 
 
 # Ten seconds of 100 records a second, after 8 seconds of event time with 50 each.

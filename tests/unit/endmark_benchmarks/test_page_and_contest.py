@@ -20,7 +20,8 @@ from endmark_benchmarks.harness import origin
 from endmark_benchmarks.harness.contest import Digest, Rates, compared, in_process, interleaved, with_jars
 from endmark_benchmarks.measurements.lookup_join import CONTENDERS, LookupJoinOptions
 from endmark_benchmarks.page.chart import bars
-from endmark_benchmarks.page.write import of_operators, pictures, read, render, tables
+from endmark_benchmarks.page.summary import summary_table
+from endmark_benchmarks.page.write import _machines, of_operators, pictures, read, render, tables
 from endmark_benchmarks.workloads.faraway import Faraway
 from endmark_benchmarks.workloads.lookup_input import Sizes
 
@@ -216,8 +217,11 @@ def test_a_cell_is_shown_as_a_table_beneath_its_picture() -> None:
 
     said = render("<!-- begin lookup-join -->\nold\n<!-- end -->\n", {"lookup-join": report})
 
-    assert "Commit c0ffee, 2026-01-31; rows 20,000, delays 0 and 2, driver pymysql." in said
-    assert "abacus, 2 cores, 1 GB, load 0.5 before; python 3.11." in said
+    origin_line = (
+        "From [lookup_join.json](../benchmarks/results/lookup_join.json): commit c0ffee, 2026-01-31; "
+        "abacus, 2 cores, 1 GB, load 0.5 before; rows 20,000, delays 0 and 2, driver pymysql.\n<!-- end -->"
+    )
+    assert origin_line in said
     assert "**zipf keys**\n\n![zipf keys](bench/lookup-join-1.svg)\n\n| contender |" in said
     assert (
         "| endmark-auto | 10,000 | 9,000 | 11,000 | 1.00 |\n| memory | 40,000 | 40,000 | 40,000 | 0.25 |"
@@ -225,6 +229,46 @@ def test_a_cell_is_shown_as_a_table_beneath_its_picture() -> None:
     )
     assert "old" not in said
     assert list(pictures(report, "lookup-join")) == ["lookup-join-1.svg"]
+
+
+def test_single_runs_have_no_spread() -> None:
+    rates = {"endmark": Rates.of([1_000.0]), "duckdb": Rates.of([30_000.0])}
+    cell = {"title": "one run", "contenders": compared(rates, "endmark")}
+    [table] = tables(a_report("stream-join", cells=[cell]))
+
+    assert table.headings == ("contender", "rows/s", "endmark / this")
+    assert table.rows == [["endmark", "1,000", "1.00"], ["duckdb", "30,000", "0.033"]]
+
+
+def test_the_summary_has_the_range_of_each_contender() -> None:
+    cells = [
+        {"title": "", "contenders": compared({"endmark": Rates.of([ours]), **others}, "endmark")}
+        for ours, others in (
+            (1_000.0, {"spark-heap": Rates.of([500.0]), "duckdb": Rates.of([4_000.0])}),
+            (3_000.0, {"spark-heap": Rates.of([600.0]), "unheard-of": Rates.of([1.0])}),
+        )
+    ]
+    latency = {"loads": [{"share": 50.0, "seconds": {"p50": 1.0, "p95": 1.5, "p99": 2.0}}]}
+    recovery = {"runs": {"start": [{"a": 1.0, "b": 2.0}]}}
+    found = summary_table({"stream-join": {"cells": cells}, "latency": latency, "recovery": recovery})
+
+    assert found.rows == [
+        ["[stream join](#stream-join)", "1,000 to 3,000 rows/s", "Spark, state on the heap", "2.00 to 5.00"],
+        ["", "", "DuckDB, all at once", "0.25"],
+        ["[latency](#latency) at 50 % of the highest rate", "p50 1.00 s, p99 2.00 s", "", ""],
+        ["[first output](#start-and-recovery) after start", "3.00 s", "", ""],
+    ]
+
+
+def test_the_page_names_every_machine_and_version() -> None:
+    other = a_report("pipeline")
+    other["machine"] = other["machine"] | {"processor": "slide rule"}
+    other["versions"] = {"python": "3.12", "mariadb": "10.11"}
+    reports = {"stream-join": a_report("stream-join"), "pipeline": other}
+
+    assert _machines(reports) == (
+        "- abacus, 2 cores, 1 GB; slide rule, 2 cores, 1 GB\n- python 3.11 and 3.12, mariadb 10.11"
+    )
 
 
 def test_a_map_is_shown_by_skew() -> None:

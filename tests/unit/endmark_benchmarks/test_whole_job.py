@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from endmark.control.database import Batch
+from endmark.control.database import FinishedBatch
 from endmark.errors import ConfigError, EndmarkError
 from endmark_benchmarks.contenders.pipeline_spark import batches
 from endmark_benchmarks.harness.contest import Digest, DisagreementError
@@ -132,7 +132,7 @@ def test_a_share_is_one_of_the_highest_rate() -> None:
 
 def test_stages_add_up_to_the_first_output() -> None:
     heard = dict(zip(recovery.STAGES, (12.0, 12.5, 13.5, 17.0, 18.0), strict=True))
-    first = Batch("auction", 7, "run", 21.0, {TASKS: 1.5, TABLE: 0.5}, {}, {})
+    first = FinishedBatch("auction", 7, "run", 21.0, {TASKS: 1.5, TABLE: 0.5}, {}, {})
 
     found = recovery.stages(10.0, heard, 20.5, first)
 

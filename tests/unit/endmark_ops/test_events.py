@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fastapi.sse import ServerSentEvent
 
-from endmark.control.database import Batch
+from endmark.control.database import FinishedBatch
 from endmark_ops import feed as feeds
 from endmark_ops.feed import Feed, FullError
 from endmark_ops.source import OpsSource, Snapshot
@@ -33,7 +33,7 @@ class Counted(OpsSource):
         self.looked += 1
         return super().snapshot()
 
-    def batches(self, after: int, limit: int) -> Sequence[Batch]:
+    def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         self.listed += 1
         return super().batches(after, limit)
 

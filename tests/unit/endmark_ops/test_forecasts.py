@@ -21,8 +21,8 @@ def test_forecasts_of_each_relation(tmp_path: Path) -> None:
     old = forecast_of("sellers", fastest=1.0)
     with closing(OpsDatabase(url)) as database:
         for each in (old, *told.values()):
-            forecasts.tell(database, PIPELINE, each)
-        forecasts.tell(database, "another", old)
+            forecasts.store(database, PIPELINE, each)
+        forecasts.store(database, "another", old)
     found = client.get("/api/forecasts").json()["forecasts"]
     assert found == [told["ranks"].model_dump(), told["sellers"].model_dump()]
     assert found[1]["by_memory"][0]["rates"]["hybrid"] > 1.0

@@ -239,7 +239,7 @@ def waits_longer_than_others(sidecar: Running) -> bool:
         waiting = connections[20]  # the first may have their answers already
         with sidecar.connect() as connection:
             connection.sendall(right)
-            assert connection.recv(12) == b"HTTP/1.1 409"  # since no job has told what it has
+            assert connection.recv(12) == b"HTTP/1.1 409"  # since no job has described the pipeline
         assert sidecar.get("/healthz")[0] == 200
         answered, _, _ = select.select([waiting], [], [], 0)
         for connection in connections:

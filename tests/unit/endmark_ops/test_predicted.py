@@ -23,7 +23,7 @@ from support.ops_client import OpsClient
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of
 
 ROWS = 20_000.0
-MEMORY = 8_000_000
+MEMORY = 8_000_000  # as in the pipeline file
 
 
 @pytest.fixture
@@ -39,11 +39,9 @@ def what_ifs(database: OpsDatabase, query: str = "") -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def job(database: OpsDatabase, tmp_path: Path) -> Job:
+def job(database: OpsDatabase) -> Job:
     """It looks sellers up, and has told what the pipeline is made of; its batches look nothing up yet."""
-    path = tmp_path / "auction.yaml"
-    path.write_text(AUCTION.read_text().replace("page_rows: 500", f"memory: {MEMORY}, time_per_batch: 1s"))
-    pipeline = load(path, {"ENDMARK_RELATION_URL": "sqlite://"})
+    pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
     database.describe(PIPELINE, describe(pipeline).model_dump())
     job = Job(database)
     job.start()
@@ -89,6 +87,39 @@ def test_it_is_the_cost_model_with_what_was_measured_and_turned(database: OpsDat
         assert each["rates"] == pytest.approx(expected)
 
 
+def test_the_strategy_in_force_is_beside_what_auto_would_choose(database: OpsDatabase, job: Job) -> None:
+    """A page answers as many rows as the waiting ones allow, which fill a small part of the memory."""
+    told = costs_of("sellers", ROWS) | {"lookup_cost_seconds{of=key,relation=sellers}": 1e-5}
+    for waiting in (6_000.0, 2_000.0):
+        job.commit(told=told | {"lookup_pending_rows{relation=sellers}": waiting})
+    [found] = what_ifs(database)
+
+    costs = JoinCosts(seek=3e-4, page=2e-3, row=1e-6 + 1e-7, trip=4e-4, key=1e-5, wait=1e-7)
+    setup = Setup(500_000, 500, 1, 100, 2_000 * 100 + 500, 0.0, round(ROWS / 2), scattered=True)
+    hybrid, batched = cost_model.hybrid(costs, setup), cost_model.at_once(costs, setup)
+    assert (found["strategy"], found["paper"]) == ("hybrid", "HYBRIDJOIN")
+    assert found["reads"] == "the pages of the oldest waiting rows"
+    assert found["waiting_rows"] == 4_000.0
+    assert found["in_force"] == pytest.approx(vars(hybrid) | {"reads": found["reads"]})
+    [expected] = [each for each in batched if each.strategy == "batched"]
+    assert found["auto"].pop("reads").startswith("the keys of the oldest waiting rows, in lists")
+    assert found["auto"] == pytest.approx(vars(expected))
+    assert found["auto"]["rate"] > 2 * found["in_force"]["rate"]
+
+
+def test_a_strategy_without_waiting_rows_answers_at_once(database: OpsDatabase, job: Job) -> None:
+    """What has no equations is named without a prediction."""
+    job.commit(told=costs_of("sellers", ROWS) | {"lookup_pending_rows{relation=sellers}": 0.0})
+    [hybrid] = what_ifs(database)
+    turned(job, 0, "lookup.strategy", "best_page")
+    [best_page] = what_ifs(database)
+
+    assert hybrid["in_force"]["strategy"] == "hybrid at once"
+    assert (best_page["strategy"], best_page["paper"]) == ("best_page", "SSIJ")
+    assert best_page["in_force"] is None
+    assert best_page["auto"] == hybrid["auto"]
+
+
 def test_it_follows_the_batches(database: OpsDatabase, job: Job) -> None:
     """Of the last ones those count that had rows."""
     job.commit(told=costs_of("sellers", ROWS))
@@ -104,7 +135,7 @@ def test_it_follows_the_batches(database: OpsDatabase, job: Job) -> None:
 def test_skew_is_what_is_asked_for_or_as_planned(database: OpsDatabase, job: Job) -> None:
     job.commit(told=costs_of("sellers", ROWS))
     [even] = what_ifs(database)
-    forecasts.tell(database, PIPELINE, forecast_of("sellers").model_copy(update={"exponent": 1.0}))
+    forecasts.store(database, PIPELINE, forecast_of("sellers").model_copy(update={"exponent": 1.0}))
     [planned], [asked] = what_ifs(database), what_ifs(database, "?exponent=0.5")
     assert [each["exponent"] for each in (even, planned, asked)] == [0.0, 1.0, 0.5]
     listed = [each["by_memory"][4]["rates"]["batched"] for each in (even, asked, planned)]

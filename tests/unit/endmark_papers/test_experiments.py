@@ -170,5 +170,5 @@ def test_the_command_prints_what_is_committed() -> None:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
     committed = json.loads((DOCS / "results.json").read_text())
-    assert json.loads(run("counters", "--json")) == {"counters": committed["counters"]}
-    assert "HYBRIDJOIN" in run("counters")
+    assert json.loads(run("experiments", "counters", "--json")) == {"counters": committed["counters"]}
+    assert "HYBRIDJOIN" in run("experiments", "counters")

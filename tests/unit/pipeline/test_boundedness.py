@@ -15,7 +15,7 @@ import pytest
 from endmark.engine.streams import stream_plans
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.join import StreamJoin
-from endmark.operators.stream_join.order import Mark, batch_of
+from endmark.operators.stream_join.order import Mark, marks_table
 from endmark.operators.stream_join.side import SideSpec
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import states
@@ -48,7 +48,7 @@ class History:
 
     def pass_by(self, key: int) -> None:
         """The items, which are ordered, have come to a key."""
-        self._process(StreamBatch(marks=batch_of([(0, Mark(key, 9))], pa.int64())), EMPTY)
+        self._process(StreamBatch(marks=marks_table([(0, Mark(key, 9))], pa.int64())), EMPTY)
 
     def progress(self, streams: frozenset[str]) -> None:
         """Time of these streams leaves every window."""

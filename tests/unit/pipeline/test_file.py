@@ -20,6 +20,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
     """The auction pipeline with one value replaced; `None` removes it."""
     document: dict[str, Any] = load(AUCTION, ENVIRONMENT).model_dump(mode="json", exclude_defaults=True)
     document["join"]["window"] = {"left": "60s", "right": "10s"}
+    document["lookup"]["time_per_batch"] = "200ms"
     *parents, last = path.split(".")
     node = document
     for name in parents:

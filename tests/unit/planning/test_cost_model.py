@@ -49,6 +49,16 @@ def test_mesh_answers_the_same_however_keys_are_asked_for() -> None:
         assert mesh.rows_per_read == pytest.approx(2 * 81, rel=0.02)
 
 
+def test_auto_lets_rows_wait_unless_answering_at_once_is_twice_as_fast() -> None:
+    waiting = [Prediction("hybrid", 90.0, 1, 1), Prediction("mesh", 100.0, 1, 1)]
+    at_once = [Prediction("batched", 199.0, 1, 1), Prediction("scan", 50.0, 1, 1)]
+    faster = Prediction("inlj", 201.0, 1, 1)
+
+    assert cost_model.chosen_by_auto(waiting, at_once).strategy == "mesh"
+    assert cost_model.chosen_by_auto(waiting, [*at_once, faster]).strategy == "inlj"
+    assert cost_model.chosen_by_auto([], at_once).strategy == "batched"
+
+
 def test_hot_keys_at_the_beginning_of_r_answer_more_than_scattered_ones() -> None:
     hot = replace(PAPER, exponent=1.25)
     together, apart = (

@@ -1,6 +1,6 @@
 """Knobs in the task of a bucket: a turn changes the plan from the next batch on.
 
-So a batch that is repeated runs by the same plan as before.
+So a repeated batch runs by the same plan as before.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ class Knobs:
     """The turned knobs of one bucket, by the names of `endmark.control.knobs`.
 
     Attributes:
-        ignored: for each restored value that the pipeline file does not allow any more, the reason.
+        ignored: reasons why restored values are ignored. The pipeline file does not allow these values any
+            more.
 
     Args:
-        restored: a snapshot.
+        restored: a snapshot; `None` without one.
         steps: the settings of the pipeline's steps that have knobs.
     """
 
@@ -47,7 +48,7 @@ class Knobs:
                 self.ignored.append(why)
 
     def snapshot(self) -> bytes | None:
-        """`None` if no knob was ever turned."""
+        """Return the state for a later task; `None` if no knob was ever turned."""
         if self._restored is None and not self._values:
             return None
         return json.dumps(self._values).encode()
@@ -58,7 +59,7 @@ class Knobs:
             self._values[knob["name"]] = knob["value"]
 
     def turned(self, plan: BucketPlan) -> BucketPlan:
-        """Return the plan with the turned values; its other fields stay as they are."""
+        """Return the plan with the values of turned knobs. Its other fields do not change."""
         plan = self._applied(plan, "join", _JOIN)
         left, right = (
             self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME)
@@ -93,7 +94,7 @@ def _with_idle(stream: StreamPlan, seconds: float) -> StreamPlan:
 
 
 def _with_pages(plan: LookupPlan, page_rows: int) -> LookupPlan:
-    """Return the plan with the relation in pages of another size. The cost of a page scales with its size."""
+    """Return the plan with pages of another size. The cost of a page scales with its size."""
     source, directory = plan.source, directory_of(plan, page_rows)
     costs = source.costs.cut(len(source.directory), len(directory))
     return replace(plan, source=replace(source, directory=directory, costs=costs))
@@ -117,7 +118,7 @@ def _microseconds(seconds: float) -> int:
     return round(seconds * 1_000_000)
 
 
-# What a turn changes, by the knob's name within its step. The knobs of `batch` are for the driver.
+# The changes of a plan by turns, by the knob's name within its step. The driver handles the knobs of `batch`.
 _JOIN: dict[str, Callable[[BucketPlan, Any], BucketPlan]] = {
     "purge_every": _with_purging,
     "memory": _with_memory,

@@ -1,4 +1,4 @@
-"""The lookups of a pipeline, as the tasks of its buckets need them."""
+"""The plans of a pipeline's lookups, for the tasks of its buckets."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class LookupPlan:
     """The plan of one lookup of one stream.
 
     Args:
-        stream, relation: their names.
+        stream, relation: the names of the stream and of the relation.
         gate: the specification of the gate between the lookup and the join.
-        source: the relation.
+        source: the relation, and the way it is read.
         reading: makes a context that is entered around the reads of a batch.
         cache: the size and lifetimes of the cache of each Python process; `None` is no cache.
-        cache_name: a name of the job, whose buckets share one cache in each process.
+        cache_name: a name of the job. Its buckets share one cache in each process.
         buckets: the number of buckets, which share the lookup's memory.
-        page_rows: the rows of a page in the source's directory.
-        paged: makes a directory, given the rows of a page.
+        page_rows: the number of rows on a page in the source's directory.
+        paged: makes a directory, given the number of rows on a page.
         over: finds keys that the cache need not keep; `None` if punctuations cannot name any.
     """
 
@@ -60,7 +60,7 @@ class LookupPlan:
 
     @property
     def fate(self) -> Fate:
-        """The fate of rows that have no match in the end."""
+        """The fate of rows that are given up without a match."""
         return self.gate.lookup.misses.fate
 
 
@@ -75,7 +75,7 @@ def lookup_plan(
     *,
     first: bool,
 ) -> LookupPlan:
-    """Make the plan of one lookup; it measures the cost of reads of the relation.
+    """Make the plan of one lookup, and measure the costs of reads of its relation for it.
 
     Args:
         declared: the lookup in the pipeline file.
@@ -83,8 +83,8 @@ def lookup_plan(
         buckets: the number of buckets, which share `lookup.memory`.
         reader: reads the relation.
         directory: the pages of the relation.
-        reading, cache_name: as in `LookupPlan`.
-        first: this is the first lookup of its stream, which hands on the rows themselves.
+        reading, cache_name: the fields of `LookupPlan`.
+        first: whether this is the first lookup of its stream, which passes on the rows themselves.
     """
     costs = measure(reader, directory)
     unique = declared.unique and declared.as_of is None

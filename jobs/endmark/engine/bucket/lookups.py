@@ -1,4 +1,4 @@
-"""The lookups of both streams in the task of a bucket, with their clock, caches and figures."""
+"""The lookups of both streams in the task of a bucket, with their caches and metrics."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SECOND = 1_000_000
 
 
 class Lookups:
-    """The lookups of both streams in one bucket, batch by batch: gates with a clock, caches and figures.
+    """The lookups of both streams in one bucket, with a gate for each stream.
 
     Attributes:
-        gates: the gate of each stream that is looked up, by its name.
+        gates: the gate of each stream that has lookups, by the stream's name.
 
     Args:
-        plans: the plans of the lookups, those of one stream in their order.
+        plans: the plans of the lookups; those of one stream in their order.
         store: keeps the rows that wait.
         restored: the snapshots of an earlier task, by relation.
     """
@@ -57,8 +57,8 @@ class Lookups:
         """Look up one batch; return the batches of each stream that enter the join, in order.
 
         Args:
-            came: the batch, by stream. A stream without a lookup enters as it came.
-            pause: leave no row waiting, parked ones aside.
+            came: the batch of each stream, by name. A stream without a lookup enters as it came.
+            pause: whether to leave no row waiting, except parked ones.
         """
         now = _now()
         asks = {stream: gate.asks(came[stream], now, pause=pause) for stream, gate in self.gates.items()}
@@ -71,7 +71,7 @@ class Lookups:
         return entering
 
     def samples(self, came: Mapping[str, StreamBatch]) -> Samples:
-        """Return the figures of the last batch, given the batch of each stream."""
+        """Return the samples of the last batch, given the batch of each stream by name."""
         return {
             name: value
             for lookup in self._lookups
@@ -79,15 +79,17 @@ class Lookups:
         }
 
     def ages(self) -> Samples:
-        """Return the ages of caches in seconds; of all buckets, the greatest counts."""
+        """Return the ages of caches in seconds. The greatest one of all buckets counts."""
         now = _now()
         return {name: age for lookup in self._lookups for name, age in lookup.ages(now).items()}
 
     def times(self, *, owed: bool) -> Samples:
-        """Return the Unix times of waiting rows in seconds; of all buckets, the least counts.
+        """Return the time when another batch is due, and the arrival time of the oldest held batch.
+
+        Both are Unix times in seconds. The least one of all buckets counts.
 
         Args:
-            owed: the join waits for another batch, too.
+            owed: whether the join owes results, for which another batch is due now.
         """
         now, gates = _now(), self.gates.values()
         found = {
@@ -107,7 +109,7 @@ class _Lookup:
         self.gated = GatedLookup(plan.gate, plan.source, store, self._cache, restored, plan.reading)
 
     def evict(self, came: StreamBatch) -> None:
-        """Free the rows of R in the cache that the stream will not ask for again."""
+        """Evict the rows of R from the cache that the stream will not ask for again."""
         if self._cache is not None and self.plan.over is not None:
             over = self.plan.over.closed_keys(came)
             if over is not None:

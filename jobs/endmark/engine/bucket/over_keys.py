@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OverKeys:
-    """Finds the keys that punctuations of a stream name by a value for each column that is looked up.
+    """Finds the keys that punctuations of a stream close by name, with a value for each looked-up column.
 
-    A punctuation speaks for its own partition. If another partition goes on with a key, it is read again.
+    A punctuation holds for its own partition. If rows of another partition have the key, it is read again.
 
     Args:
         columns: the stream's columns that are looked up, in the order of the relation's key.
-        joined: the same columns by the names that both sides share if they are the key of the join; else
-            empty.
+        joined: if these columns are the key of the join, the same columns by the names that both sides share;
+            else empty.
     """
 
     columns: pa.Schema
@@ -42,7 +42,7 @@ class OverKeys:
         return cls(pa.schema([stream.side.schema.field(f"{stream.name}_{name}") for name in key]), joined)
 
     def closed_keys(self, came: StreamBatch) -> pa.RecordBatch | None:
-        """Return the keys that a batch closes by name, in the stream's own columns; `None` without any."""
+        """Return the keys that a batch closes by name, by the stream's own columns; `None` without any."""
         found = []
         if self.joined and came.closed_keys is not None:
             found.append(came.closed_keys.select(list(self.joined)).rename_columns(self.columns.names))

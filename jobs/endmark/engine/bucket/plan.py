@@ -31,16 +31,16 @@ class BucketPlan:
         residual: the condition that pairs of equal key must meet; `None` is always met.
         policy: the treatment of state.
         group: the group-by; `None` without one.
-        full_batch: a batch of fewer records is a pause; `None` makes each batch one. In a pause, the join
-            joins its spilled rows, and no row is left waiting for a relation. A new value counts from the
-            next batch on, so that a batch that is repeated gives the same.
+        full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join
+            catches up with its spilled rows, and no row is left waiting for a relation. A new value counts
+            from the next batch on, so a repeated batch gives the same results.
         buckets: the number of buckets, which share the join's memory.
         lookups: the lookups before the join; those of one stream in their order.
         steps: the settings of the pipeline's steps that have knobs; frames have none.
         made_with: settings that must not change while there is state, beyond those that a checkpoint pins.
-        in_band: violations leave as text, for a frame that has a column of punctuations.
-        shows_results: results leave the bucket, beside the groups that they make.
-        packs_results: results leave as blobs, in which form they can be shuffled or written.
+        in_band: whether violations leave as text, for a frame that has a column of punctuations.
+        shows_results: whether results leave the bucket. If not, only their groups do.
+        packs_results: whether results leave as blobs, which can be shuffled or written to tables.
     """
 
     left: StreamPlan
@@ -74,7 +74,7 @@ class BucketPlan:
             streams: the plans of its streams, by name.
             lookups: the plans of its lookups.
             buckets: the number of buckets.
-            full_batch: as in the class.
+            full_batch: the field of the plan.
         """
         left, right = (streams[name] for name in pipeline.sides)
         return cls(
@@ -95,14 +95,14 @@ class BucketPlan:
 
 
 def require_same(was: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Refuse state that was made with other arguments, as `BucketPlan.made_with` has them.
+    """Refuse state that was made with other settings than those of the plan.
 
     Args:
-        was: those that the state was made with.
-        now: those of the plan.
+        was: `BucketPlan.made_with` of the plan that made the state.
+        now: `BucketPlan.made_with` of the present plan.
 
     Raises:
-        ConfigError: some argument differs. The error names it, and both of its values.
+        ConfigError: a setting differs. The error names the setting and both of its values.
     """
     changes = [
         f"{name} was {was.get(name, 'left out')}, is {now.get(name, 'left out')}"

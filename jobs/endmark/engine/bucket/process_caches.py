@@ -1,4 +1,4 @@
-"""Caches and page directories of relations that the tasks of one Python process share."""
+"""Caches and page directories of relations. The tasks of one Python process share them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _AtHand:
-    """The caches of one job by relation, and its page directories with the rows of their pages."""
+class _JobCaches:
+    """The caches and page directories of one job in this process.
+
+    Args:
+        caches: the caches, by relation.
+        directories: the directories with the number of rows on their pages, by relation.
+    """
 
     caches: dict[str, FrontCache] = field(default_factory=dict)
     directories: dict[str, tuple[int, PageDirectory]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=2)
-def _at_hand(name: str) -> _AtHand:
-    return _AtHand()
+def _caches_of_job(name: str) -> _JobCaches:
+    return _JobCaches()
 
 
 def shared_cache(plan: LookupPlan, spec: CacheSpec) -> FrontCache:
-    """Return the cache of the plan's relation, made as `spec` says or changed to it."""
-    caches, reader = _at_hand(plan.cache_name).caches, plan.source.reader
+    """Return the cache of the plan's relation. Its size and lifetimes become those of `spec`."""
+    caches, reader = _caches_of_job(plan.cache_name).caches, plan.source.reader
     if plan.relation not in caches:
         kinds = tuple(reader.schema.field(name).type for name in reader.key)
         caches[plan.relation] = FrontCache(spec, KeySpec.of(reader.key, kinds), reader.schema)
@@ -39,10 +44,13 @@ def shared_cache(plan: LookupPlan, spec: CacheSpec) -> FrontCache:
 
 
 def directory_of(plan: LookupPlan, page_rows: int) -> PageDirectory:
-    """Return the directory of the plan's relation for pages of `page_rows` rows; a new size reads it anew."""
+    """Return the directory of the plan's relation for pages of `page_rows` rows.
+
+    If the size is new, the directory is read from the relation.
+    """
     if page_rows == plan.page_rows:
         return plan.source.directory
-    directories = _at_hand(plan.cache_name).directories
+    directories = _caches_of_job(plan.cache_name).directories
     rows, directory = directories.get(plan.relation, (0, plan.source.directory))
     if rows != page_rows:
         with plan.reading():

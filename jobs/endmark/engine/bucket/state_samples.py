@@ -1,4 +1,4 @@
-"""Samples of the state that a bucket keeps for the join and for groups, and of the streams' progress."""
+"""Samples of a bucket's state for the join and for groups, and of the progress of both streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECOND = 1_000_000
 
 
 def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[str]:
-    """Return the sizes of a bucket's state after a batch."""
+    """Return the sizes of a bucket's state after a batch; `groups` is `None` without a group-by."""
     samples: Counter[str] = Counter()
     for side, opposite in ((join.left, join.right), (join.right, join.left)):
         labels = {"operator": "join", "stream": side.spec.name}
@@ -41,7 +41,7 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
 
 
 def progress_samples(side: SideState) -> Samples:
-    """Return the samples of one side. All buckets report the same, since each knows all partitions."""
+    """Return the progress of one side. All buckets return the same, since each knows all partitions."""
     stream, samples = side.spec.name, Samples()
     newest = max(side.newest.values(), default=NEVER)
     for partition in range(side.spec.partitions):
@@ -68,5 +68,5 @@ def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, i
 
 
 def _waits_for(side: SideState, opposite: SideState) -> str:
-    """Return what the pending punctuations of a side wait for: a `window` or a `closing`."""
+    """Return whether the pending punctuations of a side wait for a `window` or a `closing`."""
     return "closing" if opposite.preserved or side.spec.window is None else "window"

@@ -1,4 +1,4 @@
-"""One bucket's work in one batch: lookup, stream join and group-by on its key, without a shuffle."""
+"""The task of one bucket in one batch: lookups, stream join and group-by, without a shuffle between them."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ class BucketTask:
         self._lookups = Lookups(plan.lookups, store, snapshots)
 
     def snapshot(self) -> BucketSnapshot:
+        """Return the state for `restored`, without the segments."""
         return BucketSnapshot(
             self._join.snapshot(),
             self._groups.snapshot() if self._groups else None,
@@ -100,7 +101,14 @@ class BucketTask:
         )
 
     def run(self, packed: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """Run one batch of blobs by channel; yield blobs for the sink, and results as the plan says."""
+        """Run one batch.
+
+        Args:
+            packed: the blobs of the batch, each with its channel.
+
+        Yields:
+            Blobs for the sink, each with its channel. Results are blobs or record batches, as the plan says.
+        """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
             if channel in channels.TO_SINK:
@@ -120,7 +128,7 @@ class BucketTask:
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
         samples.update(self._lookups.samples(came))
-        # One stream may let more batches in than the other.
+        # One gate may let in more batches than the other.
         entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
         for number, (left, right) in enumerate(entering, 1):
@@ -130,8 +138,8 @@ class BucketTask:
             patterns = patterns.then(self._join.output.patterns)
         if self._running is not None:
             with self._profile.phase("aggregate"):
-                # What a frame puts out has no sink that could number it.
-                running_rows = self._running.told(
+                # The sink of a pipeline adds the number of the batch. A frame has no such sink.
+                running_rows = self._running.end_batch(
                     self._join.spiller.batch_number if self._plan.in_band else None
                 )
             samples[sample("running_groups_total")] += running_rows.num_rows
@@ -161,7 +169,13 @@ class BucketTask:
     def _step(
         self, sides: tuple[StreamBatch, StreamBatch], samples: Counter[str], *, catch_up: bool
     ) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
-        """One batch of the join, and the groups it makes final."""
+        """Run one batch of the join, and fold its results into groups.
+
+        Args:
+            sides: the batch of the left and of the right stream.
+            samples: collects the metrics.
+            catch_up: whether to join spilled rows.
+        """
         measured = []
         for result in channels.gathered(self._results(sides, catch_up=catch_up)):
             if self._plan.shows_results:
@@ -207,7 +221,7 @@ class BucketTask:
             stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
             if self._plan.in_band:
                 yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
-            elif stream.side.partition is not None:  # rows of a frame have no coordinates to be found by
+            elif stream.side.partition is not None:  # rows of a frame have no coordinates
                 rows = violation_rows(stream, violation.reason, violation.rows, violation.promises)
                 yield channels.VIOLATIONS, codec.encode(rows)
 
@@ -249,25 +263,25 @@ class BucketTask:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows
             side = self._plan.left.side if violation.side == self._plan.left.name else self._plan.right.side
-            if side.partition is not None:  # rows of a frame have none
+            if side.partition is not None:  # rows of a frame have no partition
                 for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
                     samples[sample(name, stream=violation.side, partition=str(partition))] += rows
 
 
 def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up: bool) -> StreamBatch:
-    """Return the batch of one stream, unpacked from one bucket's blobs.
+    """Unpack the batch of one stream from the blobs of a bucket.
 
     Args:
-        stream: whose share.
-        blobs: all of the batch, by channel.
-        looked_up: rows go through a lookup first, so that they need not be sorted by the key of the join.
+        stream: the plan of the stream.
+        blobs: all blobs of the batch, by channel.
+        looked_up: whether rows go through a lookup first. If so, they need not be sorted by the join's key.
     """
 
     def of(channel: str) -> list[bytes]:
         return blobs.get(channels.stream_channel(channel, stream.name), [])
 
-    def batch(channel: str) -> pa.RecordBatch | None:
+    def table(channel: str) -> pa.RecordBatch | None:
         found = [codec.decode(blob) for blob in of(channel)]
         return codec.concat(found) if found else None
 
@@ -283,11 +297,11 @@ def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up
     promises = stream.side.codec.read(map(json.loads, of(channels.PROMISES)))
     return StreamBatch(
         rows=together(rows) if rows else None,
-        closed_keys=batch(channels.CLOSED_KEYS),
+        closed_keys=table(channels.CLOSED_KEYS),
         promises=promises,
         key_promises=stream.side.codec.on_key(promises),
         newest=newest,
-        marks=batch(channels.MARKS),
+        marks=table(channels.MARKS),
         heard=heard,
-        runs=RunNews(batch(channels.ENDED), batch(channels.FIRST), batch(channels.LAST)),
+        runs=RunNews(table(channels.ENDED), table(channels.FIRST), table(channels.LAST)),
     )

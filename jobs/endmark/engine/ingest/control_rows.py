@@ -40,9 +40,9 @@ class ControlPacker:
 
     Args:
         packer: takes the packed rows.
-        buckets: the buckets that hear of turns.
+        buckets: the buckets, all of which get each turn.
         plan: the control topic and the settings that have knobs.
-        turns: collects the turns that were made or refused, as the ops database has them.
+        turns: collects accepted and refused turns, as rows of the ops database.
     """
 
     packer: Packer
@@ -68,7 +68,13 @@ class ControlPacker:
         return rejections, pulses
 
     def _turn(self, turn: Turn, partition: int, offset: int, time: int) -> str | None:
-        """Pack a turn for all buckets; return why it is refused, or `None`."""
+        """Pack a turn for all buckets; return the reason why it is refused, or `None` if it is not.
+
+        Args:
+            turn: the turn.
+            partition, offset: the place of its record.
+            time: the timestamp of its record in Kafka, in microseconds since 1970.
+        """
         value, refused = turn.value, None
         try:
             value = turned(self.plan.steps, turn.name, turn.value)

@@ -1,7 +1,7 @@
 """Rows of a streaming frame become packed rows, and packed results become rows of a frame.
 
-A row with text in the frame's column of punctuations is a control row; its other columns are ignored. The
-text is a punctuation, or a dead letter or violation of an earlier join, which is passed on unchanged.
+A row with a text in the frame's column of punctuations is a control row. Its other columns are ignored. The
+text is a punctuation, or a dead letter or violation of an earlier join. These are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PackFrame:
         stream: the frame as an input of the join. It is one partition, and its punctuations follow its rows.
         buckets: the buckets of the join.
         punctuations: the position of the column of punctuations; `None` without one.
-        renaming: new names of the columns that punctuations restrict; `None` if they keep theirs.
+        renaming: new names of the columns that punctuations restrict; `None` if the names do not change.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class PackFrame:
                 self._pack_texts(packer, texts, reader, renamer)
             yield from packer.flush()
         if seen:
-            # Every bucket runs in every batch, however little is in it for each.
+            # Every bucket gets a blob, so every bucket runs in every batch.
             progress = {} if newest is None else {"0": newest}
             for label in self._buckets.labels:
                 packer.add_json(label, stream_channel(channels.PROGRESS, self._stream.name), progress)
             yield from packer.flush()
 
     def _split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
-        """Return the rows by the column names of results, and the texts of control rows, if any."""
+        """Return the rows by the column names of results, and the texts of control rows or `None`."""
         columns, texts = list(batch.columns), None
         if self._punctuations is not None:
             texts = columns.pop(self._punctuations)
@@ -92,10 +92,10 @@ class PackFrame:
         return rows.filter(texts.is_null()), texts.drop_null()
 
     def _without_nulls(self, packer: Packer, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that have a key and a time, and pack the others as violations.
+        """Return the rows without nulls in key and time, and pack the others as violations.
 
         Raises:
-            ConfigError: a row has none, and the frame has no column of punctuations to tell of it.
+            ConfigError: a row has such a null, and the frame has no column of punctuations for violations.
         """
         side = self._stream.side
         with_nulls = [name for name in (*side.key.columns, side.time) if rows.column(name).null_count]
@@ -136,14 +136,14 @@ class PackFrame:
             renamed = renamer(texts)
             rejected = [(texts[at].as_py(), why) for at, why in renamed.rejected]
             texts = renamed.texts.drop_null()
-        said = reader.read(texts)
-        rejected += said.rejected
+        read = reader.read(texts)
+        rejected += read.rejected
         if rejected:
             packer.add(first, channels.REFUSED, frame_rejects.dead_letters(stream.name, rejected))
-        # All stand behind the rows of their batch, so one offset is as good as another.
+        # All punctuations stand behind the rows of their batch, so all may have the same offset.
         promises = PromisePacker(packer, self._buckets, stream)
-        promises.closed_keys(0, said.closed_keys, np.zeros(said.closed_keys.num_rows, np.int64))
-        for promise in said.promises:
+        promises.closed_keys(0, read.closed_keys, np.zeros(read.closed_keys.num_rows, np.int64))
+        for promise in read.promises:
             promises.promise(0, 0, promise)
 
 
@@ -151,11 +151,11 @@ def in_utc(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     """Make a record batch of columns that Spark has handed over, with times in the zone UTC.
 
     Spark gives every column of timestamps the time zone of its session. The zone is part of Arrow's type, so
-    columns of two zones do not go together. The values are the same in every zone and are not copied.
+    columns of two zones cannot be combined. The values are the same in every zone and are not copied.
 
     Args:
         columns: the columns.
-        schema: their names and types, with UTC as zone.
+        schema: the names and types of the columns, with UTC as zone.
     """
     cast = [
         column if column.type == field.type else column.cast(field.type)
@@ -165,7 +165,7 @@ def in_utc(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 class UnpackFrame:
-    """A function for `mapInArrow` over channels and blobs that yields rows, and control rows behind them.
+    """A function for `mapInArrow` over channels and blobs that yields rows, then control rows.
 
     Args:
         schema: the columns of rows, then the column of punctuations.

@@ -1,8 +1,8 @@
 """Ingest: Kafka records become packed rows, split by bucket. Dead letters and late rows are set aside.
 
 A row whose event time is too far after Kafka's timestamp is set aside first and has no other effect. A task
-reads one partition of one topic in the order of offsets, so it finds the rows that are late within the batch.
-The join keeps each partition's newest event time and finds those that are late against earlier batches.
+reads one partition of one topic in the order of offsets, so it finds rows that are late within the batch. The
+join keeps each partition's newest event time, and finds rows that are late because of earlier batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from endmark.engine.violation_rows import violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
 from endmark.operators.stream_join.key_runs import ended_runs
-from endmark.operators.stream_join.order import Mark, batch_of, marks
+from endmark.operators.stream_join.order import Mark, marks, marks_table
 from endmark.operators.stream_join.side import NEVER, late_rows
 from endmark.profile import Profile
 from endmark.state import codec
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from endmark.wire.rejection import Rejection
 
 
-_EXAMPLE_LENGTH = 300  # characters of an error that stands for others of its reason
+_EXAMPLE_LENGTH = 300  # the most characters of an error that is an example of its reason
 
 
 class Ingest:
@@ -83,13 +83,13 @@ class _Task:
         self._until: dict[str, dict[str, int]] = {}
         self._counts: Counter[str] = Counter()
         self._unreadable: dict[str, dict[str, Any]] = {}
-        self._failures: dict[str, Failures] = {}  # of closing rules, by stream
+        self._failures: dict[str, Failures] = {}  # failures of closing rules, by stream
         self.packer = Packer()
         self._control = ControlPacker(self.packer, buckets, control)
         self.profile = Profile()
 
     def read(self, batch: pa.RecordBatch) -> None:
-        # One partition as a rule; Spark may still put several small ones into one Arrow batch.
+        # A batch is usually of one partition, but Spark may put several small ones into one Arrow batch.
         origins = pa.table({"topic": batch.column("topic"), "partition": batch.column("partition")})
         for origin in origins.group_by(["topic", "partition"]).aggregate([]).to_pylist():
             topic, partition = origin["topic"], origin["partition"]
@@ -125,9 +125,9 @@ class _Task:
             parsed = self._parser(stream).parse(batch.column("value"))
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
-        said = parsed.closed_keys.num_rows + len(parsed.promises)
-        self._counts[sample("punctuations_total", stream=stream.name)] += said
-        self._of_partition("partition_punctuations_total", stream, partition, said)
+        punctuations = parsed.closed_keys.num_rows + len(parsed.promises)
+        self._counts[sample("punctuations_total", stream=stream.name)] += punctuations
+        self._of_partition("partition_punctuations_total", stream, partition, punctuations)
         if parsed.skipped:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
         parsed = self._without_future(stream, partition, parsed, batch)
@@ -139,7 +139,13 @@ class _Task:
         self._pack_dead_letters(stream.topic, partition, parsed.rejections, offsets)
 
     def _note_unreadable(self, stream: StreamPlan, at: str, rejection: Rejection) -> None:
-        """Count a rejection for the quarantine by stream and reason; keep the first as an example."""
+        """Count a rejection for the quarantine, and keep the first one of its reason as an example.
+
+        Args:
+            stream: the plan of the stream.
+            at: the coordinates of the record as text.
+            rejection: the rejection.
+        """
         reasons = self._unreadable.setdefault(stream.name, {})
         example = {"records": 0, "at": at, "error": storable(rejection.error, _EXAMPLE_LENGTH)}
         reasons.setdefault(rejection.reason, example)["records"] += 1
@@ -164,7 +170,7 @@ class _Task:
         if stream.side.ahead is None:
             return parsed
         times = int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.name}_")))
-        # Kafka's timestamps can be any number, so nothing is added to them.
+        # A producer may send any number as timestamp, so nothing is added to it: it could overflow.
         future = times - stream.side.ahead > int64(batch.column("timestamp"))[parsed.row_at]
         if not future.any():
             return parsed
@@ -198,7 +204,7 @@ class _Task:
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
 
     def _mark(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
-        """Note the farthest key of an ordered stream; tell every bucket the marks that rows fall behind."""
+        """Remember the farthest key of an ordered stream; pack the marks that rows fall behind."""
         if stream.side.ordered is None:
             return
         keys = rows.column(stream.side.key.columns[0])
@@ -211,7 +217,7 @@ class _Task:
         self._pack_marks(stream, [(partition, mark) for mark in broken])
 
     def _end_runs(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
-        """Name the keys of a clustered stream whose runs end; tell every bucket how the partition begins."""
+        """Pack the keys whose runs end in a clustered stream, and the first row of the partition."""
         if not stream.side.clustered:
             return
         side, key = stream.side, stream.side.key.shared
@@ -231,9 +237,9 @@ class _Task:
 
     def _pack_marks(self, stream: StreamPlan, found: list[tuple[int, Mark]]) -> None:
         if found:
-            batch = batch_of(found, stream.columns[stream.on[0]].arrow)
+            table = marks_table(found, stream.columns[stream.on[0]].arrow)
             for label in self._buckets.labels:
-                self.packer.add(label, stream_channel(channels.MARKS, stream.name), batch)
+                self.packer.add(label, stream_channel(channels.MARKS, stream.name), table)
 
     def _pack_promises(self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> None:
         packed = PromisePacker(self.packer, self._buckets, stream)
@@ -266,9 +272,9 @@ class _Task:
         self.packer.add(self._buckets.labels[0], channels.DEAD_LETTERS, batch)
 
     def finish(self) -> None:
-        """Tell every bucket the newest event times, and the sink what was read.
+        """Send the newest event times to every bucket, and a report of the records read to the sink.
 
-        Every bucket gets a blob from each task that has read anything, so that all buckets run.
+        Every bucket gets a blob from each task that has read any record, so all buckets run.
         """
         for (name, _), last in self._last.items():
             plan = next(stream for stream in self._by_topic.values() if stream.name == name)
@@ -296,7 +302,14 @@ class _Task:
 
 
 def _placed(stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> pa.RecordBatch:
-    """Return the rows by the column names of results, with their partition and offset."""
+    """Return parsed rows by the column names of results, with their partition and offset.
+
+    Args:
+        stream: the plan of the stream.
+        partition: the partition of all rows.
+        parsed: the parsed records.
+        offsets: the offsets of the records.
+    """
     coordinates = [
         pa.repeat(pa.scalar(partition, pa.int64()), parsed.rows.num_rows),
         pa.array(offsets[parsed.row_at]),

@@ -58,7 +58,7 @@ class PromisePacker:
         """Pack a punctuation of any shape.
 
         Args:
-            partition, offset: its place.
+            partition, offset: the place of the punctuation.
             promise: the punctuation, by the stream's names of its columns.
         """
         stream, types = self._stream, self._stream.side.schema
@@ -83,7 +83,7 @@ class PromisePacker:
         Args:
             partition: the partition of the rows.
             rows: the rows, by the stream's names of its columns.
-            offsets: their offsets.
+            offsets: the offsets of the rows.
             rule: the closing rule.
             failures: collects the rows on which the rule failed. Such rows close nothing.
         """
@@ -107,7 +107,10 @@ class PromisePacker:
 
 
 def closed_keys(promise: Punctuation, on: tuple[str, ...]) -> list[dict[str, Value]]:
-    """Return the keys that a promise names: one value of each column `on`, or several of a single column."""
+    """Return the keys that a promise names; an empty list if it names none.
+
+    A promise names keys if it has one value of each column in `on`, or several values of a single column.
+    """
     if not set(promise.names()) <= set(on):
         return []
     values = {name: values_of(each) for name, each in promise.patterns if isinstance(each, Equals | OneOf)}

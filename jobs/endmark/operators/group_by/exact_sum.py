@@ -1,7 +1,7 @@
-"""Exact sums of doubles, which no order of adding can change. They are rounded once, at the end.
+"""Exact sums of doubles. They do not depend on the order of the values, and are rounded once, at the end.
 
-A double is a whole number of 53 bits times a power of two. On a ruler of digits of `DIGIT` bits it touches at
-most two neighbours, and digits of equal place add up as whole numbers.
+A double is a whole number of 53 bits times a power of two. Written in digits of `DIGIT` bits, it has at most
+two digits, which are neighbours. Digits of equal place add up as whole numbers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-AMOUNT = pa.decimal128(38, 0)  # of a digit's sums: room for 2**74 rows
+AMOUNT = pa.decimal128(38, 0)  # the type of the sum of a digit: it has room for 2**74 rows
 DIGIT = 52
 _MASK = (1 << DIGIT) - 1
 _MANTISSA = 53
 _LOWEST = -1126  # the exponent of the least double, when its mantissa is normal
-_CARRIES = 2  # digits by which sums may be longer than what was added
-_KEPT = 62  # bits that rounding looks at, the last of which stands for all below
-_AT_ONCE = 1 << 16
+_CARRIES = 2  # digits by which a sum may be longer than its values
+_KEPT = 62  # bits that rounding looks at; the last one stands for all bits below
+_AT_ONCE = 1 << 16  # sums that are rounded at a time
 
 
 def digits(values: Doubles) -> tuple[Ints, Ints, Ints]:
-    """Split finite doubles into digits: position of the value, place of the digit, amount."""
+    """Split finite doubles into digits; return the position of a digit's value, its place and its amount."""
     fraction, exponent = np.frexp(values)
     whole = np.ldexp(fraction, _MANTISSA).astype(np.int64)
     place, shift = np.divmod(exponent.astype(np.int64) - _MANTISSA - _LOWEST, DIGIT)
@@ -43,13 +43,13 @@ def digits(values: Doubles) -> tuple[Ints, Ints, Ints]:
 
 
 def nearest(owners: Ints, places: Ints, amounts: pa.Array, count: int) -> Doubles:
-    """The nearest double of each of `count` sums, ties to even; infinite where no double is so large.
+    """Return the double nearest to each of `count` sums, ties to even. It is infinite beyond all doubles.
 
     Args:
         owners: the number of the sum that each digit belongs to, from 0.
-        places: the place of each digit in its sum; a sum has each place once at most.
+        places: the place of each digit in its sum. A sum has each place at most once.
         amounts: the value of each digit, of type `AMOUNT`.
-        count: the number of sums; one without digits is 0.
+        count: the number of sums. A sum without digits is 0.
     """
     sums = np.zeros(count)
     if len(owners) == 0:
@@ -86,19 +86,22 @@ def _nearest(owners: Ints, places: Ints, lower: Ints, upper: Ints, count: int) -
 
 
 def _rounded(rests: Ints, exponent: int) -> Doubles:
-    """Whole numbers, digit by digit from the lowest, times two to the `exponent`."""
+    """Return the nearest doubles of whole numbers times two to the `exponent`.
+
+    `rests` has a row for each digit, the lowest first, and a column for each number.
+    """
     padded = np.concatenate([np.zeros((2, rests.shape[1]), np.int64), rests])
     highest = len(rests) - 1 - np.argmax(rests[::-1] > 0, axis=0)
     columns = np.arange(rests.shape[1])
     top, middle, bottom = (padded[highest + at, columns] for at in (2, 1, 0))
     below = (np.cumsum(padded > 0, axis=0) > 0)[np.maximum(highest - 1, 0), columns]
     bits = np.frexp(top.astype(np.float64))[1].astype(np.int64)
-    # What the top leaves of the bits that are kept is the middle's, and the bottom's where that is too short.
+    # The kept bits come from the top digit, then from the middle one, then from the bottom one.
     dropped = np.maximum(bits - (_KEPT - DIGIT), 0)
     added = np.maximum((_KEPT - DIGIT) - bits, 0)
     kept = (top << (_KEPT - bits)) | ((middle >> dropped) << added) | (bottom >> (DIGIT - added))
     rest = (middle & ((1 << dropped) - 1)) | (bottom & (_MASK >> added)) | below
-    # An odd last bit keeps a number that lies between two doubles from being taken for the middle.
+    # The last bit is odd if any bit below is set, so that a number just above a tie is not rounded as a tie.
     with np.errstate(over="ignore"):
         sums: Doubles = np.ldexp(
             (kept | (rest != 0)).astype(np.float64), exponent + DIGIT * highest - (_KEPT - bits)

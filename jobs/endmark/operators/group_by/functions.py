@@ -1,8 +1,8 @@
-"""The functions of measures: how each folds Arrow columns, a class for each name of a pipeline file.
+"""The functions of measures: one class for each name in a pipeline file, which folds Arrow columns.
 
-No measure depends on the order of rows. Sums are exact while they are kept. `First` and `Last` compare the
-place of the row that a value comes from, then the value, since a row may have met several rows of R. Nulls
-count for `Count` alone.
+No measure depends on the order of rows. Sums are exact until a group ends. `First` and `Last` compare the
+place of the row that a value comes from, then the value, since a row may have met several rows of R. All
+measures but `Count` ignore nulls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGS = (-(2**63), 2**63 - 1)
 
 @dataclass(frozen=True)
 class Count(MeasureSpec):
-    """The number of results; it has no column."""
+    """The number of results. It has no input column."""
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
         return {self.name: (pa.int64(), "sum")}  # a count of partial counts is their sum
@@ -79,7 +79,7 @@ class Sum(MeasureSpec):
 
     @property
     def adds_doubles(self) -> bool:
-        """True if the sum's digits are kept beside the group's own row."""
+        """True if the values are doubles. Then the sum's digits are kept beside the group's own row."""
         return bool(pa.types.is_floating(self.of))
 
     @property
@@ -88,7 +88,7 @@ class Sum(MeasureSpec):
 
     @property
     def values(self) -> str:
-        """The column that counts the values added."""
+        """The column with the number of values, without nulls."""
         return f"{self.name}$values"  # no column that a pipeline names has a `$`
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
@@ -112,7 +112,7 @@ class Sum(MeasureSpec):
 
 @dataclass(frozen=True)
 class Average(Sum):
-    """The sum of the values over their number."""
+    """The average: the sum of the values over their number."""
 
     def kept(self) -> dict[str, tuple[pa.DataType, str]]:
         return super().kept() | {self.values: (pa.int64(), "sum")}
@@ -145,7 +145,7 @@ def _scale(kind: pa.DataType) -> int:
 
 
 def _as_doubles(decimals: pa.Array) -> pa.Array:
-    """Return the nearest doubles. Arrow's own cast of a decimal may be one off."""
+    """Return the nearest doubles. Arrow's own cast of a decimal may miss the nearest double by one."""
     return pc.cast(pc.cast(decimals, pa.string()), pa.float64())
 
 

@@ -1,7 +1,8 @@
-"""Closing group-by: partial aggregates per batch, combined and put out when a punctuation closes the group.
+"""The closing group-by folds results into partial rows, and puts a group out when a punctuation closes it.
 
-State: a segment list of partial rows by key, and one for each measure that takes more than a row of a group;
-segments combine rows of equal key when they merge. A batch costs its own rows, not the number of open groups.
+The state is a list of segments with partial rows by key, and one more list for each measure that needs more
+than one row of a group. Segments combine rows of equal key when they merge. So the cost of a batch depends on
+its own rows, not on the number of open groups.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
 
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """One column of the group key: the first of several input columns that is not null.
+    """One column of the group key. Its value is the first one among several input columns that is not null.
 
     Args:
-        name: its name.
-        kind: its type.
+        name: the name of the column.
+        kind: the type of the column.
         sources: the input columns, in order.
     """
 
@@ -45,7 +46,7 @@ class KeyColumn:
 
 
 class ClosingAggregate:
-    """The groups of one bucket. Results are added to them; groups that are closed leave, one row each.
+    """The open groups of one bucket. `add` folds results into them; `close` removes and returns closed ones.
 
     Attributes:
         schema: the columns of closed groups.
@@ -88,10 +89,11 @@ class ClosingAggregate:
         return {"groups": self.groups} | spread
 
     def snapshot(self) -> bytes:
+        """Return the state for `restored`, without the segments."""
         return manifest.save(self.lists, {})
 
     def add(self, inputs: list[pa.RecordBatch]) -> None:
-        """Fold the `inputs` of results into their groups."""
+        """Fold results, as `inputs` returns them, into their groups."""
         if not inputs:
             return
         rows = codec.concat(inputs)
@@ -103,11 +105,11 @@ class ClosingAggregate:
             spread.add(rows)
 
     def close(self, keys: Keys) -> pa.RecordBatch:
-        """Remove and return the groups of `keys`, which are sorted by code, one row each."""
+        """Remove the groups of `keys`, which are sorted by code, and return them, one row each."""
         return self._put_out(lambda rows: rows.remove(keys))
 
     def close_where(self, final: Callable[[Keys], Bools]) -> pa.RecordBatch:
-        """Remove and return the groups whose key `final` is true of."""
+        """Remove and return the groups whose key is final; `final` makes a mask of final keys."""
         return self._put_out(
             lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.keys)))
         )
@@ -120,15 +122,16 @@ class ClosingAggregate:
     def so_far(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """Return the present rows of the open groups among `keys`, which `keys_of` has returned."""
         found = self._key.keys(keys)
-        return self._told(lambda rows: rows.having(found))
+        return self._evaluated(lambda rows: rows.having(found))
 
-    def _put_out(self, remove: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
-        groups = self._told(remove)
+    def _put_out(self, remove: Callable[[SegmentList], list[SegmentRows]]) -> pa.RecordBatch:
+        groups = self._evaluated(remove)
         for rows in self.lists.values():
             rows.maintain()
         return groups
 
-    def _told(self, rows_of: Callable[[SegmentList], list[Gone]]) -> pa.RecordBatch:
+    def _evaluated(self, rows_of: Callable[[SegmentList], list[SegmentRows]]) -> pa.RecordBatch:
+        """Return the groups with the values of their measures; `rows_of` finds their rows in a list."""
         parts = [some.batch for some in rows_of(self.groups)]
         if not parts:
             return pa.RecordBatch.from_pylist([], self.schema)
@@ -139,7 +142,7 @@ class ClosingAggregate:
         return pa.record_batch([*keys, *ended], schema=self.schema)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the columns of join results that groups are made of."""
+        """Return the columns of join results that `add` needs: the group key, and the inputs of measures."""
         keys = [pc.coalesce(*(batch.column(name) for name in column.sources)) for column in self._keys]
         names = dict.fromkeys(name for measure in self._measures for name in measure.inputs)
         columns = dict(zip((column.name for column in self._keys), keys, strict=True))

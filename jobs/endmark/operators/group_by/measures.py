@@ -1,4 +1,4 @@
-"""Measures: the columns of closed groups, and how the partial rows of a group combine."""
+"""Measures: the columns of closed groups, and the combination of a group's partial rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """One of the columns that `first` and `last` compare; nulls come before all values.
+    """One of the columns that `first` and `last` compare. Nulls come before all values.
 
     Args:
-        part: the name of what state keeps of it.
+        part: the name of the column in state, behind the name of the measure.
         source: the input column.
-        kind: its type.
+        kind: the type of the column.
     """
 
     part: str
@@ -35,10 +35,10 @@ class Place:
 
 
 def coordinates(time: str, partition: str, offset: str) -> tuple[Place, ...]:
-    """Return the places of rows of a Kafka topic.
+    """Return the columns that order the rows of a Kafka topic.
 
     Args:
-        time, partition, offset: the input columns with their coordinates.
+        time, partition, offset: the input columns with the event time and the coordinates of a row.
     """
     return (
         Place("time", time, pa.timestamp("us", "UTC")),
@@ -49,16 +49,16 @@ def coordinates(time: str, partition: str, offset: str) -> tuple[Place, ...]:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """One column of a closed group; each subclass folds values by another function.
+    """One column of a closed group. Each subclass folds values by another function.
 
     A subclass keeps columns in the group's row, rows of its own beside it (`spread`), or both.
 
     Args:
-        name: the column's name.
-        column: the input column that it is computed from; `None` for the number of rows.
-        kind: its Arrow type.
-        of: the type of the input column.
-        place: the columns that `first` and `last` compare, in order.
+        name: the name of the column.
+        column: the input column from which it is computed; `None` for the number of rows.
+        kind: the Arrow type of the column.
+        of: the type of the input column; `None` without one.
+        place: the columns that `first` and `last` compare, in order; empty for other measures.
     """
 
     name: str
@@ -67,21 +67,22 @@ class MeasureSpec:
     of: pa.DataType | None = None
     place: tuple[Place, ...] = ()
 
-    # The Arrow function that picks one row of a group by their order; `None` if all rows have a part.
+    # The Arrow function that picks one row of a group by the rows' order; `None` if all rows count.
     picks: ClassVar[str | None] = None
 
     @property
     def spread(self) -> type[Spread] | None:
-        """The rows that it keeps beside the group's own row; `None` if it keeps none."""
+        """The class of the rows that it keeps beside the group's own row; `None` if it keeps none."""
         return None
 
     @property
     def inputs(self) -> list[str]:
+        """The input columns that the measure needs."""
         return [*([] if self.column is None else [self.column]), *(each.source for each in self.place)]
 
     @property
     def where(self) -> list[str]:
-        """The columns with the place of the row that a picked value comes from."""
+        """The columns of state with the place of the row that a picked value comes from."""
         return [f"{self.name}${each.part}" for each in self.place]
 
     def value_in(self, rows: pa.RecordBatch) -> pa.Array:
@@ -93,21 +94,21 @@ class MeasureSpec:
         return {}
 
     def of_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """Return the columns of `kept` for groups of one row each."""
+        """Return the columns of `kept` for input rows, each a partial row by itself."""
         return [self.value_in(rows) for _ in self.kept()]
 
     def ended(self, groups: pa.RecordBatch, spread: pa.Array | None) -> pa.Array:
         """Return the values of the measure for closed groups.
 
         Args:
-            groups: their rows.
-            spread: the values of the rows beside them; `None` if the measure keeps none.
+            groups: the combined rows of the groups.
+            spread: the values that follow from the rows beside them; `None` if the measure keeps none.
         """
         return groups.column(self.name) if spread is None else spread
 
 
 def input_name(column: str) -> str:
-    """Return the name of a result column beside those of the group key, which may have the same name."""
+    """Return the name of an input column. Its own name may be that of a column of the group key, too."""
     return f"${column}"
 
 
@@ -133,7 +134,7 @@ def combined(
         else:
             aggregations += [(name, how) for name, (_, how) in measure.kept().items()]
     grouped = table.group_by(list(key.columns), use_threads=False).aggregate(aggregations)
-    found = iter(grouped.columns)  # by their places, since a key may be called as an aggregation is
+    found = iter(grouped.columns)  # by position: a key column may have the same name as an aggregation
     columns = [next(found) for _ in key.columns]
     for measure in measures:
         if measure.picks:
@@ -146,6 +147,7 @@ def combined(
 
 
 def kept_fields(measures: Iterable[MeasureSpec]) -> list[tuple[str, pa.DataType]]:
+    """Return the columns of partial rows beside the key: those that the measures keep."""
     return [(name, kind) for measure in measures for name, (kind, _) in measure.kept().items()]
 
 

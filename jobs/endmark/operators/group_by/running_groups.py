@@ -17,13 +17,13 @@ BATCH = "batch"
 
 
 class RunningGroups:
-    """Collects the groups that the steps of a batch change, and returns each once at its end.
+    """Collects the groups that a batch changes, step by step, and returns each of them once.
 
-    A batch costs the state rows of the groups that it has changed, not those of other groups.
+    The cost of a batch depends on the state rows of the groups that it has changed, not on other groups.
 
     Args:
         groups: the groups.
-        columns: the columns that are returned, in their order.
+        columns: the columns to return, in their order.
     """
 
     def __init__(self, groups: ClosingAggregate, columns: list[str]) -> None:
@@ -33,24 +33,24 @@ class RunningGroups:
         self._closed: list[pa.RecordBatch] = []
 
     def note(self, added: list[pa.RecordBatch], closed: pa.RecordBatch) -> None:
-        """Remember one step: rows that were added to groups, and the groups that were closed."""
+        """Remember one step of a batch: the inputs that were added, and the groups that were closed."""
         if added:
             self._changed.append(self._groups.keys_of(added))
         self._closed.append(closed)
 
-    def told(self, batch: int | None = None) -> pa.RecordBatch:
-        """Return the changed groups with a column `final`, which is true of closed groups.
+    def end_batch(self, number: int | None = None) -> pa.RecordBatch:
+        """Return the groups that the batch has changed, and forget them.
 
-        `batch`, if given, is added as the column of the batch's number.
+        The column `final` is true for closed groups. If a number of the batch is given, it becomes the column
+        `batch`.
         """
         changed = pa.RecordBatch.from_pylist([], self._groups.schema)
         if self._changed:
             changed = self._groups.so_far(self._groups.keys_of(self._changed))
         closed = [_marked(groups, final=True) for groups in self._closed]
-        told = codec.concat([_marked(changed, final=False), *closed])
+        rows = codec.concat([_marked(changed, final=False), *closed]).select(self._columns)
         self._changed, self._closed = [], []
-        told = told.select(self._columns)
-        return told if batch is None else told.append_column(BATCH, pa.array(np.full(told.num_rows, batch)))
+        return rows if number is None else rows.append_column(BATCH, pa.array(np.full(rows.num_rows, number)))
 
 
 def _marked(groups: pa.RecordBatch, *, final: bool) -> pa.RecordBatch:

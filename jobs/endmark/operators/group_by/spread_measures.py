@@ -1,4 +1,4 @@
-"""Spread measures: those that keep rows of their own beside the group's row, as many as they need."""
+"""Spread measures: measures that keep rows of their own beside the group's row, as many as they need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.state.keys import KeySpec
     from endmark.state.search import Ints
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
 
 _PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key columns have no `$`
@@ -27,8 +27,8 @@ _PLACE, _AMOUNT, _VALUE, _TIMES = "$place", "$amount", "$value", "$times"  # key
 class Spread(ABC):
     """The rows of one spread measure, found by the key of their group.
 
-    Each subclass keeps one row for each key and value of the column `own`, with the sum of the column
-    `added`.
+    Each subclass has one row for each key and value of the column `own`. If it has a column `added`, that is
+    summed up when such rows combine.
 
     Args:
         measure: the measure.
@@ -46,7 +46,7 @@ class Spread(ABC):
         self.rows = SegmentList(store, key, merge=self._combine)
 
     def add(self, inputs: pa.RecordBatch) -> None:
-        """Add input rows; only the key's columns and the measure's own are used."""
+        """Add input rows. Only the columns of the key and of the measure are used."""
         values = self._measure.value_in(inputs)
         present = pc.is_valid(values)
         keys = inputs.select(list(self._key.columns)).filter(present)
@@ -55,7 +55,7 @@ class Spread(ABC):
             self.rows.append(self._combine(rows))
             self.rows.maintain()
 
-    def ended(self, found: list[Gone], groups: pa.RecordBatch) -> pa.Array:
+    def ended(self, found: list[SegmentRows], groups: pa.RecordBatch) -> pa.Array:
         """Return the final value of each of `groups`, given the rows found for them."""
         keys = groups.slice(0, 0).select(list(self._key.columns))
         none = self._key.coded(self._rows(keys, pa.array([], self._measure.of)))
@@ -63,29 +63,29 @@ class Spread(ABC):
         owners = np.empty(rows.num_rows, np.int64)
         for group, row in self._key.keys(groups).pairs(self._key.keys(rows)):
             owners[row] = group
-        return self._told(rows, owners, groups.num_rows)
+        return self._values(rows, owners, groups.num_rows)
 
     @abstractmethod
     def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
         """Make rows of values, none of which is null."""
 
     @abstractmethod
-    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
-        """Return the values of `count` groups from combined rows; `owners` are the groups of the rows."""
+    def _values(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+        """Return the values of `count` groups, given combined rows and the number of each row's group."""
 
 
 class DistinctValues(Spread):
-    """Each value once; they come to their number."""
+    """Each value once. The measure is the number of values."""
 
     def _rows(self, keys: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
         return keys.append_column(_VALUE, _one_zero(values))
 
-    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+    def _values(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
         return pa.array(np.bincount(owners, minlength=count).astype(np.int64))
 
 
 class SortedValues(Spread):
-    """Each value with its number of times; they come to an array of all values, the least first."""
+    """Each value with its number of times. The measure is an array of all values, the least first."""
 
     added = _TIMES
 
@@ -93,7 +93,7 @@ class SortedValues(Spread):
         rows = keys.append_column(_VALUE, _one_zero(values))
         return rows.append_column(_TIMES, pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
 
-    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+    def _values(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
         values, times = rows.column(_VALUE), rows.column(_TIMES).to_numpy()
         table = pa.table({"owner": owners, "value": values})
         order = pc.sort_indices(table, [("owner", "ascending"), ("value", "ascending")]).to_numpy()
@@ -103,7 +103,7 @@ class SortedValues(Spread):
 
 
 class Digits(Spread):
-    """The digits of an exact sum of doubles; they come to the nearest double."""
+    """The digits of an exact sum of doubles. The measure is the double nearest to the sum."""
 
     own = _PLACE
     added = _AMOUNT
@@ -113,7 +113,7 @@ class Digits(Spread):
         digits = keys.take(pa.array(at)).append_column(_PLACE, pa.array(places))
         return digits.append_column(_AMOUNT, pa.array(amounts).cast(exact_sum.AMOUNT))
 
-    def _told(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
+    def _values(self, rows: pa.RecordBatch, owners: Ints, count: int) -> pa.Array:
         places = rows.column(_PLACE).to_numpy()
         return pa.array(exact_sum.nearest(owners, places, rows.column(_AMOUNT), count))
 

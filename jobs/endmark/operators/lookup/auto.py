@@ -1,4 +1,4 @@
-"""The planner of the strategy `auto`: it compares the expected costs of reads, again for every read."""
+"""The planner of the strategy `auto`. Before every read, it compares the expected costs of reads."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.waiting_rows import Waiting
     from endmark.state.search import Bools, Ints
 
-# Lists of keys weighed against as many pages as are read at once.
+# The number of lists of keys that are compared with a read of pages.
 _LISTS = 4
-# If rows may wait, keys are read only if they answer this many times as many rows a second as pages do: to
-# group a batch's rows by key takes a tenth of the batch, and costs are estimates.
-_BY_KEY = 2.0
+# If rows may wait, keys are read only if they answer this many times as many rows a second as pages do. To
+# group the rows of a batch by key takes a tenth of the batch's time, and costs are only estimates.
+BY_KEY = 2.0
 
 
 class Auto:
     """Chooses the cheapest reads for all waiting rows, or the most rows a second if rows may go on waiting.
 
-    To answer all rows, each page is read whole, or its keys in lists. If rows may go on waiting, it reads the
-    pages, or the segment of neighbouring pages, that end most waiting a second, or keys if these answer many
-    more rows. A read is never taken to be faster than the joining of its rows, which goes on beside it.
+    To answer all rows, it reads each page whole, or the page's keys in lists. If rows may go on waiting, it
+    reads single pages or a segment of neighbouring pages, whichever ends more waiting a second. It reads keys
+    instead if they answer many more rows a second. No read counts as faster than the joining of its rows,
+    which goes on beside it.
 
-    Pages are compared by the sum of their rows' ages (R x W of Aksoy and Franklin, ToN 1999), not by rows. A
-    memory of rows is used best if a page is read as often as the square root of how often it is asked for.
-    By rows alone, crowded pages are read more often, and other rows wait until they are overdue, in state
-    that is rewritten meanwhile.
+    Pages are compared by the sum of their rows' ages (R x W of Aksoy and Franklin, ToN 1999), not by their
+    number of rows. A memory of rows is used best if a page is read in proportion to the square root of how
+    often it is asked for. If the number of rows decided, crowded pages would be read more often. Other rows
+    would wait until they are overdue, in state that is rewritten meanwhile.
 
     Attributes:
-        predicted: the seconds in which each strategy would answer all waiting rows, before the first read.
+        predicted: the seconds in which each strategy would answer all waiting rows, as expected before the
+            first read.
 
     Args:
         costs: the costs of reads, which the caller keeps current.
@@ -64,12 +66,16 @@ class Auto:
         return ReadKeys(np.flatnonzero(waiting.keys.waiting))
 
     def _cheapest(self, waiting: Waiting) -> tuple[Bools, dict[str, float]]:
-        """Return a mask of the pages to read whole, to answer all soonest, and each strategy's seconds."""
+        """Return a mask of the pages to read whole, and the expected seconds of each strategy.
+
+        The other pages' keys are read in lists. Both together answer all rows soonest.
+        """
         costs, left = self._costs, waiting.pages.waiting
         numbers, wanted = waiting.page_numbers, left > 0
         keys = np.minimum(waiting.keys_on_page, left)
         by_key = keys * (costs.key + costs.trip / LIST_KEYS)
-        # A page is cheaper beside others that are read: that none is, and that all are, are the two extremes.
+        # A page is cheaper if a neighbour is read, too. The two choices assume the extremes: no neighbour is
+        # read, or all are.
         choices = [wanted & (by_key > costs.seek + costs.page), wanted & (by_key > costs.page)]
         seconds = [costs.pages(numbers[some]) + costs.lists(int(keys[~some].sum())) for some in choices]
         best = int(np.argmin(seconds))
@@ -87,23 +93,23 @@ class Auto:
         return choices[best], expected | {"auto": seconds[best]}
 
     def _densest(self, waiting: Waiting, limit: int) -> Read:
-        """Choose the read that answers most rows a second, unless a row is overdue."""
+        """Choose the read that answers most rows a second, or a read of an overdue row."""
         late = self._overdue(waiting, limit)
         if late is not None:
             return late
         pages, rate = self._densest_pages(waiting, limit)
         most, count = waiting.most_rows_of(LIST_KEYS * min(limit, _LISTS))
-        if self._rate(most, self._costs.lists(count)) <= _BY_KEY * rate:
+        if self._rate(most, self._costs.lists(count)) <= BY_KEY * rate:
             return pages
         keys = waiting.keys.fullest(count)
-        if self._rate(waiting.keys.waiting[keys].sum(), self._costs.lists(len(keys))) <= _BY_KEY * rate:
+        if self._rate(waiting.keys.waiting[keys].sum(), self._costs.lists(len(keys))) <= BY_KEY * rate:
             return pages
         return ReadKeys(keys)
 
     def _overdue(self, waiting: Waiting, limit: int) -> Read | None:
-        """Return a read of the oldest row if it is overdue: of its segment or of the oldest keys.
+        """Return a read of the oldest row if it is overdue; `None` if it is not.
 
-        Of the two, the read that answers more rows a second is chosen. `None` if the row is not overdue.
+        It reads the row's segment of pages, or the oldest keys, whichever answers more rows a second.
         """
         oldest = np.where(waiting.pages.waiting > 0, waiting.pages.oldest, waiting.newest)
         at = int(oldest.argmin())
@@ -112,10 +118,11 @@ class Auto:
         segments = waiting.page_numbers // limit
         segment = self._segment(int(segments[at]), limit)
         rows = float(waiting.pages.waiting[segments == segments[at]].sum())
-        keys = min(LIST_KEYS, len(waiting))  # such old ones have hardly more rows than that
+        keys = min(LIST_KEYS, len(waiting))  # keys so old have hardly more than one row each
         if self._rate(rows, self._costs.pages(segment)) >= self._rate(keys, self._costs.lists(keys)):
             return ReadPages(segment)
-        # A page is as old as its oldest row was at first, a key's rows are answered together.
+        # The age of a page is that of its oldest row when the batch began, which may be answered by now. The
+        # rows of a key are answered together, so its age is exact.
         first = waiting.keys.first(LIST_KEYS)
         return ReadKeys(first) if overdue(waiting, waiting.keys.oldest[first[:1]]).any() else None
 
@@ -124,9 +131,9 @@ class Auto:
         return rows / max(seconds, rows * self._costs.row)
 
     def _densest_pages(self, waiting: Waiting, limit: int) -> tuple[ReadPages, float]:
-        """Return the pages, or the segment of neighbours, that end more waiting a second; and their rate.
+        """Return the best read of pages, and the rows a second that it answers.
 
-        The rate is the rows a second that they answer.
+        It reads single pages or a segment of neighbours, whichever ends more waiting a second.
         """
         left, waited = waiting.pages.waiting, waiting.waited
         segments = waiting.page_numbers // limit
@@ -143,4 +150,5 @@ class Auto:
         return ReadPages(segment), self._rate(float(left[segments == fullest].sum()), of_segment)
 
     def _segment(self, number: int, pages: int) -> Ints:
+        """Return the page numbers of a segment, given its number and its size in pages."""
         return np.arange(number * pages, min((number + 1) * pages, self._pages))

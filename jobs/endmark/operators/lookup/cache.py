@@ -1,6 +1,7 @@
-"""The cache of R's rows: answers for the keys asked for most, absent ones included (CACHEJOIN, DaWaK 2012).
+"""The cache of R's rows: answers for the keys that are asked for most (CACHEJOIN, DaWaK 2012).
 
-The cache is not part of the state: losing it costs reads. Its answers may be as old as their lifetime.
+It also has keys that R does not have. It is not part of the state: if it is lost, that costs reads. An answer
+may be as old as its lifetime.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 _ROWS = 4
 _SEEDS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
-# An entry's own columns: when it was read, whether R has the key.
+# The bytes of an entry's own columns: the time at which it was read, and whether R has the key.
 _ENTRY_BYTES = 9
-_OVER = -(1 << 62)  # read so long ago that it is too old for any lifetime
-# A key that the sketch has counted at least so often is read again before its entry is too old.
+_OVER = -(1 << 62)  # the time at which an evicted entry counts as read: it is too old for any lifetime
+# A key that the sketch has counted at least this many times is read again before its entry is too old.
 OFTEN = 8
 
 
 class Frequencies:
-    """Counts how often each key was asked for lately: a count-min sketch that halves itself.
+    """Counts how often each key was asked for lately, in a count-min sketch that is halved from time to time.
 
     Args:
         bits: each of the sketch's four rows has 2^bits counters.
@@ -41,22 +42,23 @@ class Frequencies:
         self._left = 0
 
     def add(self, codes: Ints) -> None:
+        """Count each code once for each time that it is given."""
         for row, at in enumerate(self._places(codes)):
             self._counts[row] += np.bincount(at, minlength=self._counts.shape[1])
         self._left += len(codes)
-        if self._left > 8 * self._counts.shape[1]:  # so that what was hot long ago makes room
+        if self._left > 8 * self._counts.shape[1]:  # so that keys of long ago make room
             self._counts >>= 1
             self._left >>= 1
 
     def of(self, codes: Ints) -> Ints:
-        """Return the counts of keys, each at least the number of its additions, halvings aside."""
+        """Return the counts of keys. Halvings aside, a key was added at most as often as its count says."""
         found: Ints = np.min([self._counts[row][at] for row, at in enumerate(self._places(codes))], axis=0)
         return found
 
     def resize(self, bits: int) -> None:
-        """Change to 2^bits counters in each row. Earlier counts tell keys apart no better than before."""
+        """Change to 2^bits counters in each row. Earlier counts stay as exact, or inexact, as they were."""
         before = 64 - int(self._shift)
-        # The first bits of a place are those it has among fewer.
+        # A place among fewer counters is the first bits of the place among more.
         if bits > before:
             self._counts = np.repeat(self._counts, 1 << (bits - before), axis=1)
         else:
@@ -73,9 +75,9 @@ class CacheSpec:
     """Size and lifetimes of a cache.
 
     Args:
-        capacity: its size in bytes.
-        lifetime: microseconds for which rows of R are used.
-        absent_lifetime: microseconds for which a key that R did not have counts as absent.
+        capacity: the size in bytes.
+        lifetime: microseconds for which rows of R are used after they were read.
+        absent_lifetime: microseconds for which a key counts as absent after R did not have it.
     """
 
     capacity: int
@@ -84,10 +86,10 @@ class CacheSpec:
 
 
 class FrontCache:
-    """Holds answers by key; it keeps those that are asked for most often per byte.
+    """Holds answers by key, and keeps those that are asked for most often per byte.
 
     Args:
-        spec: its size and lifetimes.
+        spec: the size and the lifetimes.
         key: R's key.
         schema: R's columns.
     """
@@ -107,7 +109,7 @@ class FrontCache:
 
     @property
     def size(self) -> int:
-        """The bytes held, without the sketch."""
+        """The bytes of all entries, without the sketch."""
         return int(self._block.nbytes + self._keys.nbytes) + _ENTRY_BYTES * len(self)
 
     def become(self, spec: CacheSpec) -> None:
@@ -119,11 +121,19 @@ class FrontCache:
         self._shrink()
 
     def age(self, now: int) -> int:
-        """Return the age of the oldest answer that is still used, in microseconds; 0 without one."""
+        """Return the age (µs) of the oldest answer that is still used; 0 without one.
+
+        `now` is in microseconds since 1970.
+        """
         return int(now - self._read[self._fresh(now)].min(initial=now))
 
     def lookup(self, keys: Keys, now: int) -> Answer:
-        """Return fresh rows held for these keys, less those that are due to be read again."""
+        """Answer keys from the cache, except keys that are too old or due to be read again.
+
+        Args:
+            keys: the keys.
+            now: microseconds since 1970.
+        """
         self._asked.add(keys.codes)
         fresh = self._fresh(now)
         held, found = np.zeros(len(keys), bool), np.zeros(len(keys), bool)
@@ -137,10 +147,11 @@ class FrontCache:
         return Answer(rows, found[rows], pairs, self._block)
 
     def admit(self, answered: list[tuple[pa.RecordBatch, pa.RecordBatch]], now: int) -> None:
-        """Keep the rows that R had for keys, or that it had none, if the keys are asked for often.
+        """Add answers of R, then keep the entries that are asked for most.
 
         Args:
-            answered: distinct keys, in columns in the order of R's key, beside all of R's rows for them.
+            answered: pairs of distinct keys and all of R's rows for them. The columns of keys are in the
+                order of R's key.
             now: microseconds since 1970.
         """
         if not answered:
@@ -159,9 +170,9 @@ class FrontCache:
         self._shrink()
 
     def evict(self, closed: pa.RecordBatch) -> None:
-        """Use the answers for these keys no more; the next `admit` frees them.
+        """Stop using the answers for some keys. The next `admit` frees them.
 
-        The columns of `closed` are in the order of R's key.
+        The columns of the keys in `closed` are in the order of R's key.
         """
         keys = self._key.coded(closed.rename_columns(list(self._key.columns)))
         for _, entry in self._key.keys(keys).pairs(self._key.keys(self._keys)):
@@ -177,8 +188,9 @@ class FrontCache:
     def _due(self, codes: Ints, entries: Ints, now: int) -> Bools:
         """Return a mask of the entries that are to be read again with the reads of this batch.
 
-        Keys that are asked for often were read in one batch, so all of them would be too old in one batch,
-        again and again. So each is due at a time of its own in the last quarter of its lifetime.
+        Keys that are asked for often are read in the same batch at first. So all of them would be too old in
+        the same batch, again and again. Therefore each is due at a time of its own in the last quarter of its
+        lifetime.
 
         Args:
             codes: the codes of the entries' keys.
@@ -194,11 +206,11 @@ class FrontCache:
         return due
 
     def _shrink(self) -> None:
-        """Keep the entries that are asked for most for their size, within `capacity`."""
+        """Keep the entries that are asked for most often per byte, within the capacity."""
         room = self._spec.capacity
         while len(self) and self.size > self._spec.capacity:
             self._keep(self._best(room))
-            room = room * 9 // 10  # sizes are averages, and the rows kept may be longer than others
+            room = room * 9 // 10  # sizes are averages, and the rows that are kept may be longer than that
 
     def _best(self, room: int) -> Bools:
         keys = self._key.keys(self._keys)

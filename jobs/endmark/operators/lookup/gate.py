@@ -1,17 +1,17 @@
-"""The gate between the lookups of a stream and the stream join: batches pass it when R has answered all rows.
+"""The gate between the lookups of a stream and the stream join. A batch passes once R has answered its rows.
 
-Rows that wait for R hold back all that came with them and after them: rows, punctuations, progress. So the
-stream join sees the stream as it would without a lookup, only later. Nothing is closed, announced, purged or
-late before the rows that precede it have entered.
+Rows that wait for R hold back everything that came with them or after them: rows, punctuations and progress.
+So the stream join sees the stream as without a lookup, only later. All earlier rows have entered before a
+punctuation closes, announces or purges anything, and before progress makes a row late.
 
-The number of rows that R answers within a batch depends on time, but a batch that is repeated must give the
-same. So a batch lets in either everything, or what was complete when it began. In a pause it lets in
-everything, unless rows without a match are parked: then R may change, so its answers enter a batch later.
+The number of rows that R answers in a batch depends on time. But a repeated batch must give the same results.
+So a batch lets in either everything, or only what was complete when it began. In a pause it lets in
+everything, unless rows without a match may be parked. Then R may change, so its answers enter a batch later.
 
 All lookups of a stream look a row up at the same time, each in its own relation R. The row enters the stream
-join when all have answered it. The lookups get the same rows in the same batches, so they hold back the same
-batches. The first lookup hands on everything that came with the rows. The others hand on the columns of their
-relations alone.
+join when all have answered it. All lookups get the same rows in the same batches, so they hold back the same
+batches. The first lookup passes on everything that came with the rows. The other lookups pass on only the
+columns of their relations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from endmark.operators.lookup.held_batches import Held, numbered, unnumbered
+from endmark.operators.lookup.held_batches import HeldBatches, numbered, unnumbered
 from endmark.operators.lookup.join import LookupJoin, LookupOutput
 from endmark.operators.stream_batch import StreamBatch
 from endmark.state import codec
@@ -47,14 +47,15 @@ MISSED = "$missed"  # int64: the place of the lookup that has given a row up
 
 @dataclass(frozen=True)
 class GateSpec:
-    """The specification of a gated lookup: what it looks up, and how its rows enter the stream join.
+    """The specification of a gated lookup: its join with R, and the form in which rows leave it.
 
     Args:
         lookup: the join with R; its schema ends with `BATCH`.
-        key: by which rows enter the stream join.
-        codec: of the stream's promises.
-        dropped: columns, beside `BATCH`, that rows with a match do not keep.
-        carries: whether batches that are no pause leave rows waiting; it counts from the batch after.
+        key: the key by which rows leave the gate.
+        codec: reads and writes the promises of the stream.
+        dropped: columns that rows with a match do not keep. `BATCH` is always dropped.
+        carries: whether batches that are no pause leave rows waiting. A new value counts from the next batch
+            on.
     """
 
     lookup: LookupSpec
@@ -65,7 +66,7 @@ class GateSpec:
 
     @property
     def parks(self) -> bool:
-        """True if rows without a match are asked for again."""
+        """True if R is asked again for rows without a match."""
         return self.lookup.misses.attempts > 1
 
 
@@ -74,9 +75,11 @@ class Answered:
     """The answers of one lookup in one batch.
 
     Args:
-        complete: how many rows of the stream, from the first on, may enter now: as many if it is repeated.
-        batch: the batch as it came, but with rows that R has answered: as `rows` those with a match, each
-            beside it, and as `bystanders` those without. They came in this batch or before, see `BATCH`.
+        complete: the number of rows of the stream, counted from its first, that may enter now. A repeated
+            batch has the same number.
+        batch: the batch as it came, but with the rows that R has answered. Its `rows` have a match, whose
+            columns are added. Its `bystanders` have none. The column `BATCH` has the number of the batch in
+            which a row came.
     """
 
     complete: int
@@ -87,8 +90,9 @@ class Gate:
     """The gate of one stream in one bucket.
 
     Args:
-        lookups: at least one. The first has the key by which rows enter the stream join. The others have the
-            partition and offset of a record as their key, and keep these and the columns of R.
+        lookups: the lookups of the stream, at least one. Rows of the first one have the key by which they
+            enter the stream join. Rows of the others have the partition and offset of a record as their key.
+            They keep only this key and the columns of R.
     """
 
     def __init__(self, lookups: Sequence[GatedLookup]) -> None:
@@ -101,11 +105,11 @@ class Gate:
 
     @property
     def waits_since(self) -> int | None:
-        """The arrival time of the oldest batch that is held back, in microseconds since 1970."""
+        """The arrival time of the oldest held batch, in microseconds since 1970; `None` without one."""
         return self._lookups[0].held.since
 
     def due(self, now: int) -> int | None:
-        """Return the time at which another batch would let rows in (µs since 1970); `None` if none waits."""
+        """Return the time (µs since 1970) at which another batch would let rows in; `None` if none waits."""
         until = self._lookups[0].held.until
         if until is not None and until <= min(one.answered_rows for one in self._lookups):
             return now
@@ -113,12 +117,12 @@ class Gate:
         return min((time for time in times if time is not None), default=None)
 
     def asks(self, came: StreamBatch, now: int, *, pause: bool) -> list[Callable[[], Answered]]:
-        """Return the questions of one batch, one for each relation; `enter` takes their answers.
+        """Return functions that look up one batch, one for each relation. `enter` takes their answers.
 
         Args:
             came: the batch; its rows have the stream's columns.
             now: microseconds since 1970.
-            pause: leave no row waiting, parked ones aside.
+            pause: whether to leave no row waiting, except parked ones.
         """
         shares = [came, *(StreamBatch(rows=came.rows) for _ in self._lookups[1:])]
         return [
@@ -130,7 +134,7 @@ class Gate:
         """Return the batches of the stream that enter the join, in order.
 
         Args:
-            answers: the answers to `asks`, in their order.
+            answers: the results of the functions that `asks` has returned, in their order.
             now: microseconds since 1970.
         """
         complete = min(one.complete for one in answers)
@@ -154,7 +158,7 @@ class Gate:
         return self._sorted(joined)
 
     def _given_up(self, missed: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-        """Return the rows that some lookup has given up, each once, with the first lookup that did."""
+        """Return the rows that lookups have given up, each once, with the place of the first such lookup."""
         found: pa.Table | None = None
         for place, given_up in enumerate(missed):
             if given_up is None:
@@ -182,13 +186,16 @@ class Gate:
 class GatedLookup:
     """One lookup of a stream in one bucket, with the batches that it holds back.
 
+    Attributes:
+        held: the held batches.
+
     Args:
-        spec: its specification.
+        spec: the specification of the lookup.
         source: R, and the way it is read.
         store: keeps rows that wait beyond their batch.
-        cache: rows of R in memory.
-        restored: a snapshot.
-        reading: entered around the reads of a batch.
+        cache: rows of R in memory; `None` without one.
+        restored: a snapshot; `None` to begin without state.
+        reading: makes a context that is entered around the reads of a batch.
     """
 
     def __init__(
@@ -202,7 +209,7 @@ class GatedLookup:
     ) -> None:
         self._spec = spec
         self._reading = reading
-        self.held = Held(store, spec.key, spec.codec)
+        self.held = HeldBatches(store, spec.key, spec.codec)
         self._join = LookupJoin(spec.lookup, source, store, cache, restored, self.held.lists)
         notes = self._join.notes
         self.held.restore(notes.get("held", []))
@@ -240,12 +247,12 @@ class GatedLookup:
         return pending.first_due
 
     def ask(self, came: StreamBatch, now: int, *, pause: bool) -> Answered:
-        """Look up the rows of one batch, and those that wait; `enter` is to follow.
+        """Look up the rows of one batch and the rows that wait. Call `enter` afterwards.
 
         Args:
             came: the batch; its rows have the stream's columns.
             now: microseconds since 1970.
-            pause: leave no row waiting, parked ones aside.
+            pause: whether to leave no row waiting, except parked ones.
         """
         drain = pause or not self._carries
         whole = drain and not self._spec.parks
@@ -258,7 +265,7 @@ class GatedLookup:
             if rows is not None:
                 rows = numbered(rows, self._number).select(self._spec.lookup.schema.names)
             with self._reading():
-                output = self._join.process(rows, now, drain=drain, beside=self.held.memory)
+                output = self._join.process(rows, now, drain=drain, reserved=self.held.memory)
         joined = self._leaving(output.joined, self._spec.dropped)
         missed = self._leaving(output.missed, ())
         batch = replace(came, rows=joined, bystanders=missed)
@@ -269,7 +276,7 @@ class GatedLookup:
 
         Args:
             answered: the batch that `ask` has returned.
-            complete: a number of rows of the stream, counted from the first that ever came.
+            complete: the number of rows of the stream that may have entered, counted from its first.
             now: microseconds since 1970.
         """
         until = self._join.pending.arrived_rows
@@ -282,14 +289,14 @@ class GatedLookup:
         return entering
 
     def _leaving(self, pieces: list[pa.RecordBatch], dropped: tuple[str, ...]) -> pa.RecordBatch | None:
-        """Return rows as the stream join takes them, but with `BATCH`."""
+        """Return rows in the form that the stream join takes, but with `BATCH`; `None` without any."""
         if not pieces:
             return None
         return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces).drop_columns(list(dropped))))
 
 
 def side_by_side(reads: Sequence[Callable[[], T]]) -> list[T]:
-    """Call all of them in threads and return their results: they mostly wait for a database."""
+    """Call functions in threads and return their results. They mostly wait for a database."""
     if len(reads) < 2:
         return [read() for read in reads]
     first, *others = reads

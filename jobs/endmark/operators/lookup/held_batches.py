@@ -1,7 +1,7 @@
 """Held batches: batches of a stream that wait between a lookup and the stream join.
 
-A held batch has the rows that R has answered, and all that came with those that R has not answered yet. It
-leaves when R has answered all of its rows.
+A held batch has those of its rows that R has answered, and all its punctuations and progress. It leaves when
+R has answered all of its rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ BATCH = "$batch"  # int64: the number of the batch in which a row came
 
 @dataclass(frozen=True)
 class _HeldBatch:
-    """A held batch without its tables, which are in the lists of `Held`.
+    """A held batch without its tables, which are in the lists of `HeldBatches`.
 
     Args:
-        number: of the batch.
-        until: how many rows of the stream had come by its end.
-        since: when it came, in microseconds since 1970.
+        number: the number of the batch.
+        until: the number of rows of the stream that had come by its end.
+        since: its arrival time, in microseconds since 1970.
         batch: its promises and its progress.
     """
 
@@ -44,13 +44,13 @@ class _HeldBatch:
     batch: StreamBatch
 
 
-class Held:
-    """One bucket's batches of a stream that are not complete.
+class HeldBatches:
+    """The held batches of one stream in one bucket.
 
     Args:
         store: keeps the rows.
-        key: by which rows enter the stream join.
-        codec: of the stream's promises.
+        key: the key by which rows enter the stream join.
+        codec: reads and writes the promises of the stream.
     """
 
     def __init__(self, store: SegmentStore, key: KeySpec, codec: PromiseCodec) -> None:
@@ -60,8 +60,8 @@ class Held:
         by_key = key.shared
         keys = {"closed_keys": by_key, "marks": _BY_PARTITION}
         keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}
-        said = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
-        self._lists = {"rows": self._rows, "missed": self._missed} | said
+        others = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
+        self._lists = {"rows": self._rows, "missed": self._missed} | others
         self._batches: list[_HeldBatch] = []
 
     def __bool__(self) -> bool:
@@ -69,11 +69,11 @@ class Held:
 
     @property
     def lists(self) -> dict[str, SegmentList]:
-        """The lists of segments, by their names in a snapshot."""
+        """The lists of segments, by name in a snapshot."""
         return {f"held_{name}": each for name, each in self._lists.items()}
 
     def notes(self) -> list[dict[str, Any]]:
-        """Return the notes that `restore` takes once a snapshot has filled the lists, ready for JSON."""
+        """Return the state for `restore` as JSON, without the segments of `lists`."""
         return [
             {
                 "number": one.number,
@@ -87,6 +87,7 @@ class Held:
         ]
 
     def restore(self, notes: list[dict[str, Any]]) -> None:
+        """Restore the state, once a snapshot has filled the lists."""
         self._batches = [
             _HeldBatch(one["number"], one["until"], one["since"], self._restored(one)) for one in notes
         ]
@@ -102,7 +103,7 @@ class Held:
 
     @property
     def rows(self) -> int:
-        """The number of rows that R has answered and that wait for others."""
+        """The number of rows that R has answered, and that wait for other rows."""
         return self._rows.rows + self._missed.rows
 
     @property
@@ -122,16 +123,16 @@ class Held:
 
     @property
     def until(self) -> int | None:
-        """The number of rows of the stream that had come by the end of the oldest held batch, if any."""
+        """The number of the stream's rows up to the end of the oldest held batch; `None` without one."""
         return self._batches[0].until if self._batches else None
 
     def hold(self, number: int, until: int, came: StreamBatch, now: int) -> None:
-        """Keep a batch, with rows of it and of earlier ones that R has answered.
+        """Hold a batch, and keep the rows that R has answered in it.
 
         Args:
-            number: of the batch.
-            until: how many rows of the stream have come by its end.
-            came: the batch; its rows and bystanders have the column `BATCH`.
+            number: the number of the batch.
+            until: the number of rows of the stream that have come by its end.
+            came: the batch. Its rows and bystanders may have come earlier, as their column `BATCH` says.
             now: microseconds since 1970.
         """
         rest = replace(came, rows=None, bystanders=None, closed_keys=None, marks=None, runs=RunNews())
@@ -145,7 +146,7 @@ class Held:
                 self._lists[name].append(self._lists[name].key.sorted(numbered(some, number)))
 
     def let_go(self, complete: int) -> list[StreamBatch]:
-        """Return the batches whose rows are all among the first `complete`; an empty one if there is none."""
+        """Return the batches whose rows are all among the first `complete`; without any, an empty batch."""
         free = [one for one in self._batches if one.until <= complete]
         self._batches = self._batches[len(free) :]
         if not free:
@@ -179,11 +180,18 @@ def numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
 
 
 def unnumbered(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    """Return rows without the column `BATCH`; `None` stays `None`."""
     return None if batch is None else batch.drop_columns([BATCH])
 
 
 def _of_batch(pieces: list[pa.RecordBatch], number: int, key: KeySpec) -> pa.RecordBatch | None:
-    """Return the rows of one batch, sorted by key."""
+    """Return the rows of one batch, sorted by key; `None` without any.
+
+    Args:
+        pieces: rows of several batches, with the column `BATCH`.
+        number: the number of the batch.
+        key: the key.
+    """
     found = [piece.filter(pa.array(int64(piece.column(BATCH)) == number)) for piece in pieces]
     filled = [rows for rows in found if rows.num_rows]
     return unnumbered(key.sorted(codec.concat(filled))) if filled else None

@@ -1,9 +1,12 @@
-"""The lookup join as an operator: cache, pending rows, reads within a budget, a policy for misses.
+"""The lookup join as an operator: a cache, pending rows, reads within a budget, and a treatment of misses.
 
-Definition: inner or left equi-join of the stream rows with the relation R. Paper: UoA-SE-2010-2, section 4.
-Deviations: pages are aligned (a directory fixes their bounds) instead of starting at the dequeued key, which
-answers 1.1 to 1.9 times as many rows per read; a read answers every pending row it speaks of, found or proven
-absent, so rows without a match leave the queue; what is read next is up to a strategy.
+Definition: it is the inner or left equi-join of the stream rows with the relation R. Paper: UoA-SE-2010-2,
+section 4.
+
+Deviations: pages are aligned, as a directory fixes their bounds. In the paper, a page starts at the dequeued
+key. Aligned pages answer 1.1 to 1.9 times as many rows per read. A read answers every pending row whose key
+it covers, found or proven absent. So rows without a match leave the queue, too. A strategy chooses the next
+read.
 """
 
 from __future__ import annotations
@@ -45,9 +48,10 @@ class Misses:
     """The treatment of rows without a match in R.
 
     Args:
-        fate: `nulls` puts it out beside nulls (a left join), `drop` and `dead_letter` give it back as missed.
-        attempts: the number of times that R is asked before that. Between them the row is parked.
-        delay: microseconds for which it is parked.
+        fate: `nulls` puts the row out beside nulls (a left join). `drop` and `dead_letter` return it as
+            missed.
+        attempts: the number of times that R is asked before that. In between, the row is parked.
+        delay: microseconds for which a row is parked.
     """
 
     fate: Fate = "drop"
@@ -62,10 +66,11 @@ class LookupSpec:
     Args:
         schema: the columns of the stream's rows.
         key: the stream's columns that are looked up, in the order of R's key.
-        renamed: output names of R's columns, by name; columns not named are left out.
+        renamed: output names of R's columns, by name. Columns that are not named are left out.
         misses: the treatment of rows without a match.
         budget: the limit of a batch's reads.
-        capacity: bytes of rows that may wait. A batch that would leave more reads on beyond its budget.
+        capacity: bytes of rows that may wait. If more would be left, a batch goes on reading beyond its
+            budget. `None`: any number.
         versions: the rule of a temporal lookup; `None`: a row meets all of R's rows of its key.
     """
 
@@ -85,8 +90,8 @@ class Source:
     Args:
         reader, directory: R and its pages.
         strategy: the name of the strategy that chooses reads.
-        costs: the costs of reads at the start. Those of a snapshot are newer.
-        unique: R has one row of each key, and a second one is an error.
+        costs: the costs of reads at the start. The costs in a snapshot are newer, and replace them.
+        unique: whether R has at most one row of each key. A second row is an error then.
     """
 
     reader: RelationReader
@@ -101,19 +106,22 @@ class LookupOutput:
     """The output of one batch.
 
     Args:
-        joined: stream columns, then those of R.
-        missed: stream rows that are given up under `drop` and `dead_letter`: R does not have their key.
-        misses: the number of rows given up, including those beside nulls.
-        pending_rows, pending_bytes: rows that wait now, without parked ones, and their bytes in memory.
-        parked_rows: rows for which R is to be asked again.
-        pressure: the share of `capacity` that waited when the budget was spent. Above 1, the batch read on.
+        joined: rows with a match: the columns of the stream, then those of R.
+        missed: stream rows that are given up under `drop` and `dead_letter`, since R does not have their key.
+        misses: the number of all rows that are given up, with those that are put out beside nulls.
+        pending_rows, pending_bytes: the number of rows that wait now, without parked ones, and their bytes in
+            memory.
+        parked_rows: the number of rows for which R is to be asked again.
+        pressure: the share of `capacity` that waited when the budget was spent. Above 1, the batch went on
+            reading.
         oldest: the number of rows that have arrived since the oldest pending one.
-        cached_rows: rows that the cache answered.
-        predicted: seconds by strategy that `auto` expected before the first read.
-        figures: figures of the reads.
-        ordered_rows, ordered_bytes, ordered_seconds: rows that the cache has not answered, of this batch and
-            earlier ones, with the time to order them and to keep those that are left.
-        costs: the costs of reads by now, by the names of `ReadCosts`.
+        cached_rows: the number of rows that the cache answered.
+        predicted: the seconds by strategy that `auto` expected before the first read.
+        figures: the figures of the reads.
+        ordered_rows, ordered_bytes: the number of rows, of this batch and earlier ones, that the cache did
+            not answer, and their bytes in memory.
+        ordered_seconds: the time to order these rows, and to keep those that are left.
+        costs: the present costs of reads, by the names of `ReadCosts`.
         pages: the number of R's pages.
     """
 
@@ -136,15 +144,20 @@ class LookupOutput:
 
 
 class LookupJoin:
-    """Joins batches of stream rows with R; rows that a batch leaves unanswered wait for the next.
+    """Joins batches of stream rows with R. Rows that a batch leaves unanswered wait for the next one.
+
+    Attributes:
+        pending: the rows that wait or are parked.
+        notes: JSON values of the caller, which a snapshot keeps.
+        output: the output of the last batch.
 
     Args:
-        spec: what is joined, and how.
-        source: R, and how it is read.
-        store: where rows rest that wait beyond their batch.
-        cache: rows of R at hand; it may outlive this object.
-        restored: a snapshot.
-        others: segment lists of the caller, which a snapshot keeps too; as it keeps `notes`, any JSON.
+        spec: the specification of the join.
+        source: R, and the way it is read.
+        store: keeps the rows that wait beyond their batch.
+        cache: rows of R in memory; `None` without one. It may outlive this object.
+        restored: a snapshot; `None` to begin without state.
+        others: lists of segments of the caller, which a snapshot keeps, too; `None` without any.
     """
 
     def __init__(
@@ -176,7 +189,7 @@ class LookupJoin:
         self.output = LookupOutput()
 
     def snapshot(self) -> bytes:
-        """Return the state that the next batch needs, beside the segments."""
+        """Return the state for the next batch, without the segments."""
         known = {
             "costs": vars(self._costs),
             "pages": self._pages,
@@ -186,15 +199,16 @@ class LookupJoin:
         return self.pending.snapshot(known)
 
     def process(
-        self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False, beside: int = 0
+        self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False, reserved: int = 0
     ) -> LookupOutput:
-        """One batch.
+        """Look up one batch.
 
         Args:
-            rows: stream rows that have come.
-            now: microseconds since 1970; parked rows and the cache go by it.
-            drain: answer all that is pending, whatever the budget.
-            beside: bytes that the caller keeps of `capacity`.
+            rows: the stream rows that have come; `None` without any.
+            now: microseconds since 1970. It decides which parked rows are due, and what in the cache is too
+                old.
+            drain: whether to answer all pending rows, whatever the budget.
+            reserved: bytes of `capacity` that the caller uses for other rows.
         """
         self.output = LookupOutput()
         came = pa.RecordBatch.from_pylist([], self._spec.schema) if rows is None else rows
@@ -204,7 +218,7 @@ class LookupJoin:
         pieces = [*self.pending.waiting(), Piece(new)]
         waiting = self._ordered(pieces)
         self.output.ordered_seconds = time.perf_counter() - started
-        budget, keep = self._limits(waiting, beside, drain=drain)
+        budget, keep = self._limits(waiting, reserved, drain=drain)
         answered: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []
         for answer in self._resolver.resolve(waiting, budget, keep):
             if self._cache is not None:
@@ -221,7 +235,7 @@ class LookupJoin:
         return self.output
 
     def _from_cache(self, arrived: pa.RecordBatch, now: int) -> pa.RecordBatch:
-        """Answer what the cache can; returns the others."""
+        """Answer the rows whose key the cache has; return the others."""
         if self._cache is None:
             return arrived
         answer = self._cache.lookup(self._spec.key.keys(arrived), now)
@@ -234,12 +248,12 @@ class LookupJoin:
     def _ordered(self, pieces: Sequence[Piece]) -> Waiting:
         return Waiting(pieces, self._spec.key, self._resolver.directory)
 
-    def _limits(self, waiting: Waiting, beside: int, *, drain: bool) -> tuple[Budget, int | None]:
-        """Return the budget of a batch, and how many rows may wait after it; `None` is any number."""
+    def _limits(self, waiting: Waiting, reserved: int, *, drain: bool) -> tuple[Budget, int | None]:
+        """Return the budget of a batch, and how many rows may wait after it; `None`: any number."""
         budget = Budget() if drain else self._spec.budget
         if self._spec.capacity is None:
             return budget, None
-        return budget, int(max(0, self._spec.capacity - beside) / max(1.0, waiting.row_bytes))
+        return budget, int(max(0, self._spec.capacity - reserved) / max(1.0, waiting.row_bytes))
 
     def _put_out(self, rows: pa.RecordBatch, answer: Answer, now: int) -> None:
         if self._spec.versions is not None:

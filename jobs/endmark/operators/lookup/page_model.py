@@ -1,32 +1,34 @@
-"""The page model: the number of pending rows that one page read of HYBRIDJOIN answers (UoA-SE-2010-2, section
-5).
+"""The page model: the number of pending rows that one page read of HYBRIDJOIN answers.
 
-Memory holds H rows and is filled from the stream before every read; a read answers w rows on average. Time
-is counted in stream rows. The paper takes w = 1.36 H D / R, for pages of D rows, from its own measurements.
+Paper: UoA-SE-2010-2, section 5. Memory holds H rows and is filled from the stream before every read. A read
+answers w rows on average. Time is counted in stream rows. The paper measured w = 1.36 H D / R for pages of D
+rows.
 
-**Aligned pages.** Page j has the share p of the stream. It is read when its oldest pending row, which came
-1 / p after the last read, has waited T: the read answers 1 + x rows, x = p T, and there are r = p / (1 + x)
-such reads per stream row, hence w = 1 / sum r. T follows from Little's law: over its wait a page holds rows
-for (T + 1) (1 + x / 2) in all, and memory lacks w (w - 1) / 2 while w answered rows are replaced, so
+**Aligned pages.** A page has the share p of the stream. It is read when its oldest pending row has waited T;
+that row came 1 / p after the last read. The read answers 1 + x rows, x = p T. There are r = p / (1 + x) such
+reads per stream row, so w = 1 / sum r. T follows from Little's law. A page holds rows for (T + 1) (1 + x / 2)
+in all over its wait. Memory lacks w (w - 1) / 2 while w answered rows are replaced. So
 
     sum over pages of r (1 + T + x) (1 + x / 2) = H.
 
-T is not the same for all. Rows come while those that a hot page's read answered are replaced, and so wait for
-half of these on average; the hot page's own first row is the first of them and does not. So a page waits
-T = K - x / 2 where a page too cold to matter waits K. All this wants many pages: among few, of which one has
-most of the stream, waits are no longer independent of that page's reads, and the model is too high.
+T differs between pages. While the rows that a hot page's read answered are replaced, other rows come. They
+wait for half of the replacements on average. The first row of the hot page itself comes first and does not
+wait for them. So a page waits T = K - x / 2, where K is the wait of a page too cold to matter. The model
+needs many pages. If there are few, and one has most of the stream, waits depend on the reads of that page,
+and the model is too high.
 
-**Sliding pages** begin at the oldest row's key and are D rows long. A row at key y leads to a read of its own
-if, within T before it, there came no row with a key in (y - D, y] that did so. Let V be the probability that
-an interval of keys which ends at y had none within T; the longer the interval, the smaller V. A leader at
-key k is followed by one at a smaller key within T unless no row comes there, whose total share is Q, and for
-the first D keys that is all there is to it:
+**Sliding pages** begin at the oldest row's key and are D rows long. A *leader* is a row that leads to a read
+of its own. A row at key y is a leader if no other leader with a key in (y - D, y] came within T before it.
+Let V be the probability that no leader came within T in an interval of keys that ends at y. V falls as the
+interval grows. A leader at key k is followed by a leader at a smaller key within T, unless no row comes at
+smaller keys. Let Q be the total share of these keys. For the first D keys, nothing else matters:
 
     V(k) = V(k - 1) - r g,  g = (1 - exp(-Q T)) / Q,  r = p V(k - 1) / (1 + p g).
 
-Further on, a leader may itself be hidden by keys before the interval. If shares change little within D keys,
-everything depends on the rows expected in the interval within T, and has no closed form that we know of; the
-two expressions below are fitted to simulations of that process, within 5 % for D from 20 and up to 130 rows.
+At later keys, a leader may itself be hidden by keys before the interval. If shares change little within D
+keys, everything depends on the number of rows expected in the interval within T. We know no closed form for
+it. The two expressions in `_far_keys` are fitted to simulations of that process, within 5 % for D from 20 and
+up to 130 rows.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class PageYield(NamedTuple):
     """The yield of page reads.
 
     Args:
-        rows: rows that a page read answers.
-        wait: stream rows that come while the front row of a cold page waits.
+        rows: the number of rows that a page read answers.
+        wait: the number of stream rows that come while the front row of a cold page waits.
     """
 
     rows: float
@@ -57,8 +59,8 @@ def aligned_yield(page_shares: Floats, memory_rows: int) -> PageYield:
     """Return the yield of pages with fixed ranges of keys.
 
     Args:
-        page_shares: the share of the stream's rows of each page; they sum up to 1.
-        memory_rows: rows pending while memory is full, the paper's H_t.
+        page_shares: the share of each page in the stream; all shares add up to 1.
+        memory_rows: the number of pending rows while memory is full, the paper's H_t.
     """
 
     def waits(wait: float) -> tuple[Floats, Floats]:
@@ -79,9 +81,9 @@ def sliding_yield(key_shares: Floats, page_rows: int, memory_rows: int) -> PageY
     """Return the yield of pages that begin at the oldest row's key.
 
     Args:
-        key_shares: the share of the stream's rows of each key of R in order; each above 0, they sum up to 1.
-        page_rows: rows of R per page, each with a key of its own.
-        memory_rows: rows pending while memory is full, the paper's H_t.
+        key_shares: the share of each key of R in the stream, in order; each is above 0, and all add up to 1.
+        page_rows: the number of R's rows on a page, each with a key of its own.
+        memory_rows: the number of pending rows while memory is full, the paper's H_t.
     """
 
     def pending(wait: float) -> float:
@@ -94,9 +96,18 @@ def sliding_yield(key_shares: Floats, page_rows: int, memory_rows: int) -> PageY
 
 
 class _Sliding:
-    """Reads per stream row, and what they answer, by the key they begin at; mean waits of rows by key.
+    """The process of sliding pages, by key.
 
-    `hot_wait` is that of the first row of a read among the first `page_rows` keys.
+    Attributes:
+        reads: reads per stream row that begin at each key.
+        answered: the number of rows that a read at each key answers.
+        waits: the mean wait of rows of each key.
+        cold_wait: the wait of the first row of a read, beyond the first `page_rows` keys.
+
+    Args:
+        shares: the share of each key in the stream.
+        page_rows: the number of keys on a page.
+        hot_wait: the wait of the first row of a read among the first `page_rows` keys.
     """
 
     def __init__(self, shares: Floats, page_rows: int, hot_wait: float) -> None:
@@ -107,13 +118,16 @@ class _Sliding:
         free, wait = _far_keys(come, page_rows)
         self.reads: Floats = np.concatenate([reads, shares[page_rows:] * free])
         self.waits: Floats = np.concatenate([waits, self.cold_wait * wait])
-        # A row is answered by any read that begins within a page before it, all of them equally.
+        # Each read that begins within a page before a row answers it with the same probability.
         per_read = shares / _trailing_sums(self.reads, page_rows)
         self.answered = _trailing_sums(per_read[::-1], page_rows)[::-1]
 
 
 def _leading_keys(shares: Floats, wait: float) -> tuple[Floats, Floats]:
-    """Reads per stream row and mean waits for the keys of the first page."""
+    """Return reads per stream row and mean waits, for the keys of the first page.
+
+    `wait` is the wait of the first row of a read.
+    """
     smaller = np.maximum(np.concatenate([[0.0], np.cumsum(shares)[:-1]]), 1e-9 / (wait + 1))
     gaps = -np.expm1(-smaller * wait) / smaller
     reads, free = np.empty_like(shares), 1.0
@@ -124,16 +138,19 @@ def _leading_keys(shares: Floats, wait: float) -> tuple[Floats, Floats]:
 
 
 def _far_keys(come: Floats, page_rows: int) -> tuple[Floats, Floats]:
-    """Shares of the rows that lead to a read, and mean waits relative to those rows'; fitted.
+    """Return the shares of rows that are leaders, and mean waits relative to those of leaders, both fitted.
 
-    `come` are the rows expected in the page's length before a key, over a wait."""
+    Args:
+        come: the number of rows expected during a wait, in the page's length of keys before each key.
+        page_rows: the number of keys on a page.
+    """
     distinct = 1 / (1 + 0.1 * come / page_rows)  # rows of one key count once
     apart = come * distinct
     return distinct / np.sqrt(1 + apart * (2 + 0.6 * np.log1p(apart))), (1 + 3.5 * apart) ** -0.19
 
 
 def _trailing_sums(values: Floats, length: int) -> Floats:
-    """Sums of up to `length` values that end at each."""
+    """Return, for each value, the sum of up to `length` values that end with it."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     ends = np.arange(1, values.size + 1)
     found: Floats = sums[ends] - sums[np.maximum(0, ends - length)]
@@ -141,7 +158,7 @@ def _trailing_sums(values: Floats, length: int) -> Floats:
 
 
 def _inverse(rising: Callable[[float], float], value: float) -> float:
-    """Return the argument at which a rising function has a value that it does not exceed at 0."""
+    """Return the argument at which a rising function has a value. At 0, it must not exceed that value."""
     low, high = 0.0, 1.0
     while rising(high) < value:
         low, high = high, 2 * high

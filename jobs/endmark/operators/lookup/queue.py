@@ -1,4 +1,4 @@
-"""Rows that wait for R beyond their batch, in segments that a checkpoint carries over."""
+"""Rows that wait for R beyond their batch, in segments that a checkpoint keeps."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools
     from endmark.state.store import SegmentStore
 
-ASKED = "$asked"  # int16: how often R has been asked for the row, in vain
-DUE = "$due"  # int64: microseconds since 1970 from when R is to be asked again
+ASKED = "$asked"  # int16: the number of times that R has been asked for the row in vain
+DUE = "$due"  # int64: the time, in microseconds since 1970, from which R is to be asked again
 
 
 class Pending:
@@ -30,8 +30,11 @@ class Pending:
     Args:
         key: the stream's key.
         store: keeps the segments.
-        restored: a snapshot.
-        others: lists of the caller, which a snapshot keeps beside these.
+        restored: a snapshot; `None` to begin without rows.
+        others: lists of the caller, which a snapshot keeps, too; `None` without any.
+
+    Attributes:
+        notes: the notes of the snapshot.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Pending:
             self._serial = self.notes["serial"]
 
     def snapshot(self, notes: Mapping[str, Any]) -> bytes:
-        """Return the state; `notes` are JSON values by name, which come back as the attribute `notes`."""
+        """Return the state. `notes` are JSON values by name, which a restored object has as its `notes`."""
         return manifest.save({**self._lists(), **self._others}, {**notes, "serial": self._serial})
 
     @property
@@ -77,16 +80,16 @@ class Pending:
 
     @property
     def first_due(self) -> int | None:
-        """The time at which R is to be asked again for a parked row, in microseconds since 1970."""
+        """The time (µs since 1970) at which R is to be asked again for a parked row; `None` without one."""
         return self._least([self._parked], DUE)
 
     @property
     def size(self) -> int:
-        """The durable bytes, dead rows included."""
+        """The bytes in the store, dead rows included."""
         return self._queue.size + self._parked.size
 
     def arrived(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return stream rows with their code and a serial number."""
+        """Number new stream rows; return them with their code and the columns `SERIAL` and `ASKED`."""
         first, self._serial = self._serial, self._serial + rows.num_rows
         numbered = self._key.coded(rows).append_column(SERIAL, pa.array(np.arange(first, self._serial)))
         return numbered.append_column(ASKED, pa.array(np.zeros(rows.num_rows, np.int16)))
@@ -106,8 +109,8 @@ class Pending:
         """Keep the rows that a batch has not answered.
 
         Args:
-            unanswered: a mask of the rows of `waiting()`.
-            new: the other rows, sorted by key.
+            unanswered: a mask of the rows of `waiting`.
+            new: rows that did not wait before and still have no answer, sorted by key.
         """
         at = 0
         for segment in self._queue.segments:
@@ -123,7 +126,7 @@ class Pending:
             segments.maintain()
 
     def park(self, rows: pa.RecordBatch, due: int) -> None:
-        """Park rows until a time (µs since 1970), from which R is to be asked again."""
+        """Park rows until the time `due` (µs since 1970), when R is to be asked again."""
         asked = pc.add(rows.column(ASKED), pa.scalar(1, pa.int16()))
         position = rows.schema.get_field_index(ASKED)
         again = rows.set_column(position, ASKED, asked)

@@ -1,4 +1,4 @@
-"""Times a few reads all over R, for the unit costs at the start."""
+"""Timing of a few reads all over R, for the costs of reads at the start."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from endmark.relation.contract import PageDirectory, RelationReader
 
 _SAMPLED_PAGES = 32
-_SAMPLED_LOOKUPS = 8  # one after the other, as `inlj` has them
+_SAMPLED_LOOKUPS = 8  # single keys, one after the other, as `inlj` reads them
 _TIMES = 5
 
 
 def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIMES) -> ReadCosts:
-    """Measure the costs of a few reads all over R; the median of each kind counts.
+    """Measure the costs of a few reads all over R. The median of each kind of read counts.
 
-    The kinds take turns. If R is large enough, none reads what another has read: reads of what is in the
-    processor's cache took half as long.
+    The kinds take turns. If R is large enough, no read repeats pages or keys of another one: reads of rows in
+    the processor's cache took half as long.
 
     Args:
         reader, directory: R and its pages.
@@ -56,7 +56,13 @@ def measure(reader: RelationReader, directory: PageDirectory, times: int = _TIME
 
 
 def _sampled_keys(directory: PageDirectory, some: pa.RecordBatch, most: int) -> pa.RecordBatch:
-    """Return keys from all over R. Those that begin a page come first, since they lie apart."""
+    """Return keys from all over R. The first keys of pages come first, since they lie apart.
+
+    Args:
+        directory: R's pages.
+        some: further keys, for when there are too few pages.
+        most: return at most this many keys.
+    """
     bounds = directory.bounds
     bounds = bounds.take(pa.array(np.random.default_rng(0).permutation(bounds.num_rows)))
     found = codec.concat([bounds, some.rename_columns(bounds.schema.names)]).slice(0, most)

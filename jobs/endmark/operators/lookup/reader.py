@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints
 
-    # The rows a read answers, the read, its seconds and what came.
+    # The rows that a read answers, the read, its seconds, and the rows of R that it has returned.
     _Done = tuple[Ints, ReadPages | ReadKeys, float, pa.RecordBatch]
 
 
 class DuplicateKeyError(EndmarkError):
-    """A relation that is declared to have one row of each key has two of one key."""
+    """R has several rows of one key, or several versions at one moment, where only one is allowed."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Budget:
     """The limit of one batch's reads. Rows beyond it wait for the next batch.
 
     Args:
-        reads: pages and lists of keys; `None` is no limit.
-        seconds: time; `None` is no limit. The read that exceeds it is finished.
+        reads: the number of pages and lists of keys; `None`: no limit.
+        seconds: the time from the start of the first read; `None`: no limit. A read that exceeds it is
+            finished.
     """
 
     reads: int | None = None
@@ -47,6 +48,7 @@ class Budget:
 
     @property
     def unlimited(self) -> bool:
+        """True if all waiting rows are to be answered."""
         return self.reads is None and self.seconds is None
 
 
@@ -55,12 +57,12 @@ class ReadFigures:
     """Figures of the reads of one batch.
 
     Args:
-        pages: pages that were read.
-        lists: lists of keys that were read.
-        keys: keys in these lists.
-        rows: rows of R that were read.
-        seconds: time of all reads.
-        left_by_budget: rows that waited when the budget was spent; 0 if it was not.
+        pages: the number of pages that were read.
+        lists: the number of lists of keys that were read.
+        keys: the number of keys in these lists.
+        rows: the number of rows of R that were read.
+        seconds: the seconds of all reads.
+        left_by_budget: the number of rows that waited when the budget was spent; 0 if it was not spent.
     """
 
     pages: int = 0
@@ -72,6 +74,7 @@ class ReadFigures:
 
     @property
     def reads(self) -> int:
+        """The number of pages and lists, which `Budget.reads` limits."""
         return self.pages + self.lists
 
 
@@ -80,10 +83,10 @@ class Answer:
     """The answer of one read.
 
     Args:
-        rows: positions, in `Waiting`, of the rows that it answers.
-        found: a mask of those of them that have a match in R.
-        pairs: for every match, the position among `rows` and the position in `block`.
-        block: the rows of R that were read, with their code.
+        rows: the positions of the rows that it answers, in `Waiting`.
+        found: a mask of the answered rows that have a match in R.
+        pairs: the position among `rows` and the position in `block` of each match.
+        block: the rows of R that were read, with the code of their key.
     """
 
     rows: Ints
@@ -93,21 +96,21 @@ class Answer:
 
     @property
     def matched(self) -> pa.RecordBatch:
-        """The rows of R that have a match: all rows of R for the keys that are answered."""
+        """The rows of R in some match. They are all of R's rows for the answered keys."""
         taken = [np.unique(j) for _, j in self.pairs]
         return self.block.take(pa.array(np.unique(np.concatenate([np.empty(0, np.int64), *taken]))))
 
 
 @dataclass
 class Resolver:
-    """Reads R as a planner chooses.
+    """Does the reads of R that a planner chooses.
 
     Args:
         reader, directory: R and its pages.
         planner: chooses each read.
         costs: the costs of reads, which every read updates.
-        unique: R must not have two rows of a key.
-        figures: figures of the last `resolve`.
+        unique: whether R must not have two rows of a key.
+        figures: the figures of the last call of `resolve`.
     """
 
     reader: RelationReader
@@ -122,15 +125,18 @@ class Resolver:
         self.key = KeySpec.of(self.reader.key, kinds)
 
     def resolve(self, waiting: Waiting, budget: Budget, keep: int | None = None) -> Iterator[Answer]:
-        """Yield answers of at least one row each. The next read is under way while an answer is joined.
+        """Read R until no row waits or the budget is spent; yield answers of at least one row each.
+
+        The next read is under way while an answer is joined.
 
         Args:
-            waiting: the rows that wait. Those that a read answers wait no longer.
+            waiting: the rows that wait. It marks those that a read answers.
             budget: the limit of this batch.
-            keep: beyond the budget, read on until at most so many rows wait; `None` stops at the budget.
+            keep: when the budget is spent, go on until at most this many rows wait; `None`: stop at the
+                budget.
 
         Raises:
-            DuplicateKeyError: R holds a key twice that it should hold once.
+            DuplicateKeyError: R has two rows of a key, though `unique` is set.
         """
         self.figures = ReadFigures()
         for rows, read, seconds, block in read_ahead(self._planned(waiting, budget, keep)):
@@ -159,7 +165,7 @@ class Resolver:
                 yield self._prepared(part, waiting)
 
     def _prepared(self, read: ReadPages | ReadKeys, waiting: Waiting) -> Callable[[], _Done]:
-        """Return a function that reads. The rows that the read answers wait no longer from now on."""
+        """Return a function that does the read. The rows that it will answer count as answered at once."""
         fetch: Callable[[], pa.RecordBatch]
         if isinstance(read, ReadPages):
             rows = waiting.on_pages(read.numbers)

@@ -1,4 +1,4 @@
-"""Reads of R: pages or keys, how many of them at once, and rows that have waited for theirs too long."""
+"""Reads of R: pages or keys, the number of them at once, and the rule by which waiting rows are overdue."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.waiting_rows import Waiting
     from endmark.state.search import Bools, Ints
 
-# Keys in one list: enough that its round trips do not matter, few enough to be read while others are joined.
+# The number of keys in one list. It is large enough that round trips do not matter, and small enough that a
+# list is read while others are joined.
 LIST_KEYS = 2_000
-# Pages, and lists of keys, that are read while those before them are joined. Bounds memory by the size of a
-# page, not of R, and lets one merge resolve many pages.
+# The numbers of pages, and of lists of keys, that are read at once while earlier ones are joined. They bound
+# memory by the size of a page instead of R, and let one merge answer rows of many pages.
 PAGES_AT_ONCE = 64
 LISTS_AT_ONCE = 8
-# A row is overdue if at least this many times the rows that waited when the batch began have come after it.
-# A strategy that serves crowded pages first lets most rows wait for less than two such times.
+# Let W be the number of rows that waited when the batch began. A row is overdue once this many times W rows
+# have come after it. If a strategy serves crowded pages first, most rows wait for less than two times W rows.
 OVERDUE_TIMES = 4
 
 
@@ -40,7 +41,7 @@ Read = ReadPages | ReadKeys
 
 
 def parts(read: Read) -> Iterator[Read]:
-    """Cut a read into several that are done one after the other."""
+    """Cut a read into parts, which are done one after the other."""
     if isinstance(read, ReadPages):
         for at in range(0, len(read.numbers), PAGES_AT_ONCE):
             yield ReadPages(read.numbers[at : at + PAGES_AT_ONCE])
@@ -51,5 +52,5 @@ def parts(read: Read) -> Iterator[Read]:
 
 
 def overdue(waiting: Waiting, oldest: Ints) -> Bools:
-    """Return a mask of the serials of rows that are overdue."""
+    """Return a mask of the overdue rows, given the serial numbers `oldest` of some rows."""
     return waiting.newest - oldest >= OVERDUE_TIMES * waiting.total

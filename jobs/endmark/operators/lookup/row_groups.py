@@ -12,14 +12,19 @@ if TYPE_CHECKING:
 
 
 class _Order:
-    """A fixed order of groups, from whose front groups with waiting rows are taken."""
+    """A fixed order of groups. Groups with waiting rows are taken from its front."""
 
     def __init__(self, groups: Ints) -> None:
         self._groups = groups
         self._head = 0
 
     def front(self, waiting: Ints, limit: int) -> Ints:
-        """Return up to `limit` groups with waiting rows. A group that was answered never waits again."""
+        """Return the first groups with waiting rows. A group that was answered never waits again.
+
+        Args:
+            waiting: the number of waiting rows of each group.
+            limit: return at most this many groups.
+        """
         found: list[Ints] = []
         missing, at = limit, self._head
         while missing > 0 and at < len(self._groups):
@@ -27,7 +32,7 @@ class _Order:
             found.append(window[waiting[window] > 0][:missing])
             missing -= len(found[-1])
             at += limit
-            if missing == limit:  # none before the first group that waits is looked at again
+            if missing == limit:  # no group up to here waits, so none of them is looked at again
                 self._head = at
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
@@ -48,7 +53,7 @@ class _Groups:
         self.oldest = oldest
 
     def first(self, limit: int) -> Ints:
-        """Up to `limit` groups with waiting rows, those first whose first row is oldest."""
+        """Return up to `limit` groups with waiting rows. Groups with older rows come first."""
         return self._by_age.front(self.waiting, limit)
 
     @cached_property
@@ -97,6 +102,7 @@ class PageGroups(_Groups):
         return (np.searchsorted(self._begins.ravel(), rows, "right") - 1) % len(self.numbers)
 
     def answered(self, rows: Ints) -> None:
+        """Subtract rows, given by position, from the waiting rows of their groups."""
         if len(rows):
             self.waiting -= np.bincount(self.of_rows(rows), minlength=len(self.numbers))
 
@@ -128,11 +134,12 @@ class KeyGroups(_Groups):
         return self._order[_positions(self._starts[groups], self._counts[groups])]
 
     def answered(self, rows: Ints) -> None:
+        """Subtract rows, given by position, from the waiting rows of their groups."""
         groups = np.searchsorted(self._starts, self._place[rows], "right") - 1
         self.waiting -= np.bincount(groups, minlength=len(self._starts))
 
     def fullest(self, limit: int) -> Ints:
-        """Return up to `limit` groups; those with most waiting rows come first."""
+        """Return up to `limit` groups with waiting rows. Groups with more waiting rows come first."""
         return self._by_number.front(self.waiting, limit)
 
     @cached_property
@@ -144,7 +151,7 @@ class KeyGroups(_Groups):
 
     @cached_property
     def _by_number(self) -> _Order:
-        # Of short numbers, NumPy's stable sort is one by their digits, a tenth of the time.
+        # NumPy's stable sort of short numbers is a radix sort, which takes a tenth of the time.
         few = np.iinfo(np.uint16).max - np.minimum(self.waiting, np.iinfo(np.uint16).max)
         return _Order(np.argsort(few.astype(np.uint16), kind="stable"))
 

@@ -1,10 +1,10 @@
 """The strategies of a lookup: each chooses the next read of R, given the rows that wait.
 
-A read answers all waiting rows that it speaks of: R has their key, or is proven not to have it.
+A read answers all waiting rows whose key it covers: R has the key, or is proven not to have it.
 
 `STRATEGIES` has one object for each strategy. The pipeline's schema, the operator, `auto`, `endmark plan` and
-the sidecar's what-if all go through it. A pipeline file is checked without NumPy, which takes a tenth of a
-second to import, so functions here import it when they plan a read.
+the sidecar's what-if all go through it. NumPy takes a tenth of a second to import, and the check of a
+pipeline file does not need it. So functions here import it when they plan a read.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Planner(Protocol):
 
         Args:
             waiting: the rows that wait, at least one.
-            limit: about so many pages or lists of keys are to be read at once.
-            drain: no row is to be left waiting.
+            limit: about how many pages or lists of keys to read at once.
+            drain: whether all waiting rows are to be answered in this batch.
         """
         ...
 
     @property
     def position(self) -> int:
-        """The state that must outlive a restart; 0 for planners without any."""
+        """The state that must outlive a restart; 0 for a planner without state."""
         ...
 
 
@@ -55,7 +55,7 @@ class Reads(NamedTuple):
     Args:
         number: the number of pages, keys, lists of keys or scans.
         seconds: the seconds of all of them.
-        plans: the number of times that a planner chooses reads, or parts of a time.
+        plans: the number of times that a planner chooses reads. It may be a fraction.
     """
 
     number: float
@@ -68,7 +68,7 @@ class PageRead(NamedTuple):
 
     Args:
         rows: the number of waiting rows that it answers.
-        seeks: the number of ranges for each page; neighbours that are read at once share one.
+        seeks: the number of ranges for each page. Neighbours that are read at once share a range.
     """
 
     rows: float
@@ -81,13 +81,14 @@ class Strategy:
 
     Args:
         name: its name in a pipeline file.
-        reads: what it reads next, as the docs say it.
-        paper: the paper's name of it; empty if no paper has it.
-        planner: makes a planner from the costs of reads, the number of R's pages, and the position at which a
-            checkpoint left it.
-        answering: the reads that answer all that rows ask of R, when none may wait for a later batch; `None`
-            if they are not predicted.
-        waiting: one read of a page, when rows may wait for later batches; `None` if it is not predicted.
+        reads: its next read, in words for the docs.
+        paper: its name in a paper; empty if no paper has it.
+        planner: makes a planner from the costs of reads, the number of R's pages, and the planner's position
+            in a checkpoint.
+        answering: predicts the reads that answer all rows of a batch, if none may wait for a later batch;
+            `None` if they are not predicted.
+        waiting: predicts one read of a page, if rows may wait for later batches; `None` if it is not
+            predicted.
     """
 
     name: str
@@ -99,7 +100,7 @@ class Strategy:
 
 
 class _Stateless:
-    """A planner that goes by the waiting rows alone."""
+    """A planner without state, which decides by the waiting rows alone."""
 
     position = 0
 
@@ -179,7 +180,7 @@ def _auto(costs: ReadCosts, pages: int, position: int) -> Planner:
 
 
 def _each_page(costs: ReadCosts, asked: Asked) -> Reads:
-    """Return the reads of all pages that rows are on, each page by itself."""
+    """Return the reads of all pages with asked rows, each page by itself."""
     return Reads(asked.pages, asked.pages * (costs.seek + costs.page), asked.pages / PAGES_AT_ONCE)
 
 
@@ -195,20 +196,20 @@ def _key_lists(costs: ReadCosts, asked: Asked) -> Reads:
 
 
 def _ranges(costs: ReadCosts, asked: Asked) -> Reads:
-    """Return one scan of the ranges that have all pages which rows are on."""
+    """Return one scan of the ranges that have all pages with asked rows."""
     return Reads(1, asked.ranges * costs.seek + asked.range_pages * costs.page, 0)
 
 
 def oldest_page(setup: Setup) -> PageRead:
-    """Return a read of HYBRIDJOIN: aligned pages; rows that a read leaves wait for the next."""
+    """Return a read of HYBRIDJOIN with aligned pages. Rows that it does not answer wait for later reads."""
     return PageRead(setup.page_yield, setup.seeks)
 
 
 def _next_page(setup: Setup) -> PageRead:
     """Return a read of MESHJOIN, a cyclic scan.
 
-    A row leaves once its page is read, after half a round on average. So a read answers 2 H D / R rows
-    whatever the distribution of keys. In the paper a row stays for a whole round: H D / R.
+    A row leaves once its page is read, after half a round on average. So a read answers 2 H D / R rows, for
+    any distribution of keys. In the paper, a row stays for a whole round, and a read answers H D / R rows.
     """
     rows = 2 * setup.waiting_rows * setup.rows_on_page / setup.relation_rows
     return PageRead(rows, 1 / setup.at_once)
@@ -218,7 +219,10 @@ STRATEGIES = {
     each.name: each
     for each in (
         Strategy(
-            "auto", "what costs least; if rows may go on waiting, what answers most rows a second", "", _auto
+            "auto",
+            "the cheapest pages or keys; if rows may go on waiting, those that answer most rows a second",
+            "",
+            _auto,
         ),
         Strategy(
             "hybrid", "the pages of the oldest waiting rows", "HYBRIDJOIN", Hybrid, _each_page, oldest_page

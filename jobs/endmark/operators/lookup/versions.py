@@ -1,4 +1,4 @@
-"""Temporal lookups: a stream row meets the version of R's row that held at the time of the stream row."""
+"""Temporal lookups: a stream row meets the version of R's row that was valid at the stream row's time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Versions:
-    """The rule of a temporal lookup: of R's rows of a key, the newest that is not newer than the stream row.
+    """The rule of a temporal lookup. R's rows of a key are versions; the newest that is not too new matches.
+
+    A version is too new if it is newer than the stream row.
 
     Args:
-        stream: the stream's timestamp column.
-        relation: R's column with the time from which a version holds; a version with null never holds.
+        stream: the timestamp column of the stream.
+        relation: R's column with the time from which a version is valid. A version with null is never valid.
     """
 
     stream: str
@@ -33,8 +35,12 @@ class Versions:
     def pick(self, rows: pa.RecordBatch, answer: Answer) -> Answer:
         """Return the answer with at most one match for each of the stream rows.
 
+        Args:
+            rows: the stream rows.
+            answer: their answer, with all versions as matches.
+
         Raises:
-            DuplicateKeyError: two versions of a key hold from the same moment.
+            DuplicateKeyError: two versions of a key are valid from the same moment.
         """
         i, j = (np.concatenate([np.empty(0, np.int64), *side]) for side in _sides(answer))
         since = _times(answer.block.column(self.relation))[j]

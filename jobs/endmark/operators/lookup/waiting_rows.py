@@ -1,6 +1,6 @@
 """Rows that wait for an answer of R, grouped by page and by key.
 
-They lie in several batches, and are copied together only as far as they are asked for.
+The rows lie in several batches. Only rows that are asked for are copied together.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SERIAL = "$serial"  # int64: the order in which rows arrived
 
 
 class Piece(NamedTuple):
-    """Rows of one batch.
+    """Some rows of a batch.
 
     Args:
         batch: the batch.
-        positions: the positions of the rows; `None` is all rows.
+        positions: the positions of the rows; `None`: all rows of the batch.
     """
 
     batch: pa.RecordBatch
@@ -40,18 +40,21 @@ class Piece(NamedTuple):
         return int(self.batch.num_rows) if self.positions is None else len(self.positions)
 
     def select(self, names: list[str]) -> pa.RecordBatch:
+        """Return some columns of all rows of the piece."""
         chosen = self.batch.select(names)
         return chosen if self.positions is None else chosen.take(pa.array(self.positions))
 
     def take(self, at: Ints) -> pa.RecordBatch:
+        """Return some rows, given by their positions in the piece."""
         return self.batch.take(pa.array(at if self.positions is None else self.positions[at]))
 
 
 class Pieces:
-    """Rows in the order of their pieces, of which there is at least one.
+    """The rows of at least one piece, in order.
 
-    A batch may answer a tenth of 250 MB that wait for a lookup. To copy all of them together took a third of
-    its time. `Table.take` of pyarrow 26 takes 22 to 27 ms for each read of 240 MB; `take` here takes 15 ms.
+    A batch may answer only a tenth of 250 MB that wait for a lookup. To copy all rows together took a third
+    of its time. `Table.take` of pyarrow 26 takes 22 to 27 ms for each read of 240 MB; `take` here takes 15
+    ms.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -119,7 +122,8 @@ class _Run(NamedTuple):
             found: Ints | None = order[by_page]
             ends = np.searchsorted(pages[by_page], np.arange(len(directory)), "right")
         else:
-            # Pages ascend as their keys do: few bounds among many keys are found in a tenth of the time.
+            # Pages ascend as their keys do. To find the few bounds among the many keys takes a tenth of the
+            # time of finding the page of each key.
             codes = key.keys(rows).codes
             found = by_code
             ends = directory.ends(codes if by_code is None else codes[by_code])
@@ -145,11 +149,17 @@ class _Run(NamedTuple):
 class Waiting:
     """The waiting rows of one batch. Each piece is ordered by page, and within a page by the code of its key.
 
+    Methods take and return rows as positions among all pieces in this order.
+
     Args:
-        pieces: stream rows with their code and `SERIAL`; at least one piece. All but the last are sorted by
-            code.
-        key: their key.
+        pieces: stream rows with their code and `SERIAL`; at least one piece. All pieces but the last are
+            sorted by code.
+        key: the key of the rows.
         directory: R's pages.
+
+    Attributes:
+        pages: the groups of rows of one page, in the order of `page_numbers`.
+        unanswered: a mask of the rows that still wait.
     """
 
     def __init__(self, pieces: Sequence[Piece], key: KeySpec, directory: PageDirectory) -> None:
@@ -183,7 +193,7 @@ class Waiting:
 
     @cached_property
     def keys_on_page(self) -> Ints:
-        """The number of keys of each page when the batch began."""
+        """The number of keys on each page when the batch began."""
         return np.diff(np.searchsorted(self._key_starts, np.append(self.pages.starts, self.total)))
 
     def most_rows_of(self, keys: int) -> tuple[int, int]:
@@ -209,7 +219,7 @@ class Waiting:
     def _key_starts(self) -> Ints:
         codes = self._key.keys(self._keys).codes[self._by_key]
         begins = np.append(np.ones(min(1, len(codes)), bool), codes[1:] != codes[:-1])
-        begins[self.pages.starts] = True  # a code may be that of keys on several pages
+        begins[self.pages.starts] = True  # keys on several pages may have the same code
         return np.flatnonzero(begins)
 
     @property
@@ -234,22 +244,25 @@ class Waiting:
 
     @cached_property
     def newest(self) -> int:
+        """The serial number of the newest row."""
         return int(self._serials.max(initial=0))
 
     def keys_of(self, rows: Ints) -> Keys:
+        """Return the key of each of some rows."""
         return self._key.keys(self._keys.take(pa.array(rows)))
 
     def take(self, rows: Ints) -> pa.RecordBatch:
+        """Return some rows, given by ascending positions, with all columns."""
         return self._pieces.take(rows)
 
     def keys_in(self, groups: Ints) -> pa.RecordBatch:
-        """Return the key columns of some groups of `keys`, every key once."""
+        """Return the key columns of some groups of `keys`, each key once."""
         if self._key.hashed:
             return self.distinct_keys(self.keys.rows(groups))
         return self._keys.take(pa.array(self.keys.one_row[groups]))
 
     def distinct_keys(self, rows: Ints) -> pa.RecordBatch:
-        """Return the key columns of some rows, every key once."""
+        """Return the key columns of some rows, each key once."""
         keys = self._key.distinct(self._keys.take(pa.array(rows)))
         return keys.select(list(self._key.columns))
 

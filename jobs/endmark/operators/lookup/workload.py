@@ -1,9 +1,11 @@
-"""The workload of a lookup: R, its stream and memory, and what a batch is expected to ask of R.
+"""The workload of a lookup: R, its stream and memory, and the part of R that a batch is expected to ask for.
 
-Memory M holds a page and the waiting rows: H = (M - v_P) / v_S rows, the paper's hash and queue as one, since
-a waiting row is one entry of each column (HYBRIDJOIN, UoA-SE-2010-2, section 5). Between batches memory is
-full, and each comes on top of it: half of it waits on average, besides H. As 64 pages are read at once, the
-last of them answer rows that memory had room for: half of what 64 pages answer.
+Memory M holds a page and the waiting rows: H = (M - v_P) / v_S rows (HYBRIDJOIN, UoA-SE-2010-2, section 5).
+The paper's hash and queue are one here, since a waiting row is one entry of each column.
+
+Memory is full between two batches, and a batch comes on top of it. So half of a batch waits on average,
+besides H. Also, 64 pages are read at once. When the last of them are read, the rows of the others have left
+already. So memory lacks half of the rows that 64 pages answer, on average.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.page_model import Floats
     from endmark.state.search import Ints
 
-# Keys that are asked for most, each of which has a share of its own; others are told apart by blocks of them.
+# The number of keys, those that are asked for most, that have shares of their own. Other keys share by
+# blocks.
 _SINGLE_KEYS = 65_536
-_BLOCKS = 4_096
+_BLOCKS = 4_096  # the number of such blocks
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class Setup:
-    """A relation, a stream, and the memory there is.
+    """A relation, a stream, and the memory of its lookup.
 
     Args:
-        relation_rows: R's rows.
-        page_rows: rows of a page of R.
-        row_bytes: bytes of a row of R, the paper's v_R.
-        waiting_bytes: bytes of a stream row that waits, v_S.
-        memory: bytes for waiting rows and a page, M.
-        exponent: exponent of the stream's Zipf distribution over R's keys; 0 is uniform.
-        batch_rows: stream rows of a batch.
+        relation_rows: the number of R's rows.
+        page_rows: the number of rows on a page of R.
+        row_bytes: the bytes of a row of R, the paper's v_R.
+        waiting_bytes: the bytes of a waiting stream row, the paper's v_S.
+        memory: the bytes for waiting rows and a page, the paper's M.
+        exponent: the exponent of the stream's Zipf distribution over R's keys; 0 is uniform.
+        batch_rows: the number of stream rows in a batch.
         scattered: whether keys that are asked for often are anywhere in R, instead of at its beginning.
-        at_once: pages that are read at once; in the paper, one.
+        at_once: the number of pages that are read at once; in the paper, one.
     """
 
     relation_rows: int
@@ -75,18 +78,18 @@ class Setup:
         return min(self.relation_rows, self.page_rows)
 
     def room(self, pages: int = 0) -> int:
-        """Return the number of stream rows that fit into memory beside so many pages."""
+        """Return the number of stream rows that fit into memory beside a number of pages."""
         return max(1, (self.memory - pages * self.rows_on_page * self.row_bytes) // self.waiting_bytes)
 
     @property
     def waiting_rows(self) -> int:
-        """H: those that fit beside a page and half of a batch, without half of what is answered at once."""
+        """H: rows that fit beside a page, plus half of a batch, less half of the rows answered at once."""
         share = min(1.0, self.at_once * self.rows_on_page / self.relation_rows)
         return max(1, int((self.room(pages=1) + self.batch_rows // 2) / (1 + share)))
 
     @property
     def seeks(self) -> float:
-        """The number of ranges by page where pages are read wherever they are: neighbours are one."""
+        """The number of ranges for each page, if random pages are read at once. Neighbours are one range."""
         pages = -(-self.relation_rows // self.rows_on_page)
         return (pages - min(self.at_once, pages) + 1) / pages
 
@@ -97,7 +100,7 @@ class Setup:
 
     @property
     def asked(self) -> Asked:
-        """The part of R that answers an average batch. Its rows are all over R, so a scan reads all of it."""
+        """The part of R that answers an average batch. Its rows are all over R, so a scan reads all of R."""
         shares, keys = _key_blocks(self.exponent, self.relation_rows)
         return Asked(
             keys=distinct_keys(shares / keys, self.batch_rows, keys),
@@ -108,7 +111,7 @@ class Setup:
 
     @cached_property
     def _page_shares(self) -> Floats:
-        """The share of the stream by page."""
+        """The share of each page in the stream."""
         page_rows = self.rows_on_page
         if not self.scattered or self.exponent == 0:
             return zipf_shares(self.exponent, self.relation_rows, page_rows)
@@ -129,8 +132,8 @@ def zipf_shares(exponent: float, rows: int, page_rows: int = 1) -> Floats:
 
     Args:
         exponent: Zipf's exponent; 1 is log-uniform.
-        rows: rows of R.
-        page_rows: rows of a page.
+        rows: the number of R's rows.
+        page_rows: the number of rows on a page.
     """
     return _shares(exponent, np.append(np.arange(0, rows, page_rows), rows))
 
@@ -139,16 +142,16 @@ def distinct_keys(shares: Floats, rows: int, keys: Floats | float = 1.0) -> floa
     """Return the average number of distinct keys, or pages, that some rows have.
 
     Args:
-        shares: the share of the stream of each key or page.
+        shares: the share of each key or page in the stream.
         rows: the number of rows.
-        keys: the number of keys that have each of the shares.
+        keys: the number of keys that have each of the shares; one number counts for all shares.
     """
     each = -np.expm1(rows * np.log1p(-np.minimum(shares, 1 - 1e-15)))
     return float((keys * each).sum())
 
 
 def _key_blocks(exponent: float, rows: int) -> tuple[Floats, Floats]:
-    """Return the shares of the stream by block of keys asked for about as often, and the keys in each."""
+    """Return blocks of keys that are asked for about as often: their stream shares and numbers of keys."""
     edges = np.arange(min(rows, _SINGLE_KEYS) + 1)
     if rows > _SINGLE_KEYS:
         further = np.geomspace(_SINGLE_KEYS, rows, _BLOCKS).astype(np.int64)

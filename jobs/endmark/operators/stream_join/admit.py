@@ -31,7 +31,7 @@ class Violation:
         reason: `late`, `unordered`, `closed`, `repeated`, `unclustered` or `idle`.
         rows: one row of each record.
         promises: the broken promise of each row, by the names that both sides share. It is `None` for a
-            promise on columns beside the key. Rows that are late or idle have none.
+            promise on columns beside the key. The list is empty for reasons without promises, such as `late`.
     """
 
     side: str
@@ -47,8 +47,8 @@ class Admitted:
     Args:
         batch: the batch, with the keys that its rows close.
         rows: the rows that are joined; `None` without any.
-        bystanders: the bystanders that break no promise.
-        violations: the rows and bystanders that break one.
+        bystanders: the bystanders that break no promise; `None` if the batch had none.
+        violations: the rows and bystanders that break a promise.
     """
 
     batch: StreamBatch
@@ -58,7 +58,7 @@ class Admitted:
 
 
 def admit(side: SideState, batch: StreamBatch) -> Admitted:
-    """Split a batch into rows that are joined, bystanders, and violations."""
+    """Split a batch into rows to join, bystanders, and violations."""
     if side.spec.unique or side.spec.clustered:
         batch = _closed_by_rows(side, batch)
     found = Admitted(batch)
@@ -94,7 +94,7 @@ def _records(side: SideState, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _closed_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
-    """Return the batch with the keys that its rows close beside those of punctuations.
+    """Add the keys that rows close to the keys that punctuations close; return the batch with both.
 
     Each row of a stream with unique keys closes its own key, unless it breaks a promise. A row of a clustered
     stream closes the key of the run that it ends.
@@ -119,7 +119,7 @@ def _closed_by_rows(side: SideState, batch: StreamBatch) -> StreamBatch:
 
 
 def violations(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dict[str, Bools]:
-    """Return masks of the rows that break a promise, by reason; a row has the first reason that holds.
+    """Return masks of the rows that break a promise, by reason. A row has only the first reason that holds.
 
     Args:
         side: the state of the rows' side before the batch.
@@ -138,7 +138,10 @@ def violations(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
 
 
 def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dict[str, Bools]:
-    """Return masks of the rows that break a promise other than one that names their key, by reason."""
+    """Return masks, by reason, of the rows that are late or break an order or a pattern.
+
+    Promises that name the key of a row do not count here.
+    """
     keys = side.spec.key.keys(rows)
     partitions, offsets, batch = _places(side, rows, batch)
     closed = side.sent_key_promises.promised_by(keys, partitions)
@@ -155,7 +158,7 @@ def _ruled_out(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> dic
 
 
 def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
-    """Return a mask of the rows older than progress. If not late, they are of a partition that was idle."""
+    """Return a mask of the rows older than progress. Those that are not late come from an idle partition."""
     if side.spec.idle is None:
         return np.zeros(rows.num_rows, bool)
     older: Bools = int64(rows.column(side.spec.time)) < side.progress
@@ -165,16 +168,16 @@ def _overtaken(side: SideState, rows: pa.RecordBatch) -> Bools:
 def broken(
     side: SideState, rows: pa.RecordBatch, batch: StreamBatch, reason: str
 ) -> Sequence[Punctuation | None]:
-    """Return the promise that each of some violations breaks; nothing for rows that are late or idle.
+    """Return the promise that each of some violations breaks; an empty list if they are late or idle.
 
-    A row may break several promises. The one told is the pattern of its partition that was in force at its
-    offset, else the first promise that names its key. `None` stands for a promise on columns beside the key.
+    A row may break several promises. The pattern of its partition that was in force at its offset comes
+    first, then the first promise that names its key. `None` stands for a promise on columns beside the key.
 
     Args:
         side: the state of the rows' side before the batch.
         rows: the violations.
         batch: the batch that they came in.
-        reason: the reason of all of them.
+        reason: the reason, which all violations share.
     """
     if reason in ("late", "idle"):
         return []
@@ -196,9 +199,10 @@ def broken(
 
 
 def _places(side: SideState, rows: pa.RecordBatch, batch: StreamBatch) -> tuple[Ints, Ints, StreamBatch]:
-    """Return the partitions and offsets of rows, and the batch that punctuates them.
+    """Return the partitions and offsets of rows, and the batch whose punctuations may come before them.
 
-    A frame has no offsets. Its rows stand before all punctuations of their batch.
+    A frame has no offsets, and its rows stand before all punctuations of their batch. So its batch is empty
+    here.
     """
     if side.spec.partition is None or side.spec.offset is None:
         return np.zeros(rows.num_rows, np.int64), np.full(rows.num_rows, LATER - 1), StreamBatch()

@@ -1,20 +1,23 @@
 """Announcements of the stream join: the keys and the patterns that no later result has.
 
-**Keys** that a side closes by name are announced one by one, each once no live row of the side has it. When
-the other side is preserved, its rows are results even without a partner, so that side must have closed the
-key as well. This is the rule `early`. By the rule `closed`, both sides must have closed the key in any case.
+**Keys** that a side closes by name are announced one by one. By the rule `early`, a key is announced once no
+live row of the side has it. If the other side is preserved, its rows are results even without a partner, so
+that side must have closed the key, too. By the rule `closed`, both sides must have closed the key in any
+case.
 
-**Patterns** that every partition of a stream has promised are announced as a whole, over that stream's own
-columns, once no live row of the stream matches: such a row could still be in a result, one to come cannot.
-That holds for outer joins too, as the columns of the stream are null in results without it, and a null is no
-value. A pattern on the key alone rules out pairs by the other stream's key columns as well. It is announced
-over those too, unless rows of the other stream are results by themselves, or that stream punctuates its key,
-so that its own promises say it. Keys that it closes and that still wait follow one by one; `final` tells
-which keys are announced.
+**Patterns** are announced as a whole, over the own columns of their stream. Every partition of the stream
+must have promised the pattern, and no live row of the stream may match it, since such a row could still be in
+a result. This holds for outer joins, too: results without the stream have nulls in its columns, and a null is
+no value.
 
-A pattern goes to every bucket, and each answers for the rows it has. Every batch runs in all buckets, so what
-some bucket releases in a batch and none keeps waiting is announced then: `aligned`, which remembers nothing.
-A bucket that holds promises back, since rows wait for the lookup, lets what they complete wait: `to_come`.
+A pattern on the key alone also rules out pairs by the key columns of the other stream. It is announced over
+those columns, too, with two exceptions: rows of the other stream are results by themselves, or the other
+stream punctuates its key, so its own promises say it. Closed keys that still wait for a live row are
+announced later, one by one; `final` returns which keys are announced.
+
+A pattern goes to all buckets, and every batch runs in all of them. A pattern is announced if some bucket
+releases it in a batch and none keeps it waiting (`aligned`). If a bucket holds promises back because rows
+wait for a lookup, it also keeps the patterns waiting that these promises complete (`to_come`).
 """
 
 from __future__ import annotations
@@ -49,8 +52,8 @@ if TYPE_CHECKING:
 
 CLOSED = "closed"
 EXPIRED = "expired"
-_ALL_VALUES: dict[str, Any] = {"between": {}}  # a pattern in JSON
-# After any event time. A key with this time waits for the other side's punctuation.
+_ALL_VALUES: dict[str, Any] = {"between": {}}  # the pattern of all values, in JSON
+# A time after any event time. A key with this time waits for the other side's punctuation.
 _FOR_EVER = 1 << 62
 
 
@@ -77,7 +80,10 @@ def announceable(
 
 
 def expired(side: SideState, horizon: int) -> list[pa.RecordBatch]:
-    """Return the pending keys whose last row has left the window; they are pending no longer."""
+    """Return the pending keys whose last row has left the window, and end their waiting.
+
+    `horizon` is the event time (µs) before which rows of the side have left the window.
+    """
     return [gone.batch.select(side.key.stored) for gone in side.pending_keys.expire(horizon)]
 
 
@@ -98,9 +104,10 @@ def propagate(
     both = opposite.has_closed(keys)
     if rule is Propagation.CLOSED:
         return [closed_keys.filter(pa.array(both))]
-    # What the other side had announced stays announced; what it held back is complete now, since
-    # this side's punctuation has just purged the rows it was waiting for. It cannot have announced what
-    # this side's rows could still be a result of.
+    # Some keys were closed by the other side before. It has announced those that did not wait, so they are
+    # not announced again. Those that it held back are complete now, since this side's punctuation has just
+    # purged the rows that they waited for. If this side is preserved, the other side has announced none of
+    # them.
     held = np.ones(len(keys), bool) if side.preserved else opposite.pending_keys.contains(keys)
     completed = closed_keys.filter(pa.array(both & held))
     opposite.pending_keys.remove(side.key.keys(completed))
@@ -111,16 +118,17 @@ def propagate(
 
 
 def hold_back(side: SideState, opposite: SideState, rule: Propagation) -> None:
-    """Drop the closed keys that the patterns of a side match; keep pending those with a live row.
+    """Drop closed keys that the patterns of a side match, and keep those with a live row pending.
 
-    If the other side is preserved, no key is final before that side has closed it, too, so none is kept.
+    If the other side is preserved, no key is final before that side has closed it, too. So no key is kept
+    then.
 
     Args:
         side, opposite: the state of the side and of the other one.
         rule: the rule of propagation.
     """
     side.closed_keys.forget()
-    opposite.pending_keys.remove_where(side.key_promises.positions)  # final now: closed by both
+    opposite.pending_keys.remove_where(side.key_promises.positions)  # final now: both sides have closed them
     if opposite.preserved or rule is not Propagation.EARLY:
         return
     for segments in (side.rows, side.spent):
@@ -165,11 +173,12 @@ def final(left: SideState, right: SideState, keys: Keys, rule: Propagation) -> B
 
 @dataclass
 class Report:
-    """The statements of one bucket about patterns in one batch, as JSON text over columns of the results.
+    """The statements of one bucket about patterns in one batch. A pattern is a JSON text over result columns.
 
     Args:
-        released: no row here matches any longer, by what the last of them went: `closed` or `expired`.
-        waiting: rows here do.
+        released: the patterns that no live row of the bucket matches any more, each with the reason why the
+            last such row left: `closed` or `expired`.
+        waiting: the patterns that live rows of the bucket still match.
     """
 
     released: dict[str, str] = field(default_factory=dict)
@@ -179,14 +188,15 @@ class Report:
         return bool(self.released or self.waiting)
 
     def then(self, later: Report) -> Report:
-        """Combine the reports of several batches of the join that are one batch of the job."""
+        """Combine this report with that of a later batch of the join, in the same batch of the job."""
         return Report(self.released | later.released, later.waiting)
 
 
 def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Combine the reports of all buckets of one batch, given as JSON objects.
 
-    Returns the announced patterns in the order of their text, each with `closed` or `expired`.
+    Returns:
+        The announced patterns in the order of their text, each with `closed` or `expired`.
     """
     released: dict[str, str] = {}
     waiting: set[str] = set()
@@ -198,12 +208,12 @@ def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 class PatternAnnouncer:
-    """Releases the patterns of both sides of one bucket; `begin` each batch, and read its `report`.
+    """Releases the patterns of both sides of one bucket. Call `begin` before a batch, and `report` after it.
 
     Args:
         left, right: the two sides of the bucket.
-        kind: the join's type; a semi join's results have columns of the left side alone.
-        early: whether anything is announced before both sides have closed it; if not, patterns are not.
+        kind: the type of the join. Results of a semi join have columns of the left side alone.
+        early: whether the rule is `early`. By the other rules, no pattern is announced.
     """
 
     def __init__(self, left: SideState, right: SideState, kind: JoinType, *, early: bool = True) -> None:
@@ -224,9 +234,9 @@ class PatternAnnouncer:
         """Announce the complete patterns that no live row matches.
 
         Args:
-            by: how the last of their rows went, `closed` or `expired`.
-            closed_keys: the newly closed keys of the left and of the right side. Their rows may wait to be
-                purged, and are live no more.
+            by: the reason why the last of their rows left, `closed` or `expired`.
+            closed_keys: the newly closed keys of the left and of the right side. Rows of these keys may still
+                wait to be purged, but do not count as live.
         """
         for (side, opposite), keys in zip(self._sides, reversed(closed_keys), strict=True):
             complete = side.promises.complete()
@@ -237,7 +247,7 @@ class PatternAnnouncer:
                     self._report.released |= dict.fromkeys(self._texts(promise, side, opposite), by)
 
     def report(self) -> Report:
-        """Return what this batch says of patterns. Ask when the batch is over."""
+        """Return the statements of this batch about patterns. Call it when the batch is over."""
         waiting = []
         for side, opposite in self._sides:
             for promise in side.promises.complete():
@@ -246,7 +256,12 @@ class PatternAnnouncer:
         return self._report
 
     def to_come(self, side: SideState, promises: Sequence[Punctuation]) -> list[str]:
-        """Return what promises that have not entered yet will complete, in the order in which they will."""
+        """Return the patterns that given promises, which have not entered yet, will complete, in their order.
+
+        Args:
+            side: the side of the promises.
+            promises: the promises.
+        """
         if not (self._early and promises):
             return []
         opposite = next(other for one, other in self._sides if one is side)
@@ -256,22 +271,22 @@ class PatternAnnouncer:
 
     def _texts(self, promise: Punctuation, side: SideState, opposite: SideState) -> list[str]:
         own, others = side.spec.key.columns, opposite.spec.key.columns
-        # A promise without patterns ends its stream, and may be about columns beside the key. It is announced
-        # as all values of the key: to match anything would be to match the nulls of an outer join as well.
+        # A promise without patterns ends its stream. It is announced as all values of the key: a pattern that
+        # matches anything would also match the nulls of an outer join.
         patterns = side.spec.codec.write_patterns(promise) or {own[0]: _ALL_VALUES}
         texts = [_text(patterns)] if side in self._shown else []
-        speaks = set(others) <= set(opposite.spec.punctuated_on)
-        if opposite in self._shown and set(patterns) <= set(own) and not (opposite.preserved or speaks):
+        punctuates = set(others) <= set(opposite.spec.punctuated_on)
+        if opposite in self._shown and set(patterns) <= set(own) and not (opposite.preserved or punctuates):
             named = dict(zip(own, others, strict=True))
             texts.append(_text({named[name]: each for name, each in patterns.items()}))
         return texts
 
 
 class _Live:
-    """The live rows of a side, less those that wait to be purged, for several promises.
+    """The live rows of a side, without those that wait to be purged. They serve several promises.
 
     Args:
-        side: the side whose rows are meant.
+        side: the side of the rows.
         opposite: the other side, which closes their keys.
         closed_keys: the newly closed keys of `opposite`; `None` without any.
     """
@@ -284,7 +299,7 @@ class _Live:
         self._values: dict[str, pa.Array] = {}
 
     def matches(self, promise: Punctuation) -> bool:
-        """Return whether a promise matches one."""
+        """Return whether a promise matches one of the rows."""
         if len(promise.patterns) == 1:
             ((name, pattern),) = promise.patterns
             return self._has(name, pattern)

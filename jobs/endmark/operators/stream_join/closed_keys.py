@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
 
-# After any offset.
+# An offset after any other.
 LATER = 1 << 62
 
 
 class ClosedKeys:
-    """Entries of key, partition, and the offset of the first promise there that names the key.
+    """The keys that punctuations of one side name, as entries of key, partition and offset.
 
-    Keys that patterns close have no entries.
+    The offset is that of the first promise in the partition that names the key. Keys that patterns close have
+    no entries.
 
     Attributes:
         closed: the entries of closed keys.
@@ -41,8 +42,9 @@ class ClosedKeys:
         store: keeps the entries.
         key: the key by the names that both sides share.
         key_promises: the key promises of the same side.
-        needed: how many partitions must have promised a key before it is closed.
-        by_rows: rows close keys, too. Entries have a column `by_row` then: 1 if a row did, else 0.
+        needed: the number of partitions that must have promised a key before it is closed.
+        by_rows: whether rows close keys, too. Entries then have the column `by_row`: 1 if a row closed the
+            key, else 0.
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class ClosedKeys:
     def take(self, closed_keys: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
         """Remember the keys that a batch names; return the newly closed ones in the order of their codes.
 
-        These count as closed after `close`. A key is newly closed once, in the batch that completes it.
+        The newly closed keys count as closed after `close`. A key is newly closed only in the batch that
+        completes it.
 
         Args:
             closed_keys: keys that punctuations name, with `partition` and `offset`; `None` without any.
-            widened: patterns came, which may complete keys that were named before.
+            widened: whether patterns came. They may complete keys that were named before.
         """
         entries = None if closed_keys is None else self._unknown(self._firsts(closed_keys))
         candidates = [segment.live_batch() for segment in self.promised.segments if widened]
@@ -85,7 +88,7 @@ class ClosedKeys:
         return newly_closed if newly_closed.num_rows else None
 
     def close(self) -> None:
-        """Store as closed the keys that `take` has returned."""
+        """Store the keys that `take` has returned as closed."""
         if self._newly_closed is not None:
             self.closed.append(self._newly_closed)
             self._newly_closed = None
@@ -107,11 +110,11 @@ class ClosedKeys:
         Args:
             keys: the keys of the rows.
             partitions: the partitions of the rows.
-            closed_keys: keys that punctuations of the present batch name, beside those that are remembered;
+            closed_keys: keys that punctuations of the present batch name, in addition to remembered ones;
                 `None` without any.
 
         Returns:
-            The offset of each promise, `LATER` without one, and a mask of those that a row made.
+            The offset of each promise, or `LATER` without one; and a mask of the promises that a row made.
         """
         first = np.full(len(keys), LATER)
         for entries, i, j in self._find(keys, closed_keys, self.closed, self.promised):
@@ -124,7 +127,13 @@ class ClosedKeys:
     def _find(
         self, keys: Keys, more: pa.RecordBatch | None, *lists: SegmentList
     ) -> Iterator[tuple[pa.RecordBatch, Ints, Ints]]:
-        """Yield entries of some keys with positions (key, entry), from lists and from `more` entries."""
+        """Yield entries of some keys with positions (key, entry).
+
+        Args:
+            keys: the keys.
+            more: further entries; `None` without any.
+            lists: the lists of entries to search.
+        """
         for entries in lists:
             for segment, i, j in entries.find(keys):
                 if len(i):
@@ -149,7 +158,7 @@ class ClosedKeys:
         """Store entries in `closed` or `promised`; those of newly closed keys wait for `close`.
 
         Args:
-            entries: those of the present batch; `None` without any.
+            entries: the entries of the present batch; `None` without any.
             known: the keys that were closed before.
             newly_closed: the keys that the batch closes.
         """
@@ -165,7 +174,7 @@ class ClosedKeys:
             self._newly_closed = self._key.sorted(codec.concat(waiting))
 
     def _firsts(self, closed_keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the first promise of each partition for each key, as entries."""
+        """Return an entry for the first promise of each key in each partition."""
         columns = [*self._key.stored, "partition"]
         codes = _codes(closed_keys, np.arange(closed_keys.num_rows))
         coded = closed_keys.select(columns).append_column("code", pa.array(codes))
@@ -187,9 +196,9 @@ class ClosedKeys:
 
 
 def _codes(entries: pa.RecordBatch, at: Ints) -> Ints:
-    """Return one number for the offset of each entry at some positions and whether a row made it.
+    """Return one number for each entry at some positions, made of its offset and of whether a row made it.
 
-    At the same offset, the promise of the row itself sorts before that of a closing rule.
+    At the same offset, the promise of the row itself sorts before the promise of a closing rule.
     """
     by_row = int64(entries.column("by_row"))[at] if "by_row" in entries.schema.names else 0
     return 2 * int64(entries.column("offset"))[at] + 1 - by_row

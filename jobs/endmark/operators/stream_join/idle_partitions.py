@@ -1,8 +1,8 @@
-"""Idle partitions: those that have been silent for so long that they do not hold back a stream's progress.
+"""Idle partitions: partitions that have been silent for so long that they do not hold back progress.
 
-Silence is measured by the timestamps of Kafka's records and never by a clock, so that a replay finds the same
-partitions idle. The timestamps of one topic are compared with each other. If a whole topic is silent, none of
-its partitions is idle.
+Silence is measured by the timestamps of Kafka's records and never by a clock, so a replay finds the same
+partitions idle. Timestamps are compared within one topic. If a whole topic is silent, none of its partitions
+is idle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class IdlePartitions:
     """Remembers the newest timestamp of each partition of one stream, and finds the idle ones.
 
     Args:
-        allowed: microseconds that a partition may be silent while another one is not; `None` is for ever.
+        allowed: microseconds for which a partition may be silent while another one is not; `None`: for ever.
     """
 
     def __init__(self, allowed: int | None) -> None:
@@ -26,18 +26,19 @@ class IdlePartitions:
         self._last: dict[int, int] = {}
 
     def hear(self, heard: Mapping[int, tuple[int, int]]) -> None:
-        """Remember the oldest and the newest timestamp of a batch (µs) for each partition."""
+        """Remember the oldest and the newest timestamp (µs) of each partition in a batch."""
         for partition, (oldest, newest) in heard.items():
             self._first = oldest if self._first is None else min(self._first, oldest)
             self._last[partition] = max(newest, self._last.get(partition, newest))
 
     def is_idle(self, partition: int) -> bool:
-        """Return whether a partition is idle; without a record it is silent since the topic's first one."""
+        """Return whether a partition is idle. One without records is silent since its topic's first one."""
         if self.allowed is None or self._first is None:
             return False
         return max(self._last.values()) - self._last.get(partition, self._first) > self.allowed
 
     def snapshot(self) -> dict[str, Any]:
+        """Return the state for `restore`, ready for JSON."""
         return {"first": self._first, "last": self._last}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:

@@ -1,15 +1,19 @@
-"""The stream join on segments: two streams joined within windows, with state freed by punctuations.
+"""The stream join on segments: it joins two streams within windows, and punctuations free its state.
 
-Definition: all pairs of equal key that meet the residual condition, where the later row is within the window
-of the earlier, except rows that violate their stream's promises. Outer joins add each row of a preserved side
-that has no partner, beside nulls; a semi join gives each left row that has one. Papers: PWJoin
-(CIKM'04, sections 3 and 4) and those that `presets` names, which know the inner join only.
-Deviations: a batch is processed as a whole. Rows probe everything that was live before the batch and each
-other; only then do punctuations purge, since a punctuation never rules out a result of rows that precede
-it. A closed key without live rows of its own side is announced at once.
-Outer rows come out when no partner can come, which is when their row may leave the state. When it does is
-for a policy to say (`presets`), on which no result depends.
-Complexity per batch of n rows: O(n log s) comparisons for each of O(log s) segments over s state rows.
+Definition: two rows make a result if their keys are equal, they meet the residual condition, and the later
+one is within the window of the earlier one. Rows that violate their stream's promises are not joined. An
+outer join adds each row of a preserved side that has no partner, beside nulls. A semi join gives each left
+row that has a partner.
+
+Papers: PWJoin (CIKM'04, sections 3 and 4), and the papers of the other `presets`. They have inner joins only.
+
+Deviations: a batch is processed as a whole. Its rows probe all rows that were live before the batch, and each
+other. Only then do punctuations purge, since a punctuation never rules out a result of rows before it. A
+closed key without live rows of its own side is announced at once. An outer row comes out when no partner can
+come any more. Its row may leave the state then; a policy decides when it does (`presets`), and no result
+depends on that.
+
+Complexity of a batch of n rows: O(n log s) comparisons for each of O(log s) segments over s state rows.
 """
 
 from __future__ import annotations
@@ -59,13 +63,14 @@ class BatchOutput:
 
     Args:
         violations: rows that were not joined.
-        bystanders: those of the input that are no violation, by side.
-        announced: keys of which no further result will come, each announced once, under the names that both
-            sides share, in order of code; `None` without any.
+        bystanders: the bystanders of the input that are no violations, by side.
+        announced: the keys that no later result has, in order of code, by the names that both sides share.
+            Each is announced once. `None` without any.
         announced_by: the same keys by what completed them, `closed` or `expired`.
-        widened: a pattern has closed keys beside those: all are announced that `StreamJoin.final` says.
-        patterns: which patterns are announced, as far as this bucket is concerned.
-        counts: (name, side) to number, named as in the catalogue of metrics.
+        widened: a pattern has closed further keys. All keys are announced for which `StreamJoin.final` is
+            true.
+        patterns: the statements of this bucket about patterns to announce.
+        counts: numbers by (metric, side or reason), with names from the catalogue of metrics.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -78,7 +83,7 @@ class BatchOutput:
 
 
 class _News(NamedTuple):
-    """The rows of one side in a batch, with the newly closed keys and the key promises of the other side."""
+    """The rows of one side in a batch, with the newly closed keys and key promises of the other side."""
 
     side: SideState
     arrived: Segment | None
@@ -88,18 +93,22 @@ class _News(NamedTuple):
 
 
 class StreamJoin:
-    """Join of two streams on one bucket's share of the keys.
+    """The join of two streams on one bucket's share of the keys.
 
-    Give each batch to `process`, then read `output`; `snapshot` and the `restored` argument carry it over a
-    restart, with `notes`, which are the caller's and any JSON.
+    Give each batch to `process`, then read `output`. After a restart, `restored` takes the bytes of
+    `snapshot`.
+
+    Attributes:
+        output: the output of the last batch.
+        notes: JSON values of the caller, which a snapshot keeps.
 
     Args:
         left, right: the inputs.
-        store: where state rests.
-        kind: which rows become results.
-        residual: what pairs of equal key must meet beside the window.
-        policy: what becomes of state and punctuations.
-        restored: a snapshot of the same join.
+        store: keeps the state.
+        kind: decides which rows become results.
+        residual: the condition that pairs of equal key must meet beside the window; `None` is always met.
+        policy: the treatment of state and punctuations.
+        restored: a snapshot of the same join; `None` to begin without state.
     """
 
     def __init__(
@@ -136,12 +145,14 @@ class StreamJoin:
         return self.left.lists() | self.right.lists()
 
     def snapshot(self) -> bytes:
+        """Return the state for `restored`, without the segments."""
         notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self._sides}
         notes |= {"$batch_number": self._spiller.batch_number, "$caller": self.notes}
         return manifest.save(self._lists(), notes)
 
     @property
     def spiller(self) -> Spiller:
+        """The spiller, which knows the number of the batch and the owed results."""
         return self._spiller
 
     @property
@@ -150,16 +161,16 @@ class StreamJoin:
         return self._probe.failures
 
     def final(self, keys: Keys) -> Bools:
-        """Return a mask of the keys that are announced, so that no result can have them any more.
+        """Return a mask of the keys that are announced, so no later result has them.
 
         Call it between two batches.
         """
         return final(self.left, self.right, keys, self._policy.propagate)
 
     def process(self, left: StreamBatch, right: StreamBatch) -> Iterator[pa.RecordBatch]:
-        """Join one batch: update state, and yield results in pieces with left columns before right ones.
+        """Join one batch: update the state, and yield results in pieces, with left columns before right ones.
 
-        `output` speaks of this batch once the iterator is exhausted.
+        `output` is complete once the iterator is exhausted.
         """
         self.output = BatchOutput()
         self._purger.counts = self.output.counts
@@ -212,7 +223,7 @@ class StreamJoin:
         self._spiller.spill()
 
     def _take_in(self, news: tuple[_News, _News], *, pause: bool) -> Iterator[pa.RecordBatch]:
-        """Purge what is closed, and put what has come into state."""
+        """Purge the rows of closed keys, and put the rows of the batch into state."""
         for side, _, opposite, closed_keys, key_promises in reversed(news):
             yield from self._purger.close(side, opposite, closed_keys, key_promises, pause=pause)
         for side, arrived, opposite, closed_keys, _ in news:
@@ -226,7 +237,7 @@ class StreamJoin:
     def _make_room(
         self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Drop what left its window; catch up with what is spilled, and purge before more is."""
+        """Drop rows that left their window, catch up with spilled rows, and purge if memory is short."""
         for side, horizon in zip(self._sides, horizons, strict=True):
             yield from self._purger.expire(side, horizon)
         if self._spiller.is_due(pause=pause):
@@ -236,7 +247,7 @@ class StreamJoin:
                 yield from self._purger.close(side, opposite, None, (), pause=True)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """Yield the results that spilled rows are owed before their keys are announced; follows `process`."""
+        """Yield the results that spilled rows are owed. Call it after `process`."""
         self._probe.spent = []
         for piece in self._spiller.catch_up():
             self.output.counts["join_results_total", ""] += piece.num_rows
@@ -247,7 +258,12 @@ class StreamJoin:
         self._maintain()
 
     def expect(self, side: SideState, promises: Sequence[Punctuation]) -> None:
-        """Announce no pattern that promises complete which have not entered the join; follows `process`."""
+        """Hold back the patterns that later promises will complete. Call it after `process`.
+
+        Args:
+            side: the side of the promises.
+            promises: promises that have not entered the join, since rows before them wait for a lookup.
+        """
         self.output.patterns.waiting += self._patterns.to_come(side, promises)
 
     def _maintain(self) -> None:
@@ -255,7 +271,7 @@ class StreamJoin:
             side.maintain(self._spiller.barriers(side))
 
     def _spend(self, closed_keys: pa.RecordBatch | None) -> None:
-        """Remember when the left rows were that a semi join has put out, while that can hold back a key."""
+        """Remember key and time of left rows that a semi join has put out, if they can hold back a key."""
         if not self._probe.spent:
             return
         traces = self.left.traces(self._probe.spent)
@@ -271,7 +287,7 @@ class StreamJoin:
             filled = [piece for piece in pieces if piece.num_rows]
             if filled:
                 keys = codec.concat(filled)
-                # A key that both sides name is final for each of them where a pattern closes it as well.
+                # If patterns have closed keys, a key may be found for both sides. It is announced once.
                 self.output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
         for reason, keys in self.output.announced_by.items():
             self.output.counts["propagated_punctuations_total", reason] += keys.num_rows

@@ -1,13 +1,15 @@
 """Key promises: the patterns on key columns by which a side closes keys, such as `order_id <= 100`.
 
-A promise speaks for its own partition alone, and a pattern does not say in which partitions its keys live. So
-a pattern closes the keys that every partition of the stream has promised.
+A promise holds for its own partition alone, and a pattern does not say in which partitions its keys live. So
+patterns close a key when every partition of the stream has promised it.
 
-A key of one column has the union of the patterns as its set: a stream that promises ever more of the column
-takes the space of one interval. A key of several columns has those patterns that no later one includes.
+If the key has one column, the union of the patterns is kept. So a stream whose promises grow, such as
+`order_id <= 100` and then `order_id <= 200`, needs the space of one interval. If the key has several columns,
+a pattern is kept until a later one includes it.
 
-A row that comes nevertheless breaks one promise: the interval of the union that its key is in, with the
-offset of the pattern that last widened it, or the newest pattern on several columns that matches its key.
+A row with a promised key breaks a promise. If the key has one column, it is the interval of the union that
+has the row's key, with the offset of the pattern that last widened it. If the key has several columns, it is
+the newest pattern that matches the row's key.
 """
 
 from __future__ import annotations
@@ -37,17 +39,28 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
 
-# The offset of a promise that nobody has sent.
+# The offset of a promise that no record has made.
 UNKNOWN = -1
 
 
 class KeySet(Protocol):
     """The set of keys that one partition has promised."""
 
-    def add(self, promise: Punctuation) -> None: ...
-    def match(self, keys: Keys) -> Bools: ...
-    def broken_by(self, keys: Keys, at: int) -> Punctuation | None: ...
-    def promises(self) -> Iterable[Punctuation]: ...
+    def add(self, promise: Punctuation) -> None:
+        """Add the keys of a promise."""
+        ...
+
+    def match(self, keys: Keys) -> Bools:
+        """Return a mask of the keys that are promised."""
+        ...
+
+    def broken_by(self, keys: Keys, at: int) -> Punctuation | None:
+        """Return the promise that a row with the key at position `at` breaks; `None` if it breaks none."""
+        ...
+
+    def promises(self) -> Iterable[Punctuation]:
+        """Return promises that make up the set."""
+        ...
 
 
 class Interval:
@@ -55,8 +68,8 @@ class Interval:
 
     Args:
         stream: the name of the stream.
-        partition: the partition that has promised them.
-        name: the key's column.
+        partition: the partition that has promised the keys.
+        name: the column of the key.
         domain: the domain of that column.
     """
 
@@ -80,17 +93,17 @@ class Interval:
             domain.below(domain.coerce(keys.columns[0][at].as_py())) if keys.columns else int(keys.codes[at])
         )
         found = self.ranges.find(cut)
-        return None if found is None else self._as_of(*found)
+        return None if found is None else self._promise(*found)
 
     def promises(self) -> Iterable[Punctuation]:
-        return (self._as_of(*found) for found in self.ranges.dated())
+        return (self._promise(*found) for found in self.ranges.dated())
 
-    def _as_of(self, pattern: Pattern, offset: int) -> Punctuation:
+    def _promise(self, pattern: Pattern, offset: int) -> Punctuation:
         return Punctuation.of(self._stream, {self._name: pattern}, Origin(self._partition, offset))
 
 
 class Boxes:
-    """Promised keys of several columns, as the patterns that no later one includes."""
+    """Promised keys of several columns, as patterns. A pattern is dropped when a later one includes it."""
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
@@ -120,14 +133,15 @@ class Boxes:
 
 
 class Spans:
-    """Spans of keys whose codes are the ordinals of a discrete domain."""
+    """Spans of keys, for a key that is its own code."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         ends = list(spans)
         self._lows = np.array([low for low, _ in ends], np.int64)
-        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the top cut of longs is no int64
+        self._lasts = np.array([high - 1 for _, high in ends], np.int64)  # the highest cut exceeds int64
 
     def contain(self, codes: Ints) -> Bools:
+        """Return a mask of the codes that are inside a span."""
         if not len(self._lows):
             return np.zeros(len(codes), bool)
         at = np.searchsorted(self._lows, codes, "right") - 1
@@ -135,7 +149,7 @@ class Spans:
         return inside
 
     def positions(self, codes: Ints) -> Ints:
-        """Return the positions of the sorted codes that are inside; it bisects."""
+        """Return the positions of codes that are inside a span. It bisects, so codes must be sorted."""
         first = np.searchsorted(codes, self._lows)
         behind = np.searchsorted(codes, self._lasts, "right")
         pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
@@ -143,6 +157,7 @@ class Spans:
 
 
 def offset_of(promise: Punctuation) -> int:
+    """Return the offset of a promise; `UNKNOWN` for a promise without an origin."""
     return UNKNOWN if promise.origin is None else promise.origin.offset
 
 
@@ -153,7 +168,7 @@ class KeyPromises:
         stream: the name of the side's stream.
         key: the key, by the names that both sides share.
         types: the types of the key's columns.
-        partitions: how many partitions must have promised a key before it is closed.
+        partitions: the number of partitions that must have promised a key before it is closed.
     """
 
     def __init__(self, stream: str, key: KeySpec, types: Sequence[pa.DataType], partitions: int) -> None:
@@ -219,7 +234,7 @@ class KeyPromises:
         It goes row by row, since few rows break any.
 
         Args:
-            promises: promises of the rows' own batch, which count for the rows behind them.
+            promises: promises of the rows' own batch. Each counts for the rows behind it.
             keys: the keys of the rows.
             partitions, offsets: the places of the rows.
         """
@@ -239,7 +254,7 @@ class KeyPromises:
         """Return a promise that names one key, in normal form.
 
         Args:
-            key: the values of its columns.
+            key: the values of the key's columns.
             partition, offset: the place of the promise.
         """
         patterns = {name: Equals(value) for name, value in zip(self._domains, key, strict=True)}
@@ -269,7 +284,7 @@ class KeyPromises:
 
     @cached_property
     def _everywhere(self) -> Spans | None:
-        """The spans of keys that every partition has promised; `None` if codes of keys are hashes."""
+        """The spans of keys that every partition has promised; `None` if the key is hashed."""
         if self._key.hashed:
             return None
         if len(self._by_partition) < self._partitions:
@@ -305,5 +320,10 @@ class KeyPromises:
                 self.add([self.read(written, Origin(int(partition), offset))])
 
     def read(self, written: Mapping[str, Any], origin: Origin) -> Punctuation:
-        """Read a promise, given its patterns in JSON by key column."""
+        """Read a promise.
+
+        Args:
+            written: its patterns in JSON, by key column.
+            origin: its place.
+        """
         return Punctuation.read(self._stream, written, self._domains, pattern_from_json, origin)

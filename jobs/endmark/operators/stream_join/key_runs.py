@@ -1,7 +1,7 @@
 """Declared clustering: all rows of a key come in one run, which the first row of another key ends.
 
-This is MJoin's 1-NC. Ingest finds the runs that end within a batch. The run that a batch leaves open is
-remembered by the bucket of its key, until a later batch begins with another key.
+This is MJoin's 1-NC. Ingest finds the runs that end within a batch. If a run is open at the end of a batch,
+the bucket of its key remembers it until a later batch begins with another key.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 def ended_runs(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
-    """Return the keys whose runs end among rows of one partition, which are in the order of offsets.
+    """Return the keys whose runs end, with the `partition` and `offset` of the row that ends each run.
 
-    Each has the `partition` and `offset` of the row that ends its run.
+    Args:
+        rows: rows of one partition, in the order of offsets.
+        key: the columns of the key.
     """
     ends = np.zeros(max(rows.num_rows - 1, 0), bool)
     for name in key:
@@ -39,11 +41,11 @@ def ended_runs(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
 
 
 class KeyRuns:
-    """The open runs of one clustered side whose key is of this bucket, by partition.
+    """The open runs of one clustered side whose key belongs to this bucket, by partition.
 
     Args:
         key: the key, by the names that both sides share.
-        types: the types of its columns.
+        types: the types of the key's columns.
     """
 
     def __init__(self, key: KeySpec, types: Iterable[pa.DataType]) -> None:
@@ -52,7 +54,7 @@ class KeyRuns:
         self._open: dict[int, pa.RecordBatch] = {}
 
     def take(self, news: RunNews) -> list[pa.RecordBatch]:
-        """Return the keys whose runs a batch ends, with `partition` and `offset` of the row that does."""
+        """Return the keys whose runs a batch ends, with `partition` and `offset` of the row that ends it."""
         found = [] if news.ended is None else [news.ended]
         if news.first is not None:
             for at, partition in enumerate(news.first.column("partition").to_pylist()):

@@ -1,8 +1,9 @@
-"""Declared order: each row of an ordered partition says that no key before its own will come there.
+"""Declared order: each row of an ordered partition promises that no key before its own will come there.
 
-MJoin's implicit purging knowledge, as if a punctuation such as `item_id < 7` followed every row. One for each
-partition is kept, and a batch brings its last one and those that one of its rows breaks: what is broken does
-not depend on how rows are cut into batches.
+This is MJoin's implicit purging knowledge, as if a punctuation such as `item_id < 7` followed every row. A
+*mark* is the place of such a promise. The mark of each partition is kept. A batch brings its last mark, and
+the marks that some of its rows fall behind. So the broken promises do not depend on how rows are cut into
+batches.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Mark(NamedTuple):
 
 
 def marks(keys: pa.Array, offsets: Ints, before: Mark | None, *, descending: bool) -> tuple[list[Mark], Mark]:
-    """Find the marks that some rows of one partition fall behind, and its last mark.
+    """Find the marks that some rows of one partition fall behind, and the last mark.
 
     Args:
-        keys, offsets: of the rows, in the order of offsets.
-        before: the mark of the rows before them.
+        keys, offsets: the keys and offsets of the rows, in the order of offsets.
+        before: the mark of the rows before them; `None` without any.
         descending: whether keys come in descending order.
     """
     if before is not None:
@@ -54,8 +55,13 @@ def marks(keys: pa.Array, offsets: Ints, before: Mark | None, *, descending: boo
     return found[:-1], found[-1]
 
 
-def batch_of(found: Sequence[tuple[int, Mark]], kind: pa.DataType) -> pa.RecordBatch:
-    """Marks with their partitions, as `Order` takes them."""
+def marks_table(found: Sequence[tuple[int, Mark]], kind: pa.DataType) -> pa.RecordBatch:
+    """Return marks with their partitions in the form that `Order` takes.
+
+    Args:
+        found: partitions and marks.
+        kind: the type of the key.
+    """
     partitions = pa.array([partition for partition, _ in found], pa.int64())
     offsets = pa.array([mark.offset for _, mark in found], pa.int64())
     keys = pa.array([mark.key for _, mark in found], kind)
@@ -66,10 +72,10 @@ class Order:
     """The marks of one ordered side, by partition.
 
     Args:
-        stream: its name.
-        name: its key column, by the name that both sides share.
-        kind: the type of that.
-        descending: keys go down.
+        stream: the name of the stream.
+        name: the column of the key, by the name that both sides share.
+        kind: the type of that column.
+        descending: whether keys come in descending order.
     """
 
     def __init__(self, stream: str, name: str, kind: pa.DataType, *, descending: bool) -> None:
@@ -81,12 +87,12 @@ class Order:
         self._reached: dict[int, pa.RecordBatch] = {}
 
     def broken(self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None) -> Bools:
-        """Return a mask of the rows whose key comes before one that their partition has shown.
+        """Return a mask of the rows whose key comes before that of an earlier row of their partition.
 
         Args:
             keys: the keys of the rows.
-            partitions, offsets: their places.
-            given: the marks of the batch, as `batch_of` writes them; `None` without any.
+            partitions, offsets: the places of the rows.
+            given: the marks of the batch, as `marks_table` returns them; `None` without any.
         """
         found = np.zeros(len(keys), bool)
         for rows, _, _ in self._behind(keys, partitions, offsets, given):
@@ -100,7 +106,7 @@ class Order:
 
         Args:
             keys: the keys of the rows that `broken` has found.
-            partitions, offsets: their places.
+            partitions, offsets: the places of the rows.
             given: the marks of the batch; `None` without any.
         """
         found: list[Punctuation | None] = [None] * len(keys)
@@ -110,7 +116,7 @@ class Order:
         return found
 
     def take(self, given: pa.RecordBatch | None) -> list[Punctuation]:
-        """Remember the marks of a batch; return the promises that they make beyond earlier ones."""
+        """Remember the marks of a batch; return the promises of partitions whose mark has moved."""
         fresh = []
         for partition, known in self._with(given).items():
             last = known.slice(known.num_rows - 1)
@@ -122,7 +128,10 @@ class Order:
     def _behind(
         self, keys: pa.Array, partitions: Ints, offsets: Ints, given: pa.RecordBatch | None
     ) -> Iterator[tuple[Ints, int, pa.RecordBatch]]:
-        """Positions of rows that fall behind, by partition, with the mark that each falls behind."""
+        """Yield, for each partition, the rows that fall behind a mark, and their marks.
+
+        The rows are positions. The marks are a table with a row for each of them.
+        """
         for partition, known in self._with(given).items():
             own = np.flatnonzero(partitions == partition)
             last = np.searchsorted(int64(known.column("offset")), offsets[own]) - 1
@@ -132,7 +141,7 @@ class Order:
             yield own[fallen], partition, by_then.filter(pa.array(fallen))
 
     def _with(self, given: pa.RecordBatch | None) -> dict[int, pa.RecordBatch]:
-        """Return for each partition the mark of earlier batches and the farther ones of this, by offset."""
+        """Return the marks of each partition by offset: that of earlier batches, then farther new ones."""
         known = dict(self._reached)
         if given is None:
             return known
@@ -173,7 +182,7 @@ class Order:
         for partition, (offset, written) in snapshot.items():
             (key,) = values_of(pattern_from_json(written, self._domain))
             found.append((int(partition), Mark(key, offset)))
-        return self.take(batch_of(found, self._kind))
+        return self.take(marks_table(found, self._kind))
 
 
 def _mark(reached: pa.RecordBatch) -> Mark:

@@ -12,7 +12,7 @@ from endmark.errors import ConfigError
 
 
 class Preset(StrEnum):
-    """A stream join by its name."""
+    """The name of a preset."""
 
     SHJ = "shj"
     XJOIN = "xjoin"
@@ -26,9 +26,9 @@ class Preset(StrEnum):
 class Propagation(StrEnum):
     """The rule by which a closed key is announced.
 
-    `CLOSED` announces a key once both streams have closed it (PJoin). `EARLY` does so, too, and announces a
-    key also once one stream has closed it and no live row of it is left in that stream's state (PWJoin's
-    theorems 3.1 and 4.1, MJoin's 1-NP).
+    `NEVER` announces nothing. `CLOSED` announces a key once both streams have closed it (PJoin). `EARLY` also
+    announces a key once one stream has closed it and has no live row of it (PWJoin's theorems 3.1 and 4.1,
+    MJoin's 1-NP).
     """
 
     NEVER = "never"
@@ -41,9 +41,11 @@ class Policy:
     """The treatment of state by one bucket's join.
 
     Args:
-        purge_every: number of punctuations of a side that wait until the other side is purged; `None`: never.
+        purge_every: the number of punctuations of a side that are collected until the other side is purged;
+            `None`: it is never purged.
         propagate: the rule by which keys are announced.
-        memory: bytes of rows that stay resident between two batches; rows beyond are spilled.
+        memory: bytes of rows that stay resident between two batches. Rows beyond that are spilled. `None`:
+            all rows stay.
     """
 
     purge_every: int | None = 1
@@ -98,12 +100,12 @@ def policy(
     Args:
         preset: the name of the preset.
         windowed: whether a side has a window.
-        purge_every, memory: as in `Policy`.
+        purge_every, memory: the fields of `Policy`.
         autotune: whether the job may turn `purge_every`.
-        prefix: what the fields of a message begin with.
+        prefix: a prefix for the names of fields in error messages.
 
     Raises:
-        ConfigError: the preset has no use for a setting; names the presets that have.
+        ConfigError: the preset has no use for a setting. The message names the presets that have.
     """
     able = PRESETS[preset]
     if windowed and not able.window:

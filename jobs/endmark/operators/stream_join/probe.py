@@ -1,4 +1,4 @@
-"""Probing: the rows of a batch find their partners, in the state of the other side and in the same batch."""
+"""Probing: the rows of a batch find partners in the state of the other side, and in the same batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from endmark.condition_failures import Failures
 from endmark.operators.stream_join.results import Results
-from endmark.state.segment_list import Gone
+from endmark.state.segment_list import SegmentRows
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 
 
 class Probe:
-    """Finds pairs of rows that agree in key, window and residual condition, and makes results of them.
+    """Finds partners, and makes results of them.
 
-    Rows of a preserved side are marked when they meet a partner. A semi join puts out a left row at its first
-    partner and kills it.
+    Partners have equal keys, are within their windows, and meet the residual condition. Rows of a preserved
+    side are marked when they meet a partner. When a left row of a semi join meets its first partner, it is
+    put out and dies.
 
     Attributes:
         spent: left rows that a semi join has put out in this batch.
-        failures: pairs on which the residual condition failed. They are no partners.
+        failures: the pairs on which the residual condition failed. They are no partners.
 
     Args:
         left, right: the state of both sides.
-        kind: says which rows become results.
-        residual: the condition that pairs of equal key meet beside the window; `None` is always met.
+        kind: decides which rows become results.
+        residual: the condition that pairs of equal key must meet beside the window; `None` is always met.
     """
 
     def __init__(self, left: SideState, right: SideState, kind: JoinType, residual: Condition | None) -> None:
@@ -46,11 +47,11 @@ class Probe:
         if residual is not None:
             schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
             self._candidates = Results(schemas[0], schemas[1])
-        self.spent: list[Gone] = []
+        self.spent: list[SegmentRows] = []
         self.failures = Failures("join.where" if residual is None else residual.field)
 
     def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
-        """Yield the results of a batch's rows with resident rows of the other side, and with each other.
+        """Yield the results of the rows of a batch with resident rows of the other side, and with each other.
 
         Args:
             left, right: the rows of the batch, which are not in state yet; `None` without any.
@@ -65,16 +66,19 @@ class Probe:
         if left is not None and right is not None:
             yield from self.between(left, right)
 
-    def between(self, left: Segment, right: Segment, of: Gone | None = None) -> Iterator[pa.RecordBatch]:
+    def between(
+        self, left: Segment, right: Segment, of: SegmentRows | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the results of a left and a right segment.
 
         Args:
             left, right: the segments.
-            of: some rows of one of the two, which then meet all of the other; `None` is all rows of both.
+            of: some rows of one of the segments. Only these then meet the rows of the other segment. `None`:
+                all rows of both.
         """
         if of is None:
             smaller = left if left.rows <= right.rows else right
-            of = Gone(smaller, np.arange(smaller.rows)).alive
+            of = SegmentRows(smaller, np.arange(smaller.rows)).alive
         keys = of.segment.keys
         if len(of) < len(keys):
             keys = keys.take(of.positions)
@@ -120,13 +124,13 @@ class Probe:
             first = first[~left.dead[first]]
         if len(first):
             left.kill(first)
-            gone = Gone(left, first)
+            gone = SegmentRows(left, first)
             self.spent.append(gone)
             yield gone.batch.select(self._left.spec.schema.names)
 
 
 def _place(side: SideState, segment: Segment, row: int) -> dict[str, Any]:
-    """Return the stream, partition and offset of a row; rows of a frame have the stream alone."""
+    """Return the stream, partition and offset of a row; for a row of a frame, the stream alone."""
     spec = side.spec
     names = {"partition": spec.partition, "offset": spec.offset}
     found = {

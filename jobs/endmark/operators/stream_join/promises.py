@@ -1,11 +1,11 @@
 """Promises of a stream's partitions on any of its columns, for violations and for announcements.
 
-A promise on a column beside the key is a *wider* one. It closes no key, so it purges nothing. But it rules
-out rows of its partition, and once every partition has promised it, no row that matches it comes at all.
-Example: `seller_id = 7` on a stream that is joined by `item_id`.
+A promise on a column beside the key is a *wider* promise, such as `seller_id = 7` on a stream that is joined
+by `item_id`. It closes no key, so it purges nothing. But it rules out rows of its partition. Once every
+partition has promised it, no matching row comes at all.
 
-The patterns of one column are kept as their union: a stream that promises ever more of it takes the space of
-one interval. Those of several columns are kept unless a later one includes them.
+The union of the patterns on one column is kept. So a stream whose promises grow needs the space of one
+interval. A pattern on several columns is kept until a later one includes it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,19 @@ class _Union:
             self.boxes.append(promise)
 
     def includes(self, promise: Punctuation) -> bool:
-        """Return whether the union of one column, or one promise on several, includes this promise."""
+        """Return whether the union of one column, or one promise on several columns, includes a promise."""
         for name, pattern in promise.patterns:
             if name in self.ranges and self.ranges[name].includes(pattern):
                 return True
         return any(promise.implies(box, self._domains) for box in self.boxes)
 
     def match(self, rows: pa.RecordBatch, beside: frozenset[str]) -> Bools:
-        """Return a mask of the rows that a promise matches which restricts more than the columns `beside`."""
+        """Return a mask of the rows that a promise matches, except promises on columns in `beside` alone.
+
+        Args:
+            rows: the rows.
+            beside: names of columns.
+        """
         found = np.zeros(rows.num_rows, bool)
         for name in self.ranges.keys() - beside:
             found |= contains_all(self.ranges[name], rows.column(name))
@@ -77,7 +82,7 @@ class Promises:
     Args:
         codec: reads and writes the stream's promises.
         key: the key of the stream's rows.
-        partitions: how many partitions must have promised a pattern before it is complete.
+        partitions: the number of partitions that must have promised a pattern before it is complete.
     """
 
     def __init__(self, codec: PromiseCodec, key: KeySpec, partitions: int) -> None:
@@ -90,7 +95,7 @@ class Promises:
     def add(self, promises: Iterable[Punctuation]) -> None:
         """Remember promises, each of which has an origin.
 
-        A pattern is to be announced, once, if it says something new of the partition that promises it.
+        A pattern is to be announced if it has values that its partition had not promised before.
         """
         for promise in sorted(promises, key=attrgetter("place")):
             plain = Punctuation.of(promise.stream, dict(promise.normal(self._codec.domains).patterns))
@@ -118,7 +123,7 @@ class Promises:
         Args:
             promises: promises of the rows' own batch.
             rows: the rows.
-            partitions, offsets: their places.
+            partitions, offsets: the places of the rows.
         """
         found = np.zeros(rows.num_rows, bool)
         for promise in promises:
@@ -129,7 +134,7 @@ class Promises:
         return found
 
     def complete(self) -> list[Punctuation]:
-        """Return the patterns that every partition has promised and that are not announced yet."""
+        """Return the patterns that every partition has promised, and that are not announced yet."""
         if len(self._by_partition) < self._partitions:
             return []
         return [
@@ -139,7 +144,7 @@ class Promises:
         ]
 
     def announce(self, promise: Punctuation) -> None:
-        """Mark one of the `complete` patterns as announced; it cannot be something new again."""
+        """Mark a pattern that `complete` has returned as announced. It is never announced again."""
         del self._unannounced[promise.patterns]
 
     def announce_nothing(self) -> None:

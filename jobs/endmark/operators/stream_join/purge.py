@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from endmark.operators.stream_join.results import Results
 from endmark.operators.stream_join.side import NEVER
-from endmark.state.segment_list import Gone, kill
+from endmark.state.segment_list import SegmentRows, kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 class Purger:
     """Frees the state of both sides by one policy.
 
-    Unmatched rows of an outer join come out when their key is closed, whether or not the policy purges them:
-    results do not depend on the policy.
+    Unmatched rows of an outer join come out when their key is closed, even if the policy does not purge them.
+    So results do not depend on the policy.
 
     Attributes:
         counts: rows by (metric, side).
 
     Args:
         left, right: the state of both sides.
-        policy: says how many punctuations wait until rows are purged.
+        policy: decides how many punctuations wait until rows are purged.
         spiller: yields the results that spilled rows are owed before they die.
     """
 
@@ -57,22 +57,22 @@ class Purger:
         *,
         pause: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """Purge the rows of the keys that the other side closes, now or together with keys closed later.
+        """Purge the rows of keys that the other side closes. The policy may put it off until more are closed.
 
         Args:
             side: the state of the side whose rows are purged.
             opposite: the state of the side that closes keys.
-            closed_keys: its newly closed keys; `None` without any.
-            key_promises: its key promises in this batch, which `opposite.key_promises` has, too.
-            pause: purge all that waits, since there is time or need.
+            closed_keys: the newly closed keys of `opposite`; `None` without any.
+            key_promises: its key promises in this batch. `opposite.key_promises` already has them.
+            pause: whether to purge all that waits now, since there is time or need.
         """
         if self._policy.purge_every is None:
             return
         promise_count = opposite.unpurged_promise_count + len(key_promises)
         key_count = opposite.unpurged_keys.rows + (0 if closed_keys is None else closed_keys.num_rows)
         waiting = key_count + promise_count
-        # Outer rows must be looked for at once, which is all the work of purging them. And a key must not be
-        # announced while spilled rows of it are owed results.
+        # Outer rows must be found at once, and finding them is all the work of purging. Also, a key must not
+        # be announced while its spilled rows are owed results.
         pause |= side.preserved or bool(self._spiller.spilled)
         if waiting < self._policy.purge_every and not pause:
             if closed_keys is not None:
@@ -99,7 +99,7 @@ class Purger:
     def insert(
         self, side: SideState, arrived: Segment, opposite: SideState, closed_keys: pa.RecordBatch | None
     ) -> Iterator[pa.RecordBatch]:
-        """Put the rows of a batch into state, less those of keys that the other side has closed.
+        """Put the rows of a batch into state, except rows whose key the other side has closed.
 
         Args:
             side: the state of the rows' side.
@@ -108,7 +108,7 @@ class Purger:
             closed_keys: the newly closed keys of the other side; `None` without any.
         """
         if self._policy.purge_every is not None:
-            closed = Gone(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closed_keys)))
+            closed = SegmentRows(arrived, np.flatnonzero(opposite.has_closed(arrived.keys, closed_keys)))
             yield from self._retire(side, [closed], "join_dropped_rows_total")
         matched = None if arrived.matched is None else arrived.live_matched()
         side.rows.append(arrived.live_batch(), matched, arrived.batch_number)
@@ -125,14 +125,14 @@ class Purger:
     ) -> Iterator[pa.RecordBatch]:
         """Put out unmatched rows of closed keys that stay in state, since the policy never purges.
 
-        Such rows are marked as matched, so that they come out once.
+        Such rows are marked as matched, so that they come out only once.
 
         Args:
             side: the state of the rows' side.
             opposite: the state of the side that closes keys.
-            closed_keys: its newly closed keys; `None` without any.
-            key_promises: its key promises in this batch, which may close the keys of rows in state.
-            arrived: rows have come in this batch, whose keys it may have closed before.
+            closed_keys: the newly closed keys of `opposite`; `None` without any.
+            key_promises: its key promises in this batch.
+            arrived: whether rows have come in this batch. `opposite` may have closed their keys before.
         """
         if self._policy.purge_every is not None or not side.preserved:
             return
@@ -141,7 +141,7 @@ class Purger:
             found += side.rows.where(opposite.key_promises.positions)
         if arrived:
             newest = side.rows.segments[-1]
-            found.append(Gone(newest, np.flatnonzero(opposite.has_closed(newest.keys, closed_keys))))
+            found.append(SegmentRows(newest, np.flatnonzero(opposite.has_closed(newest.keys, closed_keys))))
         found = [rows for rows in found if len(rows)]
         if found:
             yield from self._spiller.catch_up()
@@ -150,13 +150,13 @@ class Purger:
             rows.segment.match(rows.positions)
 
     def expire(self, side: SideState, horizon: int) -> Iterator[pa.RecordBatch]:
-        """Drop rows that left the window."""
+        """Drop the rows that left the window: those older than `horizon` (µs of event time)."""
         if horizon == NEVER:
             return
         yield from self._retire(side, side.rows.older(horizon), "join_invalidated_rows_total")
         side.rows.rise(horizon)
 
-    def _retire(self, side: SideState, rows: list[Gone], metric: str) -> Iterator[pa.RecordBatch]:
+    def _retire(self, side: SideState, rows: list[SegmentRows], metric: str) -> Iterator[pa.RecordBatch]:
         for one in rows:
             yield from self._spiller.settle(side, one)
         gone = kill(rows)
@@ -165,7 +165,7 @@ class Purger:
             for one in gone:
                 yield from self._put_out(side, one)
 
-    def _put_out(self, side: SideState, rows: Gone) -> Iterator[pa.RecordBatch]:
+    def _put_out(self, side: SideState, rows: SegmentRows) -> Iterator[pa.RecordBatch]:
         unmatched = rows.unmatched
         if unmatched.num_rows:
             self.count("join_unmatched_rows_total", side, unmatched.num_rows)

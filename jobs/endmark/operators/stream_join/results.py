@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """Builds results, whose columns are those of the left side and then those of the right side.
+    """Builds results. Their columns are those of the left side, then those of the right side.
 
     Args:
         left, right: the columns of each side that results show.
@@ -26,20 +26,24 @@ class Results:
         self._names = [*left.names, *right.names]
 
     def pairs(self, left: pa.RecordBatch, i: Ints, right: pa.RecordBatch, j: Ints) -> pa.RecordBatch:
-        """Return results, of which the n-th is left row `i[n]` beside right row `j[n]`.
+        """Return results: the n-th is left row `i[n]` beside right row `j[n]`.
 
         Args:
-            left, right: rows of both sides.
-            i, j: positions in `left` and in `right`, equally many.
+            left: rows of the left side.
+            i: positions in `left`.
+            right: rows of the right side.
+            j: positions in `right`, as many as in `i`.
         """
         columns = _taken(left, self._left.names, i) + _taken(right, self._right.names, j)
         return pa.record_batch(columns, names=self._names)
 
     def left_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return left rows beside nulls."""
         columns = rows.select(self._left.names).columns + _nulls(self._right, rows.num_rows)
         return pa.record_batch(columns, names=self._names)
 
     def right_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return right rows beside nulls."""
         columns = _nulls(self._left, rows.num_rows) + rows.select(self._right.names).columns
         return pa.record_batch(columns, names=self._names)
 
@@ -47,7 +51,7 @@ class Results:
 def _taken(rows: pa.RecordBatch, names: list[str], positions: Ints) -> list[pa.Array]:
     if len(positions) == rows.num_rows and np.array_equal(positions, np.arange(rows.num_rows)):
         whole: list[pa.Array] = rows.select(names).columns
-        return whole  # copying them takes ten times as long as this look
+        return whole  # to copy the columns would take ten times as long as this check
     columns: list[pa.Array] = rows.select(names).take(pa.array(positions)).columns
     return columns
 

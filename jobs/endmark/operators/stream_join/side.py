@@ -1,4 +1,4 @@
-"""One input of the stream join: its rows, what it has closed, and how far its time has come."""
+"""One input of the stream join: its rows, the keys and patterns that it has closed, and its progress."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import Keys, KeySpec
     from endmark.state.search import Bools, Ints
-    from endmark.state.segment_list import Gone
+    from endmark.state.segment_list import SegmentRows
     from endmark.state.store import SegmentStore
     from endmark.types import Direction
 
-# Before any event time, with room to subtract a window or a lateness.
+# A time before any event time. A window or a lateness can be subtracted without overflow.
 NEVER = -(1 << 62)
 
 
@@ -41,7 +41,7 @@ def late_rows(times: Ints, newest: int, lateness: int) -> tuple[Bools, int]:
     Args:
         times: event times of the rows in the order of offsets, in microseconds.
         newest: the newest event time before them in microseconds, or `NEVER`.
-        lateness: microseconds that a row may be older than the newest one before it.
+        lateness: microseconds by which a row may be older than the newest one before it.
     """
     seen = np.maximum.accumulate(np.concatenate([np.array([newest]), times]))
     return times < seen[:-1] - lateness, int(seen[-1])
@@ -55,20 +55,22 @@ class SideSpec:
         name: the stream's name.
         key: the key of its rows; both sides have as many columns, of the same types.
         time: the column of their event time.
-        schema: what results show of its rows, the key among it.
-        partition, offset: columns that order its rows; `None` for a stream without an order within a
-            batch, of which all rows count as one partition and precede the batch's punctuations.
-        window: microseconds of event time for which a row stays joinable; `None` is for ever.
-        lateness: microseconds a row may be older than the newest of its partition.
-        ahead: microseconds a row's event time may be after its record's timestamp in Kafka; `None` is any.
-        partitions: how many partitions must have shown rows before time makes progress.
-        punctuated_on: columns that its punctuations may restrict.
-        keyed: a key lives in one partition, so that a promise which names it closes it; else every partition
-            must have promised it.
-        ordered: rows come in this order of the key's one column, in each partition.
-        unique: no partition has two rows of a key.
-        idle: microseconds of silence after which a partition does not hold progress back; `None` is never.
-        clustered: no partition has two runs of rows of a key.
+        schema: the columns that results show, with the columns of the key.
+        partition, offset: the columns that order its rows; `None` for a frame, which has no order within a
+            batch. Then all rows count as one partition, before the punctuations of their batch.
+        window: microseconds of event time for which a row stays joinable; `None`: for ever.
+        lateness: microseconds by which a row may be older than the newest one of its partition.
+        ahead: microseconds by which the event time of a row may be after its record's timestamp in Kafka;
+            `None`: any number.
+        partitions: the number of partitions of the stream.
+        punctuated_on: the columns that its punctuations may restrict.
+        keyed: each key lives in one partition, so one promise that names a key closes it. If false, every
+            partition must have promised a key.
+        ordered: the direction in which the key's one column goes in each partition; `None`: any order.
+        unique: no partition has two rows of one key.
+        idle: microseconds of silence after which a partition does not hold back progress; `None`: it always
+            does.
+        clustered: no partition has two runs of rows of one key.
     """
 
     name: str
@@ -99,23 +101,24 @@ class SideState:
     """The state of one side of the join in one bucket.
 
     Attributes:
-        rows: rows that a partner may still come for.
-        closed_keys: keys that punctuations close by name, less those that `key_promises` match.
-        key_promises: patterns that close keys: those that were sent, and those that a declared order implies.
-        sent_key_promises: the first of these.
-        promises: patterns on any columns, as `Promises` keeps them for violations and announcements.
+        rows: rows for which a partner may still come.
+        closed_keys: keys that punctuations close by name, without keys that `key_promises` match.
+        key_promises: patterns that close keys. They were sent, or a declared order implies them.
+        sent_key_promises: the key promises that were sent.
+        promises: patterns on any columns, for violations and announcements.
         pending_keys: closed keys that are not announced yet, with the time of the side's last row. PWJoin's
-            flags are PUNCTUATED for these, and PROPAGATED for all other closed keys.
-        spent: key and time of rows that a semi join has put out, since their punctuation still waits for the
-            newest of them.
+            flags are PUNCTUATED for these keys, and PROPAGATED for all other closed keys.
+        spent: keys and times of rows that a semi join has put out. A key is not announced while such a row of
+            it is within the window.
         unpurged_keys: closed keys whose rows on the other side are still to be purged.
-        unpurged_promise_count: how many key promises have such rows.
-        newest: newest event time by partition in microseconds.
+        unpurged_promise_count: the number of key promises whose rows on the other side are still to be
+            purged.
+        newest: the newest event time of each partition, in microseconds.
 
     Args:
-        spec: its specification.
-        store: keeps its segments.
-        preserved: its rows without a partner become results.
+        spec: the specification of the side.
+        store: keeps the segments.
+        preserved: rows of the side without a partner become results.
     """
 
     def __init__(self, spec: SideSpec, store: SegmentStore, *, preserved: bool = False) -> None:
@@ -145,6 +148,7 @@ class SideState:
         self._reached = NEVER
 
     def lists(self) -> dict[str, SegmentList]:
+        """Return the lists of segments, by name in a manifest."""
         lists = {
             "rows": self.rows,
             "closed_keys": self.closed_keys.closed,
@@ -157,8 +161,11 @@ class SideState:
 
     @property
     def progress(self) -> int:
-        """No row older than this (microseconds) will be joined; `NEVER` while a partition that is not idle
-        has shown none. An idle partition that comes back does not take back the progress made without it."""
+        """The event time (µs) before which no later row is joined.
+
+        It is `NEVER` while a partition that is not idle has had no row. If an idle partition comes back,
+        progress does not go back.
+        """
         return max(self._reached, self._common())
 
     def _common(self) -> int:
@@ -169,6 +176,7 @@ class SideState:
         return min((self.newest[partition] for partition in waited_for), default=NEVER) - self.spec.lateness
 
     def advance(self, batch: StreamBatch) -> None:
+        """Take the event times of a batch, and the timestamps by which partitions are idle."""
         for partition, time in batch.newest.items():
             self.newest[partition] = max(time, self.newest.get(partition, NEVER))
         self.idle_partitions.hear(batch.heard)
@@ -176,7 +184,7 @@ class SideState:
             self._reached = self.progress
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state beside `lists` for `restore`, ready for JSON."""
+        """Return the state for `restore` as JSON, without the segments of `lists`."""
         return {
             "key_promises": self.sent_key_promises.snapshot(),
             "promises": self.promises.snapshot(),
@@ -201,9 +209,11 @@ class SideState:
         self._reached = notes["reached"]
 
     def take(self, batch: StreamBatch) -> tuple[pa.RecordBatch | None, Sequence[Punctuation]]:
-        """Remember what a batch closes; return the newly closed keys that it names, and its key promises.
+        """Remember the keys and patterns that a batch closes.
 
-        The keys are in the order of their codes; `None` without any. A declared order implies key promises.
+        Returns:
+            The newly closed keys that punctuations name, in order of code, or `None` without any. The key
+            promises of the batch, with those that a declared order implies.
         """
         key_promises = batch.key_promises
         self.sent_key_promises.add(key_promises)
@@ -213,7 +223,10 @@ class SideState:
         return self.closed_keys.take(batch.closed_keys, widened=bool(key_promises)), key_promises
 
     def horizon(self, opposite_progress: int) -> int:
-        """Rows older than this can meet no future row of the other side."""
+        """Return the event time (µs) before which rows of this side have left the window.
+
+        `opposite_progress` is the progress of the other side. `NEVER` means that no row has left it.
+        """
         if self.spec.window is None or opposite_progress == NEVER:
             return NEVER
         return opposite_progress - self.spec.window
@@ -223,17 +236,23 @@ class SideState:
 
         Args:
             keys: any keys.
-            closed_keys: newly closed keys of the present batch, which count as closed when the batch ends.
+            closed_keys: newly closed keys of the present batch, which are stored when the batch ends; `None`
+                without any.
         """
         closed = self.closed_keys.closed.contains(keys) | self.key_promises.contain(keys)
         return closed if closed_keys is None else closed | keys.among(self.key.keys(closed_keys))
 
     def hold(self, closed: pa.RecordBatch, times: Ints) -> None:
-        """Keep closed keys pending until their last row, of this event time (µs), leaves the window."""
+        """Keep closed keys pending until their last row leaves the window.
+
+        Args:
+            closed: the keys, in order of code.
+            times: the event time (µs) of each key's last row.
+        """
         self.pending_keys.append(closed.append_column("time", pa.array(times)))
 
-    def traces(self, gone: list[Gone]) -> pa.RecordBatch:
-        """Return the keys and event times of rows, as `spent` holds them."""
+    def traces(self, gone: list[SegmentRows]) -> pa.RecordBatch:
+        """Return the keys and event times of rows, in the form that `spent` holds."""
         names = [*self.spec.key.stored, self.spec.time]
         rows = codec.concat([one.segment.batch.select(names).take(pa.array(one.positions)) for one in gone])
         times = pa.array(int64(rows.column(self.spec.time)))
@@ -249,14 +268,14 @@ class SideState:
         return last
 
     def maintain(self, barriers: Sequence[int]) -> None:
-        """Merge segments; rows of batches up to a barrier stay apart from later ones."""
+        """Merge segments; `rows` of batches up to a barrier do not merge with later ones."""
         self.rows.maintain(barriers)
         for keys in (self.closed_keys, self.pending_keys, self.spent, self.unpurged_keys):
             keys.maintain()
 
 
 def _newest_traces(key: KeySpec, traces: pa.RecordBatch) -> pa.RecordBatch:
-    """Merge the traces of each key to its newest one."""
+    """Keep only the newest event time of each key."""
     table = pa.Table.from_batches([traces]).group_by(key.stored, use_threads=False)
     newest = table.aggregate([("time", "max")]).rename_columns(traces.schema.names)
     return key.sorted(codec.concat(newest.to_batches()))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from endmark.operators.stream_join.order import Mark, Order, batch_of, marks
+from endmark.operators.stream_join.order import Mark, Order, marks, marks_table
 from endmark.punctuation.pattern import Between, Pattern
 from endmark.punctuation.punctuation import Origin, Punctuation
 
@@ -45,13 +45,13 @@ def test_marks_are_those_that_rows_fall_behind() -> None:
 def test_a_row_falls_behind_what_came_before_it(restart: bool) -> None:
     """In its own batch or an earlier one, in its own partition; it is told what it fell behind."""
     order = Order("s", "key", pa.int64(), descending=False)
-    low = order.take(batch_of([(0, Mark(5, 7)), (1, Mark(2, 3))], pa.int64()))
+    low = order.take(marks_table([(0, Mark(5, 7)), (1, Mark(2, 3))], pa.int64()))
     assert low == [promise(Between(high=4), 0, 7), promise(Between(high=1), 1, 3)]
     if restart:
         snapshot = json.loads(json.dumps(order.snapshot()))
         order = Order("s", "key", pa.int64(), descending=False)
         assert order.restore(snapshot) == low
-    given = batch_of([(0, Mark(9, 12)), (0, Mark(3, 10)), (2, Mark(4, 0))], pa.int64())
+    given = marks_table([(0, Mark(9, 12)), (0, Mark(3, 10)), (2, Mark(4, 0))], pa.int64())
     keys = pa.array([4, 5, 8, 8, 1, 2, 3])
     partitions, places = np.array([0, 0, 0, 0, 1, 2, 2]), np.array([11, 11, 11, 13, 13, 13, 13])
 
@@ -71,7 +71,7 @@ def test_a_row_falls_behind_what_came_before_it(restart: bool) -> None:
 def test_texts_and_descending_keys() -> None:
     """Texts by their bytes; keys that go down rule out those above."""
     order = Order("s", "key", pa.string(), descending=True)
-    order.take(batch_of([(0, Mark("m", 1))], pa.string()))
+    order.take(marks_table([(0, Mark("m", 1))], pa.string()))
     rows = np.zeros(3, np.int64), np.array([2, 2, 0])
 
     assert order.broken(pa.array(["n", "m", "z"]), *rows, None).tolist() == [True, False, False]

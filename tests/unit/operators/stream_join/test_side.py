@@ -13,7 +13,7 @@ from endmark.operators.stream_join.side import NEVER, SideSpec, SideState
 from endmark.punctuation.pattern import Between
 from endmark.punctuation.punctuation import Origin, Punctuation
 from endmark.state.keys import KeySpec
-from endmark.state.segment_list import FANOUT, Gone
+from endmark.state.segment_list import FANOUT, SegmentRows
 from endmark.state.store import MemoryBlobs, SegmentStore
 
 
@@ -47,7 +47,7 @@ def test_traces_of_rows_that_went(tmp_path: Path) -> None:
         for keys, times in (([1, 5], [number, 30 - number]), ([2, 3], [number, number])):
             rows = [pa.array(keys), pa.array(times, pa.timestamp("us", "UTC"))]
             side.rows.append(pa.record_batch(rows, schema=schema))
-        gone = [Gone(segment, np.array([0, 1])) for segment in side.rows.segments[-2:]]
+        gone = [SegmentRows(segment, np.array([0, 1])) for segment in side.rows.segments[-2:]]
         side.spent.append(side.traces(gone))
     first = side.spent.segments[0].batch.to_pydict()
 

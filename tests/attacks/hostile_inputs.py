@@ -1,9 +1,10 @@
-"""Ten thousand hostile inputs against a running job and its sidecar.
+"""Sends ten thousand hostile inputs to a running job and its sidecar.
 
-They are records in each format, knobs, pipeline files and requests. At the end the job runs, every record is
-accounted for, every table is right, and memory and file descriptors are where they were.
+The inputs are records in each format, knobs, pipeline files and requests. The attack fails unless, at its
+end, the job runs, every record is accounted for, every table is right, and memory and file descriptors are
+back where they were.
 
-Run by `make test-attacks`, never by `make test`; it takes about twelve minutes.
+`make test-attacks` runs it, and `make test` does not: it takes about twelve minutes.
 """
 
 from __future__ import annotations
@@ -82,25 +83,25 @@ aggregate:
   measures: {{bids: count, tips: {{sum: bids.tip}}, mean: {{avg: bids.price}}}}
 batch: {{every: 500ms}}
 """
-# Unix milliseconds, of which Spark makes microseconds.
+# Timestamps of records in Unix milliseconds. Spark converts them to microseconds.
 _STAMPS = 0, 1, 2**40, 2**53, 9_223_372_036_854_776, 2**62, 2**63 - 1
-# The formats of items and of bids, and what items are punctuated on. A deletion of Debezium names all columns
-# of that, and `closings` name the item.
+# The format of items, the format of bids, and the columns that items are punctuated on. A deletion of
+# Debezium names all of these columns, and `closings` name the item.
 Formats = tuple[str, str, str]
 FORMATS: tuple[Formats, ...] = (
     ("json", "xml", "[item_id, seller_id]"),
     ("debezium", "json", "[item_id]"),
     ("json", "json", "[seller_id]"),
 )
-# What a process tree may have more of at the end.
+# A tree of processes may have so many more bytes and file descriptors at the end.
 MORE_BYTES, MORE_FILES = 200_000_000, 60
 # Each start of a query leaves a selector in Spark 4.2.1, with a socket and an event descriptor
 # (`endmark.driver.pace`). The job starts its query again at most five times in 150 s.
 FILES_PER_SELECTOR = 3
 STARTS, STARTS_SECONDS = 5, 150.0
-# The heap grows to its limit of 1 GB whatever comes. Classes, compiled code and RocksDB stand beside it.
+# The heap always grows to its limit of 1 GB. Classes, compiled code and RocksDB take memory beside it.
 JAVA_BYTES = 1_900_000_000
-# Longer than any batch takes, and than a turn may wait for the job to start its query again (150 s).
+# This is longer than any batch takes, and longer than a turn may wait for the next start of a query (150 s).
 STANDS_SECONDS = 300.0
 FILE_SECONDS = 20.0
 LOG_BYTES = 1_000_000
@@ -109,7 +110,7 @@ SETTLED_SECONDS = 420.0
 
 @dataclass(frozen=True)
 class Attack:
-    """Numbers of generated inputs, of all jobs together."""
+    """The numbers of generated inputs, for all attacked jobs together."""
 
     records: int = 6_000
     control: int = 1_400
@@ -121,13 +122,14 @@ class Attack:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process and all its descendants have at one time.
+    """The memory and file descriptors of a process and all its descendants at one time.
 
     Args:
-        python, java: memory of the Python and of the Java processes, in bytes.
-        files: open file descriptors.
-        selectors: those of `files` that are selectors.
-        time: seconds that never go back.
+        python: memory of the Python processes, in bytes.
+        java: memory of the Java processes, in bytes.
+        files: the number of open file descriptors.
+        selectors: how many of `files` are selectors.
+        time: when this was measured, in seconds that never go back.
     """
 
     python: int
@@ -152,7 +154,7 @@ class Usage:
         return cls(**memory, files=files, selectors=selectors(processes), time=time.monotonic())
 
     def is_within(self, before: Usage) -> bool:
-        """Return whether this is no more than `before` and what is allowed beside it."""
+        """Return whether this exceeds `before` by no more than the limits allow."""
         starts = STARTS * (1 + (self.time - before.time) / STARTS_SECONDS)
         more = min(starts, max(0, self.selectors - before.selectors))
         return (
@@ -163,10 +165,15 @@ class Usage:
 
 
 def settled(pid: int, before: Usage, whose: str) -> Usage:
-    """Return the usage of a process as soon as it is within limits; wait for that as long as is allowed.
+    """Return the usage of a process as soon as it is within limits.
+
+    Args:
+        pid: the process.
+        before: its usage before the attack.
+        whose: the process's name for the error.
 
     Raises:
-        AssertionError: The process has more, and keeps it.
+        AssertionError: the process still exceeds the limits after `SETTLED_SECONDS`.
     """
     until = time.monotonic() + SETTLED_SECONDS
     while not (after := Usage.of(pid)).is_within(before):
@@ -176,15 +183,27 @@ def settled(pid: int, before: Usage, whose: str) -> Usage:
 
 
 def pipeline_text(items: str, bids: str, items_closed: str) -> str:
-    """The pipeline whose streams have these formats; `items_closed`: what items are punctuated on."""
+    """Return the text of the attacked pipeline.
+
+    Args:
+        items: the format of the stream of items.
+        bids: the format of the stream of bids.
+        items_closed: the columns that items are punctuated on, as a YAML list.
+    """
     return PIPELINE.format(items=items, bids=bids, items_closed=items_closed)
 
 
 def files_refused(chance: random.Random, sound: str, count: int) -> dict[str, int]:
-    """Each text is a pipeline or is refused in words; returns how many were which.
+    """Load damaged pipeline files; return how many were read and how many were refused.
+
+    Args:
+        chance: the source of chance.
+        sound: the text of a sound pipeline file.
+        count: the number of files.
 
     Raises:
-        AssertionError: A text that is none was taken for one, is refused with other words, or takes long.
+        AssertionError: a file that must be refused was read or refused for another reason, or a file took
+            longer than `FILE_SECONDS`.
     """
     found = {"read": 0, "refused": 0}
     with tempfile.TemporaryDirectory() as directory:
@@ -200,7 +219,7 @@ def files_refused(chance: random.Random, sound: str, count: int) -> dict[str, in
 
 
 def _refusal(path: Path, text: bytes) -> str | None:
-    """Read a pipeline file and its conditions; returns why it is refused."""
+    """Read a pipeline file and its conditions; return why it is refused, or `None`."""
     path.write_bytes(text)
     began = time.monotonic()
     try:
@@ -229,7 +248,13 @@ class Target:
         admin.close()
 
     def send(self, topic: str, values: Iterable[bytes | None], partitions: int) -> int:
-        """Send records to partitions in turn, one every few milliseconds so that many batches see them."""
+        """Send records to partitions in turn, 50 every tenth of a second so that many batches see them.
+
+        Args:
+            topic: the topic.
+            values: the values of the records; `None` is a tombstone.
+            partitions: the number of partitions.
+        """
         producer = KafkaProducer(bootstrap_servers=self._bootstrap)
         count = 0
         for count, value in enumerate(values, 1):
@@ -241,7 +266,7 @@ class Target:
         return count
 
     def send_stamped(self, topic: str, value: bytes) -> int:
-        """Send a record with each of some timestamps; returns how many the broker takes."""
+        """Send a record once with each odd timestamp; return how many of them the broker takes."""
         producer = KafkaProducer(bootstrap_servers=self._bootstrap)
         taken = 0
         for stamp in _STAMPS:
@@ -252,10 +277,10 @@ class Target:
         return taken
 
     def wait_read(self, job: ManagedProcess) -> None:
-        """Until the job has read all that the topics hold.
+        """Wait until the job has read all records of the topics.
 
-        Turns make batches as small as one record, so that 200 control records took 200 s: the job may be
-        slow, but never stand.
+        Turns make batches as small as one record: 200 control records took 200 s. So the job may be slow, but
+        it must always make progress.
         """
         last, since = self._read(), time.monotonic()
         while (read := self._read()) != self._ends():
@@ -295,10 +320,15 @@ class Target:
 
 
 def attacked(attack: Attack, formats: Formats, directory: Path) -> dict[str, Any]:
-    """Attack one job with its share of records, turns and requests; return what became of it.
+    """Attack one job with its share of records, turns and requests; return the figures of the attack.
+
+    Args:
+        attack: the numbers of inputs for all jobs.
+        formats: the formats of this job.
+        directory: where the job, the broker and the database keep their files.
 
     Raises:
-        AssertionError: it has ended, a table is wrong, or it has kept memory or file descriptors.
+        AssertionError: the job has ended, a table is wrong, or memory or file descriptors were not freed.
     """
     chance = random.Random(attack.seed)
     with Broker(directory / "broker") as broker, MariaDb(directory / "mariadb") as database:
@@ -352,7 +382,7 @@ def _is_running(target: Target) -> bool:
 
 
 def _send_sound(chance: random.Random, target: Target) -> None:
-    """Enough for Java, Python and the caches to be as they are in use."""
+    """Send enough sound records to fill the caches of Java, Python and the job."""
     for name, stream in target.pipeline.streams.items():
         values = [value for value in payloads.records(chance, stream, 600) if value is not None]
         target.send(name, values[-300:], 2)
@@ -373,14 +403,14 @@ def _send_all(chance: random.Random, attack: Attack, target: Target, client: Att
     assert client.is_healthy()
     assert client.status_as("127.0.0.1") == 200
     assert {client.status_as(host) for host in ("testserver", "evil.example", "")} == {400}
-    # What people want in the end.
+    # Restore the usual size and frequency of batches.
     client.turn("batch.every", "500ms")
     client.turn("batch.records", 100_000)
     return statuses
 
 
 def _overwhelm(client: Attacker) -> dict[str, int]:
-    """Half-open connections, a head and a body without end; health is answered all the while."""
+    """Open half-open connections and send endless heads and bodies; the sidecar must answer meanwhile."""
     with client.half_open(1_100):
         assert client.is_healthy(), "1,100 half-open connections keep others out"
     host = b"Host: 127.0.0.1\r\n"
@@ -392,7 +422,7 @@ def _overwhelm(client: Attacker) -> dict[str, int]:
         "body without a token": client.flood(sized, 100_000_000),
     }
     assert client.is_healthy()
-    assert max(taken.values()) < 20_000_000, taken  # what loopback's buffers may hold, and more
+    assert max(taken.values()) < 20_000_000, taken  # more than loopback's buffers hold
     return taken
 
 
