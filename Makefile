@@ -156,6 +156,10 @@ bench-live-state: $(READY) ## Measure the time of a batch by live rows
 bench-state: $(READY) ## Count the rows that the join keeps, and may keep, on the papers' workloads
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.state_bounds
 
+.PHONY: bench-state-model
+bench-state-model: $(READY) ## Rows in state beside the cost model and the paper's; writes docs/state.md
+	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.stream_join_model
+
 .PHONY: bench-relation
 bench-relation: $(READY) ## Measure every way to read a relation
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.relation $(ARGS)
@@ -186,6 +190,10 @@ bench-costs: $(READY) ## Measure the lookup's costs beside the predicted ones, i
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_memory
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.lookup_cache
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
+
+.PHONY: bench-buffer
+bench-buffer: $(READY) ## HYBRIDJOIN by the size of its disk buffer, and lone reads; writes benchmarks/results, then make papers ARGS="hj-6 hj-10a hj-10b"
+	$(BIN)/python -m endmark_benchmarks.measurements.disk_buffer $(ARGS)
 
 .PHONY: bench-agreement
 bench-agreement: $(READY) ## Compare every lookup strategy's answers to a million rows with DuckDB's

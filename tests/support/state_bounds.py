@@ -59,7 +59,7 @@ class Streams:
         batches = [elements[at : at + size] for at in range(0, len(elements), size)]
         return [_closing_each(batch) for batch in batches] if self.unique else batches
 
-    def pipeline(self, preset: Preset = Preset.AUTO) -> Pipeline:
+    def pipeline(self, preset: Preset = Preset.AUTO, purge_every: int = 1) -> Pipeline:
         """What a file about them would say. The lookup, which every pipeline has, finds nothing to add."""
         columns = {"key": "long", "serial": "long", "at": "timestamp"}
         stream = {
@@ -79,6 +79,7 @@ class Streams:
                     "right": "right",
                     "on": ["key"],
                     "preset": preset,
+                    "purge_every": purge_every,
                     "window": dict.fromkeys(SIDES, self.window),
                 },
                 "unbounded_state": "allow",
@@ -125,13 +126,15 @@ def run(streams: Streams, batch: int, preset: Preset = Preset.AUTO) -> Course:
     left, right = (_rows_of(states(pipeline), side) for side in SIDES)
     arrived, allowed = recomputed(batches, (left, right))
     with tempfile.TemporaryDirectory() as directory:
-        bench = _Bench(pipeline, Path(directory))
-        held = [bench.join(*(bench.input(side, each) for side in (0, 1))) for each in batches]
-        held.append(bench.join(*(bench.end(side, batches[-1][-1].microseconds) for side in (0, 1))))
+        bench = Bench(pipeline, Path(directory))
+        held = [_rows(bench.join(*(bench.input(side, each) for side in (0, 1)))) for each in batches]
+        held.append(_rows(bench.join(*(bench.end(side, batches[-1][-1].microseconds) for side in (0, 1)))))
     return Course((left, right), [*arrived, arrived[-1]], [*allowed, 0], held, bench.inserted)
 
 
-class _Bench:
+class Bench:
+    """A stream join without Spark, which is restored from its snapshot in every batch."""
+
     def __init__(self, pipeline: Pipeline, directory: Path) -> None:
         plans = stream_plans(pipeline, dict.fromkeys(SIDES, 1))
         self._specs: tuple[SideSpec, SideSpec] = plans["left"].side, plans["right"].side
@@ -141,15 +144,15 @@ class _Bench:
         self._offset = 0
         self.inserted = dict.fromkeys(SIDES, 0)
 
-    def join(self, left: StreamBatch, right: StreamBatch) -> int:
-        """Rows in state after one batch."""
+    def join(self, left: StreamBatch, right: StreamBatch) -> StreamJoin:
+        """The join after one batch."""
         join = StreamJoin(*self._specs, self._store, policy=self._policy, restored=self._snapshot)
         for _ in join.process(left, right):
             pass
         self._snapshot = join.snapshot()
         for side in SIDES:
             self.inserted[side] += join.output.counts["join_inserted_rows_total", side]
-        return join.left.rows.rows + join.right.rows.rows
+        return join
 
     def input(self, number: int, batch: list[Element]) -> StreamBatch:
         """A side's share of a batch; offsets are places in the whole input."""
@@ -180,6 +183,10 @@ class _Bench:
             key_promises=[everything] if spec.window is None else [],
             newest={} if spec.window is None else {0: last + spec.window + 1},
         )
+
+
+def _rows(join: StreamJoin) -> int:
+    return join.left.rows.rows + join.right.rows.rows
 
 
 def _elements(side: int, workload: Workload, seed: int) -> Iterator[Element]:

@@ -48,8 +48,17 @@ def measure(values: int = VALUES) -> dict[str, Any]:
 
 def render(page: str, figures: dict[str, Any]) -> str:
     """Return the page with its tables written anew."""
-    tables = {"state": _state(figures["state"]), "news": _news(figures["news"])}
-    return _GENERATED.sub(lambda at: f"{at[1]}{tables[at['name']].markdown()}\n{at[3]}", page)
+    return fill(page, {"state": _state(figures["state"]), "news": _news(figures["news"])})
+
+
+def fill(page: str, tables: dict[str, Table]) -> str:
+    """Return the page with the given tables, by name, written anew; other tables stay."""
+
+    def written(at: re.Match[str]) -> str:
+        table = tables.get(at["name"])
+        return at[0] if table is None else f"{at[1]}{table.markdown()}\n{at[3]}"
+
+    return _GENERATED.sub(written, page)
 
 
 def _state(found: list[dict[str, Any]]) -> Table:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -36,6 +37,11 @@ from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
 from endmark.pipelines import AUCTION
 from endmark.private import keep_private
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from endmark.control.database import FinishedBatch
 
 # Errors of a directory or file that cannot be made, read or written.
 _UNWRITABLE = {
@@ -127,27 +133,77 @@ def plan(
     exponent: Annotated[
         float, typer.Option(min=0, help="Exponent of the keys' Zipf distribution; 0 is uniform.")
     ] = 0.0,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STREAM=ROWS", help="Rows of a stream a second, to plan the join; repeat."),
+    ] = None,
+    interval: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STREAM=ROWS", help="Rows between two punctuations of a stream; repeat."),
+    ] = None,
+    until_closed: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STREAM=SECONDS",
+            help="Mean time from a row of a stream until the other stream closes its key; repeat.",
+        ),
+    ] = None,
+    lag: Annotated[
+        float | None,
+        typer.Option(min=0, help="Mean seconds between the two streams' punctuations of a key."),
+    ] = None,
+    buckets: Annotated[int, typer.Option(min=1, help="Hash shares of state, as in `run`.")] = 2,
     assignments: Assignments = None,
     ops_url: Annotated[
         str | None,
         typer.Option(
-            help="Ops database to store the forecast in, for the dashboard.", envvar="ENDMARK_OPS_URL"
+            help="Ops database: it has the figures of the join, and stores the forecast of the lookup.",
+            envvar="ENDMARK_OPS_URL",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the costs of reading the relation, and predict the rate of each lookup strategy on one core."""
+    """Measure reads of the relation; predict the rate of each lookup strategy and the state of the join."""
     from endmark.planning.forecast import forecast
+    from endmark.planning.join_forecast import BATCHES, chosen, forecast_join, measured
 
     spec = load(pipeline, assignments=assignments or ())
-    found = forecast(spec, relation, memory, batch_rows, exponent)
+    given = {
+        field: _by_stream(field, texts or ())
+        for field, texts in (("rate", rate), ("interval", interval), ("until_closed", until_closed))
+    }
+    batches: Sequence[FinishedBatch] = ()
     if ops_url:
+        with closing(OpsDatabase(ops_url)) as database:
+            batches = database.batches_after(spec.name, -1, BATCHES)
+    figures = chosen(spec, measured(spec, batches), given, lag)
+    join = None if figures is None else forecast_join(spec, figures, buckets)
+    found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
+    if ops_url and found is not None:
         with closing(OpsDatabase(ops_url)) as database:
             forecasts.store(database, spec.name, found.for_sidecar())
     if as_json:
-        Output(as_json).emit(found.facts)
-    else:
-        typer.echo("\n".join(found.lines()))
+        facts = {} if found is None else found.facts
+        Output(as_json).emit({**facts, "join": None if join is None else join.facts})
+        return
+    lines = [] if found is None else [*found.lines(), ""]
+    unknown = "the join is not predicted: give --rate of each stream, or --ops-url of a job that has run"
+    lines += [unknown] if join is None else join.lines()
+    typer.echo("\n".join(lines))
+
+
+def _by_stream(field: str, texts: Sequence[str]) -> dict[str, float]:
+    found = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            found[name] = 0.0
+        if not 0 < found[name] < math.inf:
+            option = field.replace("_", "-")
+            raise ConfigError(f"--{option}: {text!r} must be the name of a stream, = and a number above 0")
+    return found
 
 
 @app.command()

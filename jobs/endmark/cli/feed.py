@@ -85,15 +85,30 @@ def feed_example(
     _done(output, run_example(name, bootstrap, seed, minutes, rate, pace), as_json=as_json)
 
 
+def _list_workloads(asked: bool) -> None:
+    if asked:
+        from endmark_feed.papers.names import FORMS
+
+        for form, line in FORMS.items():
+            typer.echo(f"{form}: {line}")
+        raise typer.Exit
+
+
 def feed_workload(
     bootstrap: Bootstrap,
-    name: Annotated[
-        str, typer.Argument(help="Workload, such as punct-asc-100-40; a wrong name lists the forms.")
-    ],
+    name: Annotated[str, typer.Argument(help="Workload, such as punct-asc-100-40 or zipf-100000-1-500.")],
     topic: Annotated[str, typer.Option(help="Topic to write to; it must be empty.")],
+    relation_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Fill the table products of a zipf stream here first; other streams have none.",
+            envvar="ENDMARK_RELATION_URL",
+            show_envvar=True,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
     values: Annotated[
-        int, typer.Option(help="Number of keys that are closed; for uniform, number of rows.")
+        int, typer.Option(help="Number of keys that are closed; for uniform and zipf, number of rows.")
     ] = 200,
     horizon: Annotated[
         int, typer.Option(help="Number of keys that have rows before it is their turn to close.")
@@ -103,13 +118,22 @@ def feed_workload(
         Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
     ] = "real",
     as_json: AsJson = False,
+    listed: Annotated[
+        bool, typer.Option("--list", callback=_list_workloads, is_eager=True, help="List the names and stop.")
+    ] = False,
 ) -> None:
     """Publish one stream of the papers' experiments."""
     from endmark_feed.papers.names import parse_workload
+    from endmark_feed.papers.sales import Sales
     from endmark_feed.papers.topic_feed import run_workload
 
-    workload = parse_workload(name, values, horizon)
-    _done(Output(as_json), run_workload(workload, bootstrap, topic, seed, partitions, pace), as_json=as_json)
+    del listed  # its callback has done the work
+    workload, output = parse_workload(name, values, horizon), Output(as_json)
+    if relation_url is not None and isinstance(workload, Sales):
+        from endmark_feed.papers.products import fill_products
+
+        output.say(f"products: {fill_products(relation_url, workload.products):,} rows")
+    _done(output, run_workload(workload, bootstrap, topic, seed, partitions, pace), as_json=as_json)
 
 
 def _done(output: Output, published: Published, *, as_json: bool) -> None:

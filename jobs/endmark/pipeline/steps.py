@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from endmark.domain import DECIMAL_DIGITS, Domain
 from endmark.operators.lookup.strategies import Name as StrategyName
-from endmark.operators.stream_join.presets import Policy, Preset, policy
+from endmark.operators.stream_join.presets import GOALS, Goal, Policy, Preset, policy
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
 from endmark.pipeline.fields import (
     Attempts,
@@ -222,7 +222,8 @@ class Join(Model):
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
     allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
     `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
-    the job turns `purge_every` by the measured costs of purging and joining.
+    the job turns `purge_every` by the measured costs of purging and joining. `goal` chooses `purge_every` and
+    `memory` where the file has none: most results a second, least memory, or earliest punctuations.
     """
 
     left: Pinned[Name]
@@ -232,6 +233,7 @@ class Join(Model):
     where: Pinned[Expression | None] = None
     window: Annotated[Window, _WINDOW] = Window()
     preset: Pinned[Preset] = Preset.AUTO
+    goal: AtRestart[Goal | None] = None
     purge_every: Annotated[
         Count,
         Knob(
@@ -251,6 +253,13 @@ class Join(Model):
     ] = None
     autotune: AtRestart[bool] = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _follow_goal(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("goal") in list(Goal):
+            return {**GOALS[Goal(given["goal"])], **given}
+        return given
+
     def policy(self, buckets: int = 1) -> Policy:
         """Return the policy of the preset for one bucket of `buckets`, which share the memory.
 
@@ -264,6 +273,7 @@ class Join(Model):
             purge_every=self.purge_every,
             autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
+            goal=self.goal,
             prefix="join.",
         )
 

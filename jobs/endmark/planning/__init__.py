@@ -1,1 +1,1 @@
-"""The cost model of the lookup, by which `endmark plan` and the dashboard predict the yield of strategies."""
+"""The cost models of lookup and stream join, by which `endmark plan` and the dashboard predict."""

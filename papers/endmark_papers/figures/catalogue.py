@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from endmark_papers.figures import (
+    hybridjoin_figures,
     mjoin_purge,
     mjoin_scheduling,
     mjoin_state,
@@ -23,6 +24,7 @@ _MODULES = (
     pwjoin_rate,
     pwjoin_useless,
     pwjoin_punctuations,
+    hybridjoin_figures,
 )
 
 FIGURES: dict[str, Measurement] = {

@@ -94,6 +94,25 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
     assert f"{fastest:12,.0f}" in people.stdout
 
 
+def test_a_plan_of_the_join(tmp_path: Path) -> None:
+    """From given figures, by preset and by parts of the window; for people and as JSON."""
+    url = _sellers(tmp_path, 20_000)
+    given = ["--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30"]
+    people = endmark("plan", *given, ENDMARK_RELATION_URL=url)
+    assert people.returncode == 0, people.stderr
+    assert "stream bids: 100.0 rows/s, a punctuation every 50.0 rows" in people.stdout
+
+    join = json.loads(endmark("plan", *given, "--json", ENDMARK_RELATION_URL=url).stdout)["join"]
+    assert join["figures"]["streams"]["items"]["until_closed"] == 30
+    assert join["by_preset"]["pjoin"]["1.0"]["left"]["rows"] == pytest.approx(300, rel=0.05)
+    assert join["by_preset"]["shj"]["1.0"]["left"]["rows"] is None
+
+    without = endmark("plan", ENDMARK_RELATION_URL=url)
+    assert "the join is not predicted: give --rate of each stream" in without.stdout
+    wrong = endmark("plan", "--rate=bids", ENDMARK_RELATION_URL=url)
+    assert_one_line(wrong, "--rate: 'bids' must be the name of a stream, = and a number above 0")
+
+
 def test_what_cannot_be_planned(tmp_path: Path) -> None:
     empty = endmark("plan", ENDMARK_RELATION_URL=_sellers(tmp_path, 0))
     assert_one_line(empty, "relation sellers: the relation is empty")

@@ -23,6 +23,14 @@ class Preset(StrEnum):
     AUTO = "auto"
 
 
+class Goal(StrEnum):
+    """What a stream join is set up for."""
+
+    THROUGHPUT = "throughput"
+    MEMORY = "memory"
+    PUNCTUATIONS = "punctuations"
+
+
 class Propagation(StrEnum):
     """The rule by which a closed key is announced.
 
@@ -86,6 +94,16 @@ PRESETS = {
 }
 
 
+# Fields of the pipeline file's join that a goal sets where the file leaves them out. By MJoin's rule 1,
+# purging in batches makes the most results a second; its experiments purge after 100 punctuations. By rule 2,
+# purging at once takes the least memory. Spilled rows take no memory, but time when later rows meet them.
+GOALS: dict[Goal, dict[str, int | None]] = {
+    Goal.THROUGHPUT: {"purge_every": 100, "memory": None},
+    Goal.MEMORY: {"purge_every": 1, "memory": 64_000_000},
+    Goal.PUNCTUATIONS: {"purge_every": 1, "memory": None},
+}
+
+
 def policy(
     preset: Preset,
     *,
@@ -93,6 +111,7 @@ def policy(
     purge_every: int = 1,
     autotune: bool = False,
     memory: int | None = None,
+    goal: Goal | None = None,
     prefix: str = "",
 ) -> Policy:
     """Combine a preset with the settings beside it.
@@ -102,6 +121,7 @@ def policy(
         windowed: whether a side has a window.
         purge_every, memory: the fields of `Policy`.
         autotune: whether the job may turn `purge_every`.
+        goal: the goal by which some of these were chosen; `None` without one.
         prefix: a prefix for the names of fields in error messages.
 
     Raises:
@@ -112,7 +132,8 @@ def policy(
         raise _refused(
             preset, f"{prefix}window", "has no windows", [p for p, a in PRESETS.items() if a.window]
         )
-    for field, asked in (("purge_every", purge_every > 1), ("autotune", autotune)):
+    lazy = {"goal": goal is not None, "purge_every": purge_every > 1, "autotune": autotune}
+    for field, asked in lazy.items():
         if asked and not able.batch:
             does = "purges with each punctuation" if able.purge else "does not purge"
             raise _refused(preset, f"{prefix}{field}", does, [p for p, a in PRESETS.items() if a.batch])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from endmark.control.knobs import filed, steps_of, turned
 from endmark.driver.checkpoint import claimed, pin, settings
 from endmark.engine.streams import group_plan
 from endmark.errors import ConfigError
@@ -63,6 +64,13 @@ def test_a_preset_says_what_becomes_of_state() -> None:
             {"autotune": True},
             "join.autotune: preset pwjoin purges with each punctuation; leave it out, or choose ",
         ),
+        (
+            "pwjoin",
+            (1, 1),
+            {"goal": "throughput"},
+            "join.goal: preset pwjoin purges with each punctuation; leave it out, or choose preset pjoin, ",
+        ),
+        ("xjoin", (None, None), {"goal": "memory"}, "join.goal: preset xjoin does not purge; leave it out"),
         ("wjoin", (1, 1), {"purge_every": 2}, "join.purge_every: preset wjoin does not purge; leave it out"),
     ],
 )
@@ -73,6 +81,38 @@ def test_what_a_preset_has_no_use_for_is_refused(
     with pytest.raises(ConfigError) as caught:
         preset_of(preset, windows, **join)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("join", "chosen"),
+    [
+        ({}, Policy()),
+        ({"goal": "punctuations"}, Policy()),
+        ({"goal": "throughput"}, Policy(purge_every=100)),
+        ({"goal": "memory"}, Policy(memory=64_000_000)),
+        ({"goal": "throughput", "purge_every": 1}, Policy()),
+        ({"goal": "throughput", "memory": "1MB"}, Policy(purge_every=100, memory=1_000_000)),
+        ({"goal": "memory", "memory": None}, Policy()),
+        ({"goal": "throughput", "preset": "mjoin"}, Policy(100, Propagation.CLOSED)),
+    ],
+)
+def test_a_goal_sets_what_the_file_leaves_out(join: dict[str, Any], chosen: Policy) -> None:
+    """An explicit value wins, even if it is the default. When keys are announced is for the preset to say."""
+    assert make_pipeline(windows=(None, None), join=join).join.policy() == chosen
+
+
+def test_a_knob_starts_from_its_goal() -> None:
+    """A turn of one knob leaves the other as the goal has set it."""
+    steps = steps_of(make_pipeline(windows=(None, None), join={"goal": "throughput"}))
+
+    assert filed(steps)["join.purge_every"] == 100
+    assert turned(steps, "join.purge_every", 7) == 7
+    assert turned(steps, "join.memory", None) is None
+
+
+def test_pjoin_and_mjoin_are_one() -> None:
+    """The docs say so; they differ only in the order of rows, and a batch has none."""
+    assert PRESETS[Preset.PJOIN] == PRESETS[Preset.MJOIN]
 
 
 def test_an_aggregate_needs_announcements(tmp_path: Path) -> None:

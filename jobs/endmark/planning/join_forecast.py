@@ -1,0 +1,293 @@
+"""`endmark plan`: the predicted state of the stream join, by preset and window.
+
+The model needs the rates of both streams, and how long rows and keys wait to be closed. The batches of a job
+that has run tell these: by Little's law, rows in state over rows a second are the seconds that a row stays.
+Only means are known, so times until a key is closed count as exponential.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from endmark.errors import ConfigError
+from endmark.metrics import add, parse, sample
+from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
+from endmark.planning.stream_join_model import NEVER, Prediction, Setup, Side, Times, predict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from endmark.control.database import FinishedBatch
+    from endmark.pipeline import Pipeline
+
+BATCHES = 100  # the last ones of a job, over which its figures are averaged
+_PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the windows in the file
+_ROW_BYTES = 40  # of a row in state, where no job has told it
+
+
+@dataclass(frozen=True)
+class StreamFigures:
+    """The figures of one stream that the model needs.
+
+    Args:
+        rate: rows a second.
+        interval: rows between two punctuations; infinite without punctuations.
+        until_closed: mean seconds from a row until the other stream closes its key; infinite: never.
+        row_bytes: bytes of a row in state.
+    """
+
+    rate: float
+    interval: float = np.inf
+    until_closed: float = np.inf
+    row_bytes: float = _ROW_BYTES
+
+
+@dataclass(frozen=True)
+class JoinFigures:
+    """The figures of a stream join that the model needs.
+
+    Args:
+        streams: the figures of each stream by its name.
+        lag: mean seconds between the two streams' punctuations of a key; infinite if only one closes it.
+        batch_seconds: seconds from one batch to the next.
+    """
+
+    streams: dict[str, StreamFigures]
+    lag: float = np.inf
+    batch_seconds: float = 1.0
+
+
+@dataclass(frozen=True)
+class JoinForecast:
+    """The predicted state of a pipeline's stream join.
+
+    Args:
+        figures: what the predictions follow from.
+        preset, windows: the pipeline's, in seconds; a window of `None` is for ever.
+        by_preset: predictions by preset, and by the window as a part of the pipeline's.
+    """
+
+    figures: JoinFigures
+    preset: Preset
+    windows: tuple[float | None, float | None]
+    by_preset: dict[Preset, dict[float, Prediction]]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The forecast as values for JSON, which has no infinite numbers: they are null."""
+        facts: dict[str, Any] = _finite(asdict(self))
+        return facts
+
+    def lines(self) -> list[str]:
+        """Return the forecast as lines of text."""
+        about = [_about(name, each) for name, each in self.figures.streams.items()]
+        head = f"{'rows':>12}  {'MB':>8}  {'purged/s':>10}  {'keys/s':>8}  {'announced':>9}"
+        found = [
+            (preset, part, each) for preset, some in self.by_preset.items() for part, each in some.items()
+        ]
+        return [
+            *about,
+            "",
+            head,
+            *(f"{_numbers(each)}  {self._name(preset, part)}" for preset, part, each in found),
+        ]
+
+    def _name(self, preset: Preset, part: float) -> str:
+        if not PRESETS[preset].window or self.windows == (None, None):
+            return preset
+        spans = ["none" if window is None else f"{window * part:g} s" for window in self.windows]
+        return f"{preset}, window {' and '.join(dict.fromkeys(spans))}"
+
+
+def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> JoinForecast:
+    """Predict the state of a pipeline's stream join under each preset, with less and more window.
+
+    Args:
+        pipeline: the pipeline.
+        figures: the figures of both of its streams.
+        buckets: buckets of the job.
+    """
+    windows, by_preset = _windows(pipeline), {}
+    left, right = (figures.streams[name] for name in pipeline.sides)
+    for preset, able in PRESETS.items():
+        setup = partial(
+            Setup,
+            preset=preset,
+            lag=_lag(pipeline, figures.lag),
+            purge_every=pipeline.join.purge_every if able.batch else 1,
+            batch_seconds=figures.batch_seconds,
+            buckets=buckets,
+        )
+        parts = _PARTS if able.window and windows != (None, None) else (1.0,)
+        by_preset[preset] = {
+            part: predict(setup(_side(left, windows[0], part), _side(right, windows[1], part)))
+            for part in parts
+        }
+    return JoinForecast(figures, pipeline.join.preset, windows, by_preset)
+
+
+def chosen(
+    pipeline: Pipeline,
+    found: JoinFigures | None,
+    given: Mapping[str, Mapping[str, float]],
+    lag: float | None,
+) -> JoinFigures | None:
+    """Return the figures with those that are given in place of the measured ones.
+
+    Args:
+        pipeline: the pipeline.
+        found: the measured figures; `None` without any.
+        given: given figures by their name in `StreamFigures`, and by stream.
+        lag: given mean seconds between the two streams' punctuations of a key; `None`: as measured.
+
+    Returns:
+        `None` if no rate of a stream is known.
+
+    Raises:
+        ConfigError: there is no such stream.
+    """
+    streams = {} if found is None else dict(found.streams)
+    for values in given.values():
+        for name in values:
+            if name not in pipeline.sides:
+                raise ConfigError(
+                    f"{name!r} is no stream of the pipeline; there are {', '.join(pipeline.sides)}"
+                )
+    for name in pipeline.sides:
+        mine = {field: values[name] for field, values in given.items() if name in values}
+        if name in streams:
+            streams[name] = replace(streams[name], **mine)
+        elif "rate" in mine:
+            streams[name] = StreamFigures(**mine)
+        else:
+            return None
+    known = JoinFigures(streams) if found is None else replace(found, streams=streams)
+    return known if lag is None else replace(known, lag=lag)
+
+
+def measured(pipeline: Pipeline, batches: Sequence[FinishedBatch]) -> JoinFigures | None:
+    """Read the figures off the batches of a job; `None` if they say too little.
+
+    Closings by rows of a unique, clustered or ordered stream are not counted as its punctuations.
+
+    Args:
+        pipeline: the pipeline, as the job runs it.
+        batches: batches in a row, oldest first.
+    """
+    if len(batches) < 2:
+        return None
+    keys = [sample("progress_event_time_seconds", stream=name) for name in pipeline.sides]
+    first, last = batches[0].samples, batches[-1].samples
+    seconds = min(last.get(key, 0.0) - first.get(key, np.inf) for key in keys)
+    counts, after = add(batch.samples for batch in batches[1:]), len(batches) - 1
+    rates = {name: _rows(counts, name) / seconds for name in pipeline.sides} if seconds > 0 else {}
+    if not rates or not all(rates.values()):
+        return None
+    able, windows = PRESETS[pipeline.join.preset], _windows(pipeline)
+    streams = {}
+    for name, opposite, window in zip(pipeline.sides, pipeline.sides[::-1], windows, strict=True):
+        rows, size = (counts.get(_of_join(each, name), 0.0) / after for each in ("state_rows", "state_bytes"))
+        said = sum(
+            counts.get(sample(each, stream=name), 0.0)
+            for each in ("punctuations_total", "closing_rows_total")
+        )
+        closed = able.purge and pipeline.closes_keys(opposite)
+        streams[name] = StreamFigures(
+            rate=rates[name],
+            interval=_rows(counts, name) / said if said else np.inf,
+            until_closed=_mean(rows / rates[name], window) if closed else np.inf,
+            row_bytes=size / rows if rows else _ROW_BYTES,
+        )
+    lag = np.inf
+    announced = sum(
+        value for key, value in counts.items() if parse(key)[0] == "propagated_punctuations_total"
+    )
+    if able.propagate is Propagation.EARLY and announced:
+        waiting = sum(value for key, value in counts.items() if parse(key)[0] == "pending_punctuations")
+        lag = _mean(waiting / after / (announced / seconds), windows[0])
+    return JoinFigures(streams, lag, seconds / after)
+
+
+def _mean(within: float, limit: float | None) -> float:
+    """Return the mean of exponential times whose mean is `within` when `limit` cuts them off."""
+    if limit is None or within == 0:
+        return within
+    means = np.geomspace(within, 1000 * limit, 10_000)
+    cut = means * -np.expm1(-limit / means)
+    return float(means[np.searchsorted(cut, within)]) if within < cut[-1] else np.inf
+
+
+def _windows(pipeline: Pipeline) -> tuple[float | None, float | None]:
+    left, right = pipeline.join.window.left, pipeline.join.window.right
+    return (
+        None if left is None else left.total_seconds(),
+        None if right is None else right.total_seconds(),
+    )
+
+
+def _rows(counts: Mapping[str, float], stream: str) -> float:
+    """Return the rows of a stream that came to the join."""
+    names = ("join_inserted_rows_total", "join_dropped_rows_total")
+    return sum(counts.get(sample(name, stream=stream), 0.0) for name in names)
+
+
+def _of_join(name: str, stream: str) -> str:
+    return sample(name, operator="join", stream=stream)
+
+
+def _side(figures: StreamFigures, window: float | None, part: float) -> Side:
+    closed = np.isfinite(figures.until_closed)
+    return Side(
+        figures.rate,
+        figures.row_bytes,
+        np.inf if window is None else window * part,
+        Times.exponential(figures.until_closed) if closed else NEVER,
+        figures.interval,
+    )
+
+
+def _lag(pipeline: Pipeline, mean: float) -> Times:
+    """Return the time from the right stream's punctuation of a key to the left one's; each may be first."""
+    left, right = (pipeline.closes_keys(name) for name in pipeline.sides)
+    if left and right and np.isfinite(mean):
+        apart = Times.exponential(mean).seconds
+        return Times.of(np.concatenate([apart, -apart]))
+    return Times.of(np.inf if right else -np.inf)
+
+
+def _about(name: str, figures: StreamFigures) -> str:
+    closed, interval = figures.until_closed, figures.interval
+    return ", ".join(
+        [
+            f"stream {name}: {figures.rate:,.1f} rows/s",
+            f"a punctuation every {interval:,.1f} rows" if np.isfinite(interval) else "no punctuations",
+            f"a row's key is closed after {closed:,.1f} s"
+            if np.isfinite(closed)
+            else "no key of it is closed",
+        ]
+    )
+
+
+def _numbers(found: Prediction) -> str:
+    both = found.left, found.right
+    size, purged = sum(each.bytes for each in both) / 1e6, sum(each.purged for each in both)
+    keys, after = sum(each.keys_looked_up for each in both), found.announced_after
+    announced = f"{after:7,.1f} s" if np.isfinite(after) else "never"
+    rows = f"{found.rows:12,.0f}  {size:8,.1f}" if np.isfinite(found.rows) else f"{'grows':>12}  {'grows':>8}"
+    return f"{rows}  {purged:10,.1f}  {keys:8,.1f}  {announced:>9}"
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null for each infinite number, since JSON has none."""
+    match value:
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case float():
+            return value if np.isfinite(value) else None
+    return value

@@ -1,0 +1,136 @@
+"""What is predicted of a pipeline's stream join, from given figures and from the batches of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from endmark.control.database import FinishedBatch
+from endmark.errors import ConfigError
+from endmark.metrics import Samples, sample
+from endmark.operators.stream_join.presets import Preset
+from endmark.pipeline import Pipeline
+from endmark.planning.join_forecast import JoinFigures, StreamFigures, chosen, forecast_join, measured
+from support.verify_world import make_pipeline
+
+
+def closing(windows: tuple[int | None, int | None] = (5, 5), **join: Any) -> Pipeline:
+    return make_pipeline(windows=windows, join=join)
+
+
+def job(pipeline: Pipeline, rows: float, pending: float, **counts: float) -> list[FinishedBatch]:
+    """Batches of a job, 2 s of event time apart, which all have the same samples.
+
+    Args:
+        pipeline: the pipeline.
+        rows: rows of each stream in state, of 50 bytes each.
+        pending: keys of each stream that are closed and not announced.
+        counts: counters of each stream; `announced` is of both together.
+    """
+    batches = []
+    for number in range(5):
+        samples: Samples = {
+            sample("propagated_punctuations_total", by="closed"): counts.get("announced", 0.0)
+        }
+        for name in pipeline.sides:
+            samples[sample("progress_event_time_seconds", stream=name)] = 1000.0 + 2 * number
+            samples[sample("state_rows", operator="join", stream=name)] = rows
+            samples[sample("state_bytes", operator="join", stream=name)] = 50 * rows
+            samples[sample("pending_punctuations", stream=name, waits_for="window")] = pending
+            for counter, value in counts.items():
+                if counter != "announced":
+                    samples[sample(counter, stream=name)] = value
+        batches.append(FinishedBatch(pipeline.name, number, "run", 0.0, samples, {}, {}))
+    return batches
+
+
+def test_figures_of_a_job() -> None:
+    """200 rows in 2 s, 10 of them dropped, and 4 punctuations. Without a window a row's mean time in state is
+    the mean time until its key is closed."""
+    pipeline = closing((None, None))
+    counts = {"join_inserted_rows_total": 190.0, "join_dropped_rows_total": 10.0, "punctuations_total": 4.0}
+    found = measured(pipeline, job(pipeline, rows=300, pending=6, announced=8.0, **counts))
+
+    assert found is not None
+    assert found.batch_seconds == 2
+    assert found.lag == 12 / (8 / 2)
+    assert set(found.streams) == set(pipeline.sides)
+    for stream in found.streams.values():
+        assert stream == StreamFigures(rate=100, interval=50, until_closed=3, row_bytes=50)
+
+
+@pytest.mark.parametrize("rows", [30.0, 250.0, 480.0])
+def test_a_prediction_for_the_job_is_what_it_has(rows: float) -> None:
+    """With a window, which cuts off the time until a key is closed; batches as short as can be."""
+    pipeline = closing((5, 5))
+    batches = job(pipeline, rows, 0, join_inserted_rows_total=200.0, punctuations_total=4.0)
+    figures = measured(pipeline, batches)
+    assert figures is not None
+
+    found = forecast_join(pipeline, JoinFigures(figures.streams, batch_seconds=0), buckets=1)
+
+    assert found.by_preset[Preset.AUTO][1.0].left.rows == pytest.approx(rows, rel=0.02)
+    assert found.by_preset[Preset.AUTO][1.0].left.bytes == pytest.approx(50 * rows, rel=0.02)
+    assert found.by_preset[Preset.WJOIN][1.0].left.rows == pytest.approx(500)
+    by_window = [each.rows for each in found.by_preset[Preset.PWJOIN].values()]
+    assert by_window == sorted(by_window)
+
+
+def test_rows_that_only_the_window_frees() -> None:
+    """A full window means that no key is closed within it; under `wjoin` nothing is known of closings."""
+    pipeline = closing((5, 5))
+    full = measured(pipeline, job(pipeline, 500, 0, join_inserted_rows_total=200.0))
+    assert full is not None
+    assert {each.until_closed for each in full.streams.values()} == {np.inf}
+    assert {each.interval for each in full.streams.values()} == {np.inf}
+
+    unpurged = make_pipeline(windows=(5, 5), join={"preset": "wjoin"}, aggregated=False)
+    found = measured(unpurged, job(unpurged, 100, 0, join_inserted_rows_total=200.0))
+    assert found is not None
+    assert {each.until_closed for each in found.streams.values()} == {np.inf}
+
+
+def test_too_little_to_measure() -> None:
+    pipeline = closing()
+    batches = job(pipeline, 100, 0, join_inserted_rows_total=200.0)
+
+    assert measured(pipeline, []) is None
+    assert measured(pipeline, batches[:1]) is None
+    assert measured(pipeline, [batches[0], batches[0]]) is None  # no time passes
+    assert measured(pipeline, job(pipeline, 0, 0)) is None  # no rows
+
+
+def test_what_is_given_comes_before_what_is_measured() -> None:
+    pipeline = closing()
+    left, right = pipeline.sides
+    known = JoinFigures({left: StreamFigures(1.0), right: StreamFigures(2.0, row_bytes=9)}, lag=7)
+
+    found = chosen(pipeline, known, {"rate": {right: 50.0}, "until_closed": {left: 3.0}}, None)
+    assert found is not None
+    assert found.streams == {
+        left: StreamFigures(1.0, until_closed=3.0),
+        right: StreamFigures(50.0, row_bytes=9),
+    }
+    assert found.lag == 7
+    assert chosen(pipeline, known, {}, 2.0) == JoinFigures(known.streams, lag=2.0)
+    assert chosen(pipeline, None, {"rate": {right: 50.0}}, None) is None
+    with pytest.raises(ConfigError, match="'nobody' is no stream of the pipeline; there are"):
+        chosen(pipeline, known, {"rate": {"nobody": 1.0}}, None)
+
+
+def test_a_forecast_in_words_and_as_json() -> None:
+    """Where the two streams close a key a second apart. JSON has no infinite number."""
+    pipeline = closing((5, None))
+    streams = dict.fromkeys(pipeline.sides, StreamFigures(100.0, 50.0, 2.0))
+    found = forecast_join(pipeline, JoinFigures(streams, lag=1.0), buckets=1)
+
+    text = "\n".join(found.lines())
+    assert f"stream {pipeline.sides[0]}: 100.0 rows/s, a punctuation every 50.0 rows" in text
+    assert "pwjoin, window 2.5 s and none" in text
+    (shj,) = (line for line in found.lines() if line.endswith("shj"))
+    assert shj.split() == ["grows", "grows", "0.0", "0.0", "never", "shj"]
+    facts = found.facts["by_preset"]
+    assert facts["shj"][1.0]["left"]["rows"] is None
+    assert facts["pjoin"][1.0]["announced_after"] == pytest.approx(1.5, rel=0.05)  # and half a batch
