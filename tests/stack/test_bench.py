@@ -78,8 +78,20 @@ def test_hybridjoin_and_meshjoin_are_measured_part_by_part(tmp_path: Path) -> No
         assert [name for name, each in found.items() if each["predicted"] is None] == ["best_page"]
         rows = {name: statistics.mean(each["rows_per_read"]) for name, each in found.items()}
         assert rows["hybrid"] > 1.3 * rows["meshjoin"]
-    again = headline.merged(cells, {"cells": [cells[0] | {"contenders": {}}]})
-    assert [len(cell["contenders"]) for cell in again["cells"]] == [0, 5, 5]
+
+
+def test_parts_of_one_commit_make_one_report() -> None:
+    """Results of earlier parts make the tree differ from its commit."""
+    first, second = (
+        {"relation_rows": 1, "memory": size, "exponent": 0.0, "layout": "sorted"} for size in (1, 2)
+    )
+    earlier = {"commit": "abc", "cells": [second, first | {"contenders": {}}]}
+
+    found = headline.merged(earlier, {"commit": "abc+", "cells": [first]})
+
+    assert found == {"commit": "abc", "cells": [first, second]}
+    other = {"commit": "abd", "cells": [first]}
+    assert headline.merged(earlier, other) == other
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -244,18 +244,22 @@ def points(rows: list[int], memories: list[int], exponents: list[float], layouts
     ]
 
 
-def merged(cells: list[dict[str, Any]], report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with more cells; those of the same points are replaced.
+def merged(earlier: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with the cells of earlier parts, unless these are of another commit.
 
-    Cells of another commit are dropped: the page says one commit of them all.
+    A cell of this part replaces that of the same point. A tree differs from its commit by the results of
+    earlier parts, so the `+` that says so does not count.
 
     Args:
-        cells: cells of earlier parts.
+        earlier: the report of earlier parts.
         report: the report of this part.
     """
+    if earlier["commit"].rstrip("+") != report["commit"].rstrip("+"):
+        return report
     names = tuple(Point.__dataclass_fields__)
-    by_point = {tuple(cell[name] for name in names): cell for cell in [*cells, *report["cells"]]}
-    return report | {"cells": [by_point[point] for point in sorted(by_point)]}
+    cells = [*earlier["cells"], *report["cells"]]
+    by_point = {tuple(cell[name] for name in names): cell for cell in cells}
+    return report | {"commit": earlier["commit"], "cells": [by_point[point] for point in sorted(by_point)]}
 
 
 def main(
@@ -297,8 +301,7 @@ def main(
                 }
                 print(time.strftime("%H:%M:%S"), point, shown, flush=True)
     kept = json.loads(results.read_text()) if results.exists() else report
-    earlier = kept["cells"] if kept["commit"] == report["commit"] else []
-    results.write_text(json.dumps(merged(earlier, report), indent=1) + "\n")
+    results.write_text(json.dumps(merged(kept, report), indent=1) + "\n")
 
 
 if __name__ == "__main__":
