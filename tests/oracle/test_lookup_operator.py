@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from endmark.operators.lookup.strategies import STRATEGIES
 from support.cases import cases
-from support.lookup_run import OperatorRun
+from support.lookup_run import MeshJoinRun, OperatorRun
 from support.lookup_world import histories
 
 
@@ -20,3 +20,13 @@ def test_every_row_gets_its_answer_once(
 ) -> None:
     """Whatever the batches, budgets, restarts, cache and misses: all matches once, or one miss."""
     OperatorRun(data.draw(histories(strategy)), tmp_path_factory.mktemp("segments")).check()
+
+
+@cases(60)
+@given(data=st.data(), memory_rows=st.integers(1, 40))
+def test_meshjoin_answers_every_row_once(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, memory_rows: int
+) -> None:
+    """The same holds for the benchmark's MESHJOIN, whatever its memory."""
+    directory = tmp_path_factory.mktemp("segments")
+    MeshJoinRun(data.draw(histories("mesh")), directory, memory_rows).check()

@@ -14,6 +14,7 @@ from endmark.operators.lookup.join import LookupJoin, LookupOutput, LookupSpec, 
 from endmark.operators.lookup.reader import Budget
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
+from endmark_benchmarks.contenders.meshjoin import MeshJoin
 from support.lookup_world import Arrive, Evict, History, Restart
 from support.memory_relation import MemoryRelation
 from support.small_reads import small_reads
@@ -120,10 +121,23 @@ class OperatorRun:
         return FrontCache(spec, KeySpec.of(self._relation.key, kinds), self._relation.schema)
 
     def _new_join(self, restored: bytes | None) -> LookupJoin:
-        source = Source(
+        return LookupJoin(self._spec, self._source(), self._store, self._cache, restored)
+
+    def _source(self) -> Source:
+        return Source(
             self._relation,
             self._relation.directory(self._history.page_rows),
             self._history.strategy,
             self._history.costs,
         )
-        return LookupJoin(self._spec, source, self._store, self._cache, restored)
+
+
+class MeshJoinRun(OperatorRun):
+    """The benchmark's MESHJOIN, which has no cache and its own memory of `memory_rows` rows."""
+
+    def __init__(self, history: History, directory: Path, memory_rows: int) -> None:
+        super().__init__(history._replace(strategy="mesh", cache=None, capacity=None), directory)
+        self._memory_rows = memory_rows
+
+    def _new_join(self, restored: bytes | None) -> LookupJoin:
+        return MeshJoin(self._spec, self._source(), self._store, self._memory_rows, restored)

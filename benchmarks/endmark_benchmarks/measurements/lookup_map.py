@@ -53,8 +53,8 @@ WAITING: tuple[Name, ...] = ("auto", "hybrid", "best_page", "mesh")
 _TIMES_OVER = 5
 _KEY = KeySpec.of(["key"], [pa.int64()])
 _STREAM = pa.schema([("key", pa.int64()), ("id", pa.int64()), ("payload", pa.string())])
-# So that a waiting row has about the 157 bytes that HYBRIDJOIN's paper gives it.
-_PAYLOAD = "x" * 110
+# Bytes, so that a waiting row has about the 157 that HYBRIDJOIN's paper gives it.
+PAYLOAD = 110
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,16 @@ class _Remote:
 
 
 class Stream:
-    """Batches of keys without end, the same ones for every contender."""
+    """Batches of keys without end, the same ones for every contender.
 
-    def __init__(self, cell: Cell) -> None:
+    Args:
+        cell: says which keys.
+        scattered: keys asked for often are anywhere in R, instead of at its beginning.
+    """
+
+    def __init__(self, cell: Cell, *, scattered: bool = True) -> None:
         self._cell = cell
+        self._scattered = scattered
 
     def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the stream in batches of `rows` rows. The size of batches does not change the rows."""
@@ -127,6 +133,8 @@ class Stream:
     @cached_property
     def _hot(self) -> Ints:
         """Keys, those asked for most often first."""
+        if not self._scattered:
+            return np.arange(1, self._cell.relation_rows + 1)
         return np.random.default_rng(1).permutation(self._cell.relation_rows) + 1
 
     def _whole(self) -> Iterator[pa.RecordBatch]:
@@ -134,7 +142,7 @@ class Stream:
         for first in count(0, BATCH_ROWS):
             ranks = zipf_keys(random, BATCH_ROWS, self._cell.exponent, self._cell.relation_rows)
             ids = np.arange(first, first + BATCH_ROWS)
-            payload = pa.repeat(pa.scalar(_PAYLOAD), BATCH_ROWS)
+            payload = pa.repeat(pa.scalar("x" * PAYLOAD), BATCH_ROWS)
             yield pa.record_batch([pa.array(self._hot[ranks - 1]), pa.array(ids), payload], schema=_STREAM)
 
 
@@ -191,12 +199,18 @@ class Bench:
             waits: MB of rows that may wait; with 0, none waits.
             folder: a directory for its state.
         """
-        capacity = waits * 1_000_000 if waits else None
+        return LookupJoin(self.spec(waits), self.source(strategy), SegmentStore(MemoryBlobs(), folder))
+
+    def spec(self, waits: int) -> LookupSpec:
+        """Return what is joined, where `waits` MB of rows may wait."""
         renamed = {name: name for name in ("name", "price", "pad")}
+        capacity = waits * 1_000_000 if waits else None
         budget = Budget(0) if waits else Budget()
-        spec = LookupSpec(_STREAM, _KEY, renamed, Misses("dead_letter"), budget, capacity)
-        source = Source(self.reader, self.directory, strategy, ReadCosts(**vars(self.costs)))
-        return LookupJoin(spec, source, SegmentStore(MemoryBlobs(), folder))
+        return LookupSpec(_STREAM, _KEY, renamed, Misses("dead_letter"), budget, capacity)
+
+    def source(self, strategy: Name) -> Source:
+        """Return R, read by a strategy."""
+        return Source(self.reader, self.directory, strategy, ReadCosts(**vars(self.costs)))
 
 
 def measure_map(options: LookupMapOptions, say: Callable[[str], None]) -> dict[str, Any]:

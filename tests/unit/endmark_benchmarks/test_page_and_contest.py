@@ -314,6 +314,27 @@ def test_a_map_says_who_wins_and_how_near_auto_comes() -> None:
     assert "auto 1.50" in picture
 
 
+def test_hybridjoin_stands_beside_meshjoin_with_intervals_and_predictions() -> None:
+    hybrid = {"rates": [300e3, 320e3, 310e3], "rows_per_read": [170.0, 180.0, 175.0], "predicted": 400e3}
+    meshjoin = {"rates": [200e3, 200e3, 200e3], "rows_per_read": [99.0, 99.0, 99.0], "predicted": 250e3}
+    best_page = {"rates": [9_000.0] * 3, "rows_per_read": [1.0] * 3, "predicted": None}
+    contenders = {"hybrid": hybrid, "meshjoin": meshjoin, "best_page": best_page}
+    size = {"relation_rows": 500_000, "memory": 50}
+    kinds = [(0.0, "sorted"), (1.0, "scattered")]
+    cells = [
+        size | {"exponent": exponent, "layout": layout, "contenders": contenders}
+        for exponent, layout in kinds
+    ]
+
+    ratios, rows, without_skew, with_skew = tables({"bench": "headline", "cells": cells})
+
+    assert ratios.headings == ("rows of R, memory", "exponent 0", "exponent 1, scattered")
+    assert ratios.rows == [["0.5 M, 50 MB", *2 * ["1.55 ± 0.12 (1.60)"]]]
+    assert rows.rows == [["0.5 M, 50 MB", *2 * ["175, 99"]]]
+    assert with_skew.title == "Thousand rows/s, exponent 1, scattered"
+    assert without_skew.rows == [["0.5 M, 50 MB", "310 ± 25 (400)", "200 ± 0 (250)", "9.0 ± 0.0"]]
+
+
 def test_reads_of_a_relation_stand_beside_each_other() -> None:
     drivers = {"pymysql": {"keys": 2_000, "rows": 5}, "mysqldb": {"keys": 1_500, "rows": 4}}
     [table] = tables({"bench": "relation", "drivers": drivers})

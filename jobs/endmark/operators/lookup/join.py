@@ -29,7 +29,7 @@ from endmark.operators.stream_join.results import Results
 from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from endmark.operators.lookup.cache import FrontCache
     from endmark.operators.lookup.reader import Answer
@@ -216,11 +216,11 @@ class LookupJoin:
         started = time.perf_counter()
         new = codec.concat([*self.pending.due(now), arrived])
         pieces = [*self.pending.waiting(), Piece(new)]
-        waiting = Waiting(pieces, self._spec.key, self._resolver.directory)
+        waiting = self._ordered(pieces)
         self.output.ordered_seconds = time.perf_counter() - started
-        budget = Budget() if drain else self._spec.budget
+        budget, keep = self._limits(waiting, reserved, drain=drain)
         answered: list[tuple[pa.RecordBatch, pa.RecordBatch]] = []
-        for answer in self._resolver.resolve(waiting, budget, self._keep(waiting, reserved)):
+        for answer in self._resolver.resolve(waiting, budget, keep):
             if self._cache is not None:
                 answered.append((waiting.distinct_keys(answer.rows), answer.matched))
             self._put_out(waiting.take(answer.rows), answer, now)
@@ -228,7 +228,8 @@ class LookupJoin:
             self._cache.admit(answered, now)
         self._measure(waiting)
         started = time.perf_counter()
-        self.pending.settle(waiting.unanswered_rows(), new)
+        earlier, of_new = waiting.left()
+        self.pending.settle(earlier, new.take(pa.array(of_new)))
         self.output.ordered_seconds += time.perf_counter() - started
         self.output.parked_rows = self.pending.parked_rows
         return self.output
@@ -244,11 +245,15 @@ class LookupJoin:
         others[answer.rows] = False
         return arrived.filter(pa.array(others))
 
-    def _keep(self, waiting: Waiting, reserved: int) -> int | None:
-        """Return the number of rows that may wait; `None`: any number."""
+    def _ordered(self, pieces: Sequence[Piece]) -> Waiting:
+        return Waiting(pieces, self._spec.key, self._resolver.directory)
+
+    def _limits(self, waiting: Waiting, reserved: int, *, drain: bool) -> tuple[Budget, int | None]:
+        """Return the budget of a batch, and how many rows may wait after it; `None`: any number."""
+        budget = Budget() if drain else self._spec.budget
         if self._spec.capacity is None:
-            return None
-        return int(max(0, self._spec.capacity - reserved) / max(1.0, waiting.row_bytes))
+            return budget, None
+        return budget, int(max(0, self._spec.capacity - reserved) / max(1.0, waiting.row_bytes))
 
     def _put_out(self, rows: pa.RecordBatch, answer: Answer, now: int) -> None:
         if self._spec.versions is not None:

@@ -109,8 +109,8 @@ class Pending:
         """Keep the rows that a batch has not answered.
 
         Args:
-            unanswered: a mask of such rows: the rows of `waiting`, then those of `new`.
-            new: rows that did not wait before.
+            unanswered: a mask of the rows of `waiting`.
+            new: rows that did not wait before and still have no answer, sorted by key.
         """
         at = 0
         for segment in self._queue.segments:
@@ -121,7 +121,7 @@ class Pending:
             if len(answered):
                 segment.kill(answered if alive is None else alive[answered])
             at += live
-        self._queue.append(self._key.sorted(new.filter(pa.array(unanswered[at:]))))
+        self._queue.append(new)
         for segments in self._lists().values():
             segments.maintain()
 

@@ -1,0 +1,88 @@
+"""Tables of HYBRIDJOIN beside MESHJOIN: ratios, rates and rows a page, each beside its prediction."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from endmark_papers.experiments.report import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Report = dict[str, Any]
+Cell = dict[str, Any]
+# Student's t: a mean of n readings is off by at most t s / sqrt(n), in 95 % of cases.
+_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+_PLACE = "rows of R, memory"
+
+
+def headline_tables(report: Report) -> list[Table]:
+    """Return tables of the ratios of `hybrid`, of rows a page, and of rates for each kind of keys."""
+    cells: list[Cell] = report["cells"]
+    kinds = dict.fromkeys(_kind(cell) for cell in cells)
+    found = [
+        _by_kind(cells, "hybrid over MESHJOIN: measured, and predicted in brackets", _over_meshjoin),
+        _by_kind(cells, "rows that a page answers: hybrid, MESHJOIN", _rows_a_page),
+    ]
+    return [*found, *(_rates(kind, [cell for cell in cells if _kind(cell) == kind]) for kind in kinds)]
+
+
+def ratio(cell: Cell, other: str) -> list[float]:
+    """Return the ratios of `hybrid` to another contender, turn by turn."""
+    ours, theirs = (cell["contenders"][name]["rates"] for name in ("hybrid", other))
+    return [mine / its for mine, its in zip(ours, theirs, strict=True)]
+
+
+def interval(values: list[float]) -> float:
+    """Return the half of the 95 % interval of a mean; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    return _T.get(len(values), 2.0) * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _by_kind(cells: list[Cell], title: str, said: Callable[[Cell], str]) -> Table:
+    """Return a table with a row for each size and a column for each kind of keys."""
+    kinds = list(dict.fromkeys(_kind(cell) for cell in cells))
+    rows: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        rows.setdefault(_place(cell), {})[_kind(cell)] = said(cell)
+    return Table(
+        title, (_PLACE, *kinds), [[name, *(of.get(kind, "") for kind in kinds)] for name, of in rows.items()]
+    )
+
+
+def _over_meshjoin(cell: Cell) -> str:
+    found = ratio(cell, "meshjoin")
+    ours, theirs = (cell["contenders"][name]["predicted"] for name in ("hybrid", "meshjoin"))
+    return f"{statistics.mean(found):.2f} ± {interval(found):.2f} ({ours / theirs:.2f})"
+
+
+def _rows_a_page(cell: Cell) -> str:
+    means = [statistics.mean(cell["contenders"][name]["rows_per_read"]) for name in ("hybrid", "meshjoin")]
+    return ", ".join(f"{mean:,.0f}" for mean in means)
+
+
+def _rates(kind: str, cells: list[Cell]) -> Table:
+    names = list(cells[0]["contenders"])
+    rows = [[_place(cell), *(_rate(cell["contenders"][name]) for name in names)] for cell in cells]
+    return Table(f"Thousand rows/s, {kind}", (_PLACE, *names), rows)
+
+
+def _rate(contender: dict[str, Any]) -> str:
+    rates = [rate / 1000 for rate in contender["rates"]]
+    mean = statistics.mean(rates)
+    places = 0 if mean >= 10 else 1
+    predicted = contender["predicted"]
+    beside = "" if predicted is None else f" ({predicted / 1000:,.{places}f})"
+    return f"{mean:,.{places}f} ± {interval(rates):,.{places}f}{beside}"
+
+
+def _kind(cell: Cell) -> str:
+    layout = "" if cell["exponent"] == 0 else f", {cell['layout']}"
+    return f"exponent {cell['exponent']:g}{layout}"
+
+
+def _place(cell: Cell) -> str:
+    return f"{cell['relation_rows'] / 1e6:g} M, {cell['memory']} MB"
