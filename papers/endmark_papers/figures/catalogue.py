@@ -8,6 +8,7 @@ from endmark_papers.figures import (
     mjoin_scheduling,
     mjoin_state,
     mjoin_time,
+    pwjoin_memory,
     pwjoin_punctuations,
     pwjoin_rate,
     pwjoin_state,
@@ -24,6 +25,7 @@ _MODULES = (
     pwjoin_rate,
     pwjoin_useless,
     pwjoin_punctuations,
+    pwjoin_memory,
     hybridjoin_figures,
 )
 

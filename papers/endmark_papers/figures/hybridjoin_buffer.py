@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from endmark_papers.figures.benchmark_results import read
 from endmark_papers.figures.curves import mean_curve
 from endmark_papers.figures.figure import Claim, Figure, Measurement, Panel, verdict
-from endmark_papers.figures.hybridjoin_results import read
 
 AT_ONCE = 64
 

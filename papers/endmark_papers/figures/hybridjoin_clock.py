@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endmark_papers.algorithms.relation import Match, ReferenceLookup, StreamRow
-from endmark_papers.figures.hybridjoin_results import read
+from endmark_papers.figures.benchmark_results import read
 
 PAGE_ROWS = 500
 

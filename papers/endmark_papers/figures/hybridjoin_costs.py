@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from endmark_papers.figures.benchmark_results import read
 from endmark_papers.figures.figure import Claim, Curve, Figure, Measurement, Panel, verdict
-from endmark_papers.figures.hybridjoin_results import read
 
 NAMES = {"hybrid": "HYBRIDJOIN", "mesh": "MESHJOIN", "inlj": "INLJ"}
 CLOSE = 0.15
