@@ -179,9 +179,9 @@ bench-lookup-map: $(READY) test-system ## Measure every strategy of the lookup b
 	mv var/lookup_map.json benchmarks/results/lookup_map$(PART).json
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
-.PHONY: bench-headline
-bench-headline: $(READY) ## HYBRIDJOIN beside MESHJOIN and INLJ, as its paper compares them; likewise, or by ARGS a part of it
-	$(BIN)/python -m endmark_benchmarks.measurements.headline $(ARGS)
+.PHONY: bench-hybridjoin
+bench-hybridjoin: $(READY) ## HYBRIDJOIN beside MESHJOIN and INLJ, as its paper compares them; likewise, or by ARGS a part of it
+	$(BIN)/python -m endmark_benchmarks.measurements.hybridjoin_rates $(ARGS)
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
 .PHONY: bench-costs

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from endmark_benchmarks.harness.contest import DisagreementError
-from endmark_benchmarks.measurements import headline, lookup_map
+from endmark_benchmarks.measurements import hybridjoin_rates, lookup_map
 from endmark_benchmarks.workloads import lookup_input
 
 SMALL_MAP = lookup_map.LookupMapOptions(
@@ -55,25 +55,25 @@ def test_other_answers_than_duckdbs_end_the_map(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (headline, lookup_map):
+    for module in (hybridjoin_rates, lookup_map):
         monkeypatch.setattr(module, "BATCH_ROWS", 1_000)
         monkeypatch.setattr(module, "SINGLE_ROWS", 10)
-    monkeypatch.setattr(headline, "PAGE_ROWS", 5)
+    monkeypatch.setattr(hybridjoin_rates, "PAGE_ROWS", 5)
 
 
 @pytest.mark.usefixtures("small_batches")
 def test_hybridjoin_and_meshjoin_are_measured_part_by_part(tmp_path: Path) -> None:
     """All gave DuckDB's answers, or there would be no report. A row of MESHJOIN stays for a whole cycle."""
-    results = tmp_path / "headline.json"
+    results = tmp_path / "hybridjoin_rates.json"
     for exponent in (1.0, 0.0):
-        headline.main([2_000], [1], [exponent], seconds=0.0, repeats=2, results=results)
+        hybridjoin_rates.main([2_000], [1], [exponent], seconds=0.0, repeats=2, results=results)
 
     cells = json.loads(results.read_text())["cells"]
     kinds = [(cell["exponent"], cell["layout"]) for cell in cells]
     assert kinds == [(0.0, "sorted"), (1.0, "scattered"), (1.0, "sorted")]
     for cell in cells:
         found = cell["contenders"]
-        assert tuple(found) == headline.CONTENDERS
+        assert tuple(found) == hybridjoin_rates.CONTENDERS
         assert all(len(each["rates"]) == 2 and min(each["rates"]) > 0 for each in found.values())
         assert [name for name, each in found.items() if each["predicted"] is None] == ["best_page"]
         rows = {name: statistics.mean(each["rows_per_read"]) for name, each in found.items()}
@@ -87,24 +87,30 @@ def test_parts_of_one_commit_make_one_report() -> None:
     )
     earlier = {"commit": "abc", "cells": [second, first | {"contenders": {}}]}
 
-    found = headline.merged(earlier, {"commit": "abc+", "cells": [first]})
+    found = hybridjoin_rates.merged(earlier, {"commit": "abc+", "cells": [first]})
 
     assert found == {"commit": "abc", "cells": [first, second]}
     other = {"commit": "abd", "cells": [first]}
-    assert headline.merged(earlier, other) == other
+    assert hybridjoin_rates.merged(earlier, other) == other
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_other_answers_than_duckdbs_end_the_headline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_answers_than_duckdbs_end_the_measurement(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     right = lookup_input.made(2_000)
     monkeypatch.setattr(lookup_input, "made", lambda _: right.slice(1))
 
     with pytest.raises(DisagreementError, match="hybrid"):
-        headline.main([2_000], [1], [0.0], seconds=0.0, repeats=1, results=tmp_path / "headline.json")
+        hybridjoin_rates.main(
+            [2_000], [1], [0.0], seconds=0.0, repeats=1, results=tmp_path / "hybridjoin_rates.json"
+        )
 
 
 def test_the_points_are_the_papers_unless_sizes_are_named() -> None:
     """Without skew both layouts are one."""
     layouts = ["sorted", "scattered"]
-    assert len(headline.points([], [], [0.0, 0.5, 1.0], layouts)) == 9 * 5
-    assert headline.points([], [100], [0.0], layouts) == [headline.Point(2_000_000, 100, 0.0, "sorted")]
+    assert len(hybridjoin_rates.points([], [], [0.0, 0.5, 1.0], layouts)) == 9 * 5
+    assert hybridjoin_rates.points([], [100], [0.0], layouts) == [
+        hybridjoin_rates.Point(2_000_000, 100, 0.0, "sorted")
+    ]

@@ -12,7 +12,7 @@ from typing import Any
 from endmark_benchmarks.measurements.lookup_join import CONTENDERS
 from endmark_benchmarks.page import state, whole_job
 from endmark_benchmarks.page.costs import costs_tables
-from endmark_benchmarks.page.headline import headline_tables
+from endmark_benchmarks.page.hybridjoin_rates import hybridjoin_rates_tables
 from endmark_benchmarks.page.lookup_map import map_picture, map_tables
 from endmark_benchmarks.page.rates import rate_bars, rate_table
 from endmark_benchmarks.page.relation import relation_tables
@@ -25,7 +25,7 @@ _NOTHING = "No result is kept."
 _TABLES = (
     whole_job.TABLES
     | state.TABLES
-    | {"costs": costs_tables, "headline": headline_tables, "relation": relation_tables}
+    | {"costs": costs_tables, "hybridjoin_rates": hybridjoin_rates_tables, "relation": relation_tables}
 )
 Report = dict[str, Any]
 

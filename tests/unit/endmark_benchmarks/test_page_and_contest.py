@@ -326,7 +326,7 @@ def test_hybridjoin_stands_beside_meshjoin_with_intervals_and_predictions() -> N
         for exponent, layout in kinds
     ]
 
-    ratios, rows, without_skew, with_skew = tables({"bench": "headline", "cells": cells})
+    ratios, rows, without_skew, with_skew = tables({"bench": "hybridjoin_rates", "cells": cells})
 
     assert ratios.headings == ("rows of R, memory", "exponent 0", "exponent 1, scattered")
     assert ratios.rows == [["0.5 M, 50 MB", *2 * ["1.55 ± 0.12 (1.60)"]]]

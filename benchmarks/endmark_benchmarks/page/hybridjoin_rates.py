@@ -18,7 +18,7 @@ _T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 1
 _PLACE = "rows of R, memory"
 
 
-def headline_tables(report: Report) -> list[Table]:
+def hybridjoin_rates_tables(report: Report) -> list[Table]:
     """Return tables of the ratios of `hybrid`, of rows a page, and of rates for each kind of keys."""
     cells: list[Cell] = report["cells"]
     kinds = dict.fromkeys(_kind(cell) for cell in cells)

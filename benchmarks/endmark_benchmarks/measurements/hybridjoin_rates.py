@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from endmark.operators.lookup.join import LookupJoin
     from endmark.operators.lookup.strategies import Name
 
-RESULTS = Path(__file__).parents[2] / "results" / "headline.json"
+RESULTS = Path(__file__).parents[2] / "results" / "hybridjoin_rates.json"
 WAITING: tuple[Name, ...] = ("hybrid", "mesh", "best_page")
 CONTENDERS = ("hybrid", "meshjoin", "mesh", "best_page", "inlj")
 SORTED, SCATTERED = "sorted", "scattered"
@@ -278,7 +278,7 @@ def main(
     """Measure hybrid, MESHJOIN, mesh, best_page and inlj as HYBRIDJOIN's paper does, or a part of it."""
     chosen = points(rows or [], memory or [], exponent or [0.0, 0.5, 1.0], layout or [SORTED, SCATTERED])
     report = {
-        "bench": "headline",
+        "bench": "hybridjoin_rates",
         **origin(),
         "options": {"seconds": seconds, "repeats": repeats, "page_rows": PAGE_ROWS, "batch_rows": BATCH_ROWS},
         "cells": [],
