@@ -35,6 +35,7 @@ LONG = (
     "stack/test_relation_outages.py",
     "browser/test_views.py",
     "stack/test_demo.py",
+    "stack/test_demo_mysql.py",
     "stack/test_frames_chained.py",
     "stack/test_embedded_broker.py",
     "oracle/test_idle.py",

@@ -1,11 +1,13 @@
-"""A demo as a child process, and its dashboard."""
+"""A demo as a child process, and what every demo must show."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,3 +56,50 @@ def running_demo(directory: Path, *arguments: str) -> Iterator[Demo]:
         finally:
             process.kill()
             process.wait()
+
+
+def require_equal_tables_and_waiting_rows(directory: Path, lookup: str) -> None:
+    """Run a short demo. Its tables are equal and conserved, and its dashboard answers while it runs.
+
+    HYBRIDJOIN has read pages, and bids have waited for theirs.
+
+    Args:
+        directory: an empty directory for the demo.
+        lookup: where the master table is: `sqlite` or `mysql`.
+    """
+    arguments = ["--minutes=0.25", "--rate=4000", "--seed=11", f"--lookup={lookup}"]
+    with running_demo(directory, *arguments) as demo:
+        url = demo.dashboard()
+        assert "<title>" in _get(url)
+        assert "endmark_run_up" in _get(f"{url}metrics")
+        output, _ = demo.process.communicate(timeout=DEADLINE_SECONDS)
+
+    assert demo.process.returncode == 0, output + demo.said
+    report = json.loads(output[output.index("{") :])
+    assert report["ok"]
+    actual = {table["table"]: table["actual"] for table in report["tables"]}
+    assert actual["results"] > 35_000
+    assert actual["groups"] > 1_000
+    assert actual["dead_letters"] > 0
+    assert actual["violations"] > 0
+    pages, lists, waiting = _looked_up(demo.said)
+    assert pages > 500
+    assert lists == 0
+    assert waiting > 0
+
+
+def _looked_up(said: str) -> list[int]:
+    """The summary's figures of the lookup. Rich wraps its lines to the width of the terminal."""
+    found = re.search(
+        r"lookup in sellers, strategy hybrid: ([\d,]+) pages and ([\d,]+) lists of keys read, "
+        r"at most ([\d,]+) rows waiting",
+        " ".join(said.split()),
+    )
+    assert found is not None, said
+    return [int(figure.replace(",", "")) for figure in found.groups()]
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # a loopback address of ours
+        text: str = answer.read().decode()
+    return text
