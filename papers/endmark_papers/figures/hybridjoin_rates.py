@@ -2,7 +2,8 @@
 
 Paper: HYBRIDJOIN (UoA-SE-2010-2), section 6.2.1. R is sorted by popularity in the paper. Scattered, the keys
 that are asked for often are all over R. The readings are those of the engine's lookups in
-`benchmarks/results/headline.json`; MESHJOIN is the paper's, which keeps a row until it has met all of R.
+`benchmarks/results/hybridjoin_rates.json`. MESHJOIN is the paper's, which keeps a row until it has met all
+of R.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from itertools import pairwise
 from statistics import mean
 from typing import Any, NamedTuple
 
+from endmark_papers.figures.benchmark_results import read
 from endmark_papers.figures.curves import mean_curve
 from endmark_papers.figures.figure import Claim, Curve, Figure, Measurement, Panel, verdict
-from endmark_papers.figures.hybridjoin_results import read
 
 NAMES = {"hybrid": "HYBRIDJOIN", "meshjoin": "MESHJOIN", "inlj": "INLJ"}
 LAYOUTS = {"sorted": "R sorted by popularity", "scattered": "popular keys all over R"}
@@ -48,7 +49,7 @@ BY_MEMORY = Axis("hj-10d", "memory", "memory, MB", "memory", 1.0, "relation_rows
 
 
 def figure(report: dict[str, Any], axis: Axis) -> Figure:
-    """Return a figure of a report of `endmark_benchmarks.measurements.headline`.
+    """Return a figure of a report of `endmark_benchmarks.measurements.hybridjoin_rates`.
 
     Args:
         report: the report.
@@ -63,7 +64,7 @@ def figure(report: dict[str, Any], axis: Axis) -> Figure:
         setup=(
             f"{fixed}, exponent {EXPONENT:g}; {report['options']['repeats']} readings, mean and 95 % "
             f"interval. Times of the engine's lookups at commit {report['commit']} "
-            "([headline.json](../../benchmarks/results/headline.json))."
+            "([hybridjoin_rates.json](../../benchmarks/results/hybridjoin_rates.json))."
         ),
         panels=panels,
         claims=[
@@ -166,7 +167,7 @@ def _listed(numbers: Sequence[float], digits: int = 2) -> str:
 
 def _drawn(axis: Axis) -> Measurement:
     """Return how a figure is drawn. The readings have one size, so the scale changes nothing."""
-    return Measurement(axis.name, lambda _: figure(read("headline.json"), axis))
+    return Measurement(axis.name, lambda _: figure(read("hybridjoin_rates.json"), axis))
 
 
 MEASUREMENTS = [_drawn(BY_SIZE), _drawn(BY_MEMORY)]
