@@ -7,10 +7,18 @@ from endmark_papers.figures import (
     hybridjoin_bursts,
     hybridjoin_costs,
     hybridjoin_keys,
+    hybridjoin_rates,
     hybridjoin_times,
 )
 from endmark_papers.figures.figure import Measurement
 
-_MODULES = (hybridjoin_keys, hybridjoin_buffer, hybridjoin_bursts, hybridjoin_times, hybridjoin_costs)
+_MODULES = (
+    hybridjoin_keys,
+    hybridjoin_buffer,
+    hybridjoin_bursts,
+    hybridjoin_times,
+    hybridjoin_rates,
+    hybridjoin_costs,
+)
 
 MEASUREMENTS: list[Measurement] = [each for module in _MODULES for each in module.MEASUREMENTS]
