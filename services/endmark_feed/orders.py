@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from endmark.client import key_hash
 from endmark_feed.message import EPOCH, Kind, Message
 from endmark_feed.options import random_stream
-from endmark_feed.relation import COUNTRIES, FIRST_NAMES, LAST_NAMES, fill_table
+from endmark_feed.relation import COUNTRIES, FIRST_NAMES, KEY, LAST_NAMES, fill_table
 
 ORDERS, PAYMENTS = "shop.orders", "payments"
 PARTITIONS = {ORDERS: 2, PAYMENTS: 2}
@@ -32,11 +32,10 @@ FILED_SECONDS = 5.0  # an order is deleted after this time
 _PER_ORDER = 4.8  # records of an order: itself, 1.8 payments on average, the deletion and its tombstone
 _BEGIN = datetime.fromisoformat(EPOCH)
 
-_KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 customers_table = sa.Table(
     "customers",
     sa.MetaData(),
-    sa.Column("customer_id", _KEY, primary_key=True, autoincrement=False),
+    sa.Column("customer_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(100), nullable=False),
     sa.Column("country", sa.String(2), nullable=False),
     mysql_engine="InnoDB",
@@ -46,7 +45,7 @@ customers_table = sa.Table(
 products_table = sa.Table(
     "products",
     sa.MetaData(),
-    sa.Column("product_id", _KEY, primary_key=True, autoincrement=False),
+    sa.Column("product_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("title", sa.String(100), nullable=False),
     sa.Column("price", sa.Double, nullable=False),
     mysql_engine="InnoDB",

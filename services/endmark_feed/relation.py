@@ -17,16 +17,12 @@ FIRST_NAMES = ("Ada", "Björn", "Chloé", "Dmitri", "Eszter", "Fatima", "Goran",
 LAST_NAMES = ("Araújo", "Brandt", "Çelik", "Dvořák", "Egger", "Fischer", "García", "Høgh", "Ito", "Jansen")
 COUNTRIES = ("AT", "BR", "CA", "CH", "CZ", "DE", "DK", "ES", "FR", "HU", "IN", "IT", "JP", "NL", "NO", "US")
 
+KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""The type of a master table's key. SQLite keeps a table in the order of its key only if this is INTEGER."""
 sellers_table = sa.Table(
     "sellers",
     sa.MetaData(),
-    # SQLite keeps a table in the order of its key only if the key's type is written INTEGER.
-    sa.Column(
-        "seller_id",
-        sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-        primary_key=True,
-        autoincrement=False,
-    ),
+    sa.Column("seller_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(100), nullable=False),
     sa.Column("country", sa.String(2), nullable=False),
     sa.Column("rating", sa.Double, nullable=False),

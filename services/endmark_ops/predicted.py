@@ -106,7 +106,7 @@ def _what_if(
         in_force=None if in_force is None else _yield(in_force),
         auto=_yield(chosen_by_auto(waiting, together)),
         waiting=list(WAITING),
-        by_memory=list(_by_memory(unit, setup, memory)),
+        by_memory=list(_by_memory(unit, setup, memory, together)),
     )
 
 
@@ -124,18 +124,20 @@ def _costs(samples: Samples, relation: str) -> dict[str, float] | None:
     return {of: samples[key] for of, key in keys.items()} if samples.keys() >= set(keys.values()) else None
 
 
-def _by_memory(costs: JoinCosts, setup: Setup, memory: int) -> Iterator[ForMemory]:
+def _by_memory(
+    costs: JoinCosts, setup: Setup, memory: int, together: Sequence[Prediction]
+) -> Iterator[ForMemory]:
     """Yield the rates with parts and multiples of `memory`.
 
-    Memory changes only the rates of strategies that let rows wait, so other rates are predicted once.
+    Memory changes only the rates of strategies that let rows wait.
 
     Args:
         costs: unit costs.
         setup: the setup of one task, with its share of the memory and of a batch.
         memory: bytes for the waiting rows of all tasks.
+        together: predictions of the strategies that let no row wait.
     """
-    same = at_once(costs, setup)
     for part in _PARTS:
         its = replace(setup, memory=max(1, round(setup.memory * part)))
-        rates = {each.strategy: each.rate for each in [*with_waiting(costs, its), *same]}
+        rates = {each.strategy: each.rate for each in [*with_waiting(costs, its), *together]}
         yield ForMemory(memory=max(1, round(memory * part)), rates=rates)

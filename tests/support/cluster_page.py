@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
+from endmark_papers.experiments.marked_parts import fill
 from endmark_papers.experiments.report import Table
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +14,6 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "cluster.md"
 FAULTS = ("compose_faults", "cluster_faults")
 RATES = "cluster_rates"
-_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z_]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 Report = dict[str, Any]
 
 
@@ -26,7 +25,7 @@ def read() -> dict[str, Report]:
 
 def render(page: str, reports: dict[str, Report]) -> str:
     """The page with everything between its marks written anew."""
-    return _GENERATED.sub(lambda at: f"{at[1]}{_section(at['name'], reports)}\n{at[3]}", page)
+    return fill(page, lambda name: _section(name, reports))
 
 
 def write_page() -> None:

@@ -7,13 +7,13 @@ docs/state.md.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from endmark_papers.experiments.marked_parts import fill
 from endmark_papers.experiments.report import Table
 from support.news_insertions import insertions
 from support.state_bounds import run, workloads
@@ -22,7 +22,6 @@ RESULTS = Path(__file__).parents[2] / "results" / "state_bounds.json"
 PAGE = Path(__file__).parents[3] / "docs" / "state.md"
 VALUES, BATCH = 1000, 1000
 BURSTS = (11, 55, 220, 1000)
-_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def measure(values: int = VALUES) -> dict[str, Any]:
@@ -48,17 +47,8 @@ def measure(values: int = VALUES) -> dict[str, Any]:
 
 def render(page: str, figures: dict[str, Any]) -> str:
     """Return the page with its tables written anew."""
-    return fill(page, {"state": _state(figures["state"]), "news": _news(figures["news"])})
-
-
-def fill(page: str, tables: dict[str, Table]) -> str:
-    """Return the page with the given tables, by name, written anew; other tables stay."""
-
-    def written(at: re.Match[str]) -> str:
-        table = tables.get(at["name"])
-        return at[0] if table is None else f"{at[1]}{table.markdown()}\n{at[3]}"
-
-    return _GENERATED.sub(written, page)
+    tables = {"state": _state(figures["state"]), "news": _news(figures["news"])}
+    return fill(page, lambda name: tables[name].markdown() if name in tables else None)
 
 
 def _state(found: list[dict[str, Any]]) -> Table:

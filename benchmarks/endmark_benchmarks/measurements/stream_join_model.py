@@ -16,7 +16,8 @@ from typing import Any
 import typer
 
 from endmark.operators.stream_join.presets import PRESETS
-from endmark_benchmarks.measurements.state_bounds import PAGE, fill
+from endmark_benchmarks.measurements.state_bounds import PAGE
+from endmark_papers.experiments.marked_parts import fill
 from endmark_papers.experiments.report import Table
 from support.state_model import Comparison, Setting, compare
 
@@ -83,7 +84,8 @@ def render(page: str, figures: list[dict[str, Any]]) -> str:
         "model",
         "Eq 1",
     )
-    return fill(page, {"model": Table("", headings, rows)})
+    model = Table("", headings, rows).markdown()
+    return fill(page, lambda name: model if name == "model" else None)
 
 
 def _join(each: dict[str, Any]) -> tuple[str, str, str]:

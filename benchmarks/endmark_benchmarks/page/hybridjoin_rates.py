@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from endmark_papers.experiments.report import Table
+from endmark_papers.experiments.report import Table, half_interval
+from endmark_papers.figures.hybridjoin_rates import ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Report = dict[str, Any]
 Cell = dict[str, Any]
-# Student's t: a mean of n readings is off by at most t s / sqrt(n), in 95 % of cases.
-_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 _PLACE = "rows of R, memory"
 
 
@@ -29,19 +27,6 @@ def hybridjoin_rates_tables(report: Report) -> list[Table]:
     return [*found, *(_rates(kind, [cell for cell in cells if _kind(cell) == kind]) for kind in kinds)]
 
 
-def ratio(cell: Cell, other: str) -> list[float]:
-    """Return the ratios of `hybrid` to another contender, turn by turn."""
-    ours, theirs = (cell["contenders"][name]["rates"] for name in ("hybrid", other))
-    return [mine / its for mine, its in zip(ours, theirs, strict=True)]
-
-
-def interval(values: list[float]) -> float:
-    """Return the half of the 95 % interval of a mean; 0 for a single value."""
-    if len(values) < 2:
-        return 0.0
-    return _T.get(len(values), 2.0) * statistics.stdev(values) / math.sqrt(len(values))
-
-
 def _by_kind(cells: list[Cell], title: str, said: Callable[[Cell], str]) -> Table:
     """Return a table with a row for each size and a column for each kind of keys."""
     kinds = list(dict.fromkeys(_kind(cell) for cell in cells))
@@ -54,9 +39,9 @@ def _by_kind(cells: list[Cell], title: str, said: Callable[[Cell], str]) -> Tabl
 
 
 def _over_meshjoin(cell: Cell) -> str:
-    found = ratio(cell, "meshjoin")
+    found = ratios(cell, "meshjoin")
     ours, theirs = (cell["contenders"][name]["predicted"] for name in ("hybrid", "meshjoin"))
-    return f"{statistics.mean(found):.2f} ± {interval(found):.2f} ({ours / theirs:.2f})"
+    return f"{statistics.mean(found):.2f} ± {half_interval(found):.2f} ({ours / theirs:.2f})"
 
 
 def _rows_a_page(cell: Cell) -> str:
@@ -76,7 +61,7 @@ def _rate(contender: dict[str, Any]) -> str:
     places = 0 if mean >= 10 else 1
     predicted = contender["predicted"]
     beside = "" if predicted is None else f" ({predicted / 1000:,.{places}f})"
-    return f"{mean:,.{places}f} ± {interval(rates):,.{places}f}{beside}"
+    return f"{mean:,.{places}f} ± {half_interval(rates):,.{places}f}{beside}"
 
 
 def _kind(cell: Cell) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from itertools import zip_longest
 from pathlib import Path
@@ -18,9 +17,9 @@ from endmark_benchmarks.page.rates import rate_bars, rate_table
 from endmark_benchmarks.page.relation import relation_tables
 from endmark_benchmarks.page.summary import summary_table
 from endmark_benchmarks.page.targets import targets_table
+from endmark_papers.experiments.marked_parts import fill
 from endmark_papers.experiments.report import Table
 
-_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 _NOTHING = "No result is kept."
 _TABLES = (
     whole_job.TABLES
@@ -73,7 +72,7 @@ def render(page: str, reports: dict[str, Report], operators: Report | None = Non
         | _front(reports, operators)
         | {section: _section(report, section) for section, report in reports.items()}
     )
-    return _GENERATED.sub(lambda at: f"{at[1]}{parts.get(at['name'], _NOTHING)}\n{at[3]}", page)
+    return fill(page, lambda name: parts.get(name, _NOTHING))
 
 
 def _contenders() -> str:

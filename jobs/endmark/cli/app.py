@@ -165,7 +165,7 @@ def plan(
 ) -> None:
     """Measure reads of the relation; predict the rate of each lookup strategy and the state of the join."""
     from endmark.planning.forecast import forecast
-    from endmark.planning.join_forecast import BATCHES, chosen, forecast_join, measured
+    from endmark.planning.join_forecast import BATCHES, forecast_join, measured, with_given
 
     spec = load(pipeline, assignments=assignments or ())
     given = {
@@ -176,7 +176,7 @@ def plan(
     if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
             batches = database.batches_after(spec.name, -1, BATCHES)
-    figures = chosen(spec, measured(spec, batches), given, lag)
+    figures = with_given(spec, measured(spec, batches), given, lag)
     join = None if figures is None else forecast_join(spec, figures, buckets)
     found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
     if ops_url and found is not None:

@@ -101,7 +101,7 @@ def feed_workload(
     relation_url: Annotated[
         str | None,
         typer.Option(
-            help="Fill the table products of a zipf stream here first; other streams have none.",
+            help="Fill the table sold_products of a zipf stream here first; other streams have none.",
             envvar="ENDMARK_RELATION_URL",
             show_envvar=True,
         ),

@@ -65,7 +65,7 @@ def wire_columns(rows: pa.Schema, key: Sequence[str]) -> dict[str, ColumnType]:
 
 
 def _names(key: Sequence[str], text: Column) -> Column:
-    """Whether a punctuation names one value of each key column, and restricts no other column."""
+    """Return whether a punctuation names one value of each key column, and restricts no other column."""
     if not key:
         return F.lit(False)
     named = F.array_sort(F.json_object_keys(text)) == F.array(*map(F.lit, sorted(key)))

@@ -176,7 +176,7 @@ class Lookup(Model):
 
     @property
     def unique(self) -> bool:
-        """Whether a row has one match at most."""
+        """True if a row has at most one match."""
         return self.cardinality == "many_to_one"
 
     @property

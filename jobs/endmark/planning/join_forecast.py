@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from endmark.control.database import FinishedBatch
     from endmark.pipeline import Pipeline
 
-BATCHES = 100  # the last ones of a job, over which its figures are averaged
-_PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the windows in the file
-_ROW_BYTES = 40  # of a row in state, where no job has told it
+BATCHES = 100  # a job's figures are averages over so many last batches
+_PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # predicted windows, as parts of those in the file
+_ROW_BYTES = 40  # bytes of a row in state, if no job has measured them
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,9 @@ class JoinForecast:
     """The predicted state of a pipeline's stream join.
 
     Args:
-        figures: what the predictions follow from.
-        preset, windows: the pipeline's, in seconds; a window of `None` is for ever.
+        figures: the figures of the streams from which it is predicted.
+        preset: the preset of the pipeline.
+        windows: the windows of the pipeline in seconds; `None` is for ever.
         by_preset: predictions by preset, and by the window as a part of the pipeline's.
     """
 
@@ -130,7 +131,7 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
     return JoinForecast(figures, pipeline.join.preset, windows, by_preset)
 
 
-def chosen(
+def with_given(
     pipeline: Pipeline,
     found: JoinFigures | None,
     given: Mapping[str, Mapping[str, float]],
@@ -191,14 +192,14 @@ def measured(pipeline: Pipeline, batches: Sequence[FinishedBatch]) -> JoinFigure
     streams = {}
     for name, opposite, window in zip(pipeline.sides, pipeline.sides[::-1], windows, strict=True):
         rows, size = (counts.get(_of_join(each, name), 0.0) / after for each in ("state_rows", "state_bytes"))
-        said = sum(
+        punctuations = sum(
             counts.get(sample(each, stream=name), 0.0)
             for each in ("punctuations_total", "closing_rows_total")
         )
         closed = able.purge and pipeline.closes_keys(opposite)
         streams[name] = StreamFigures(
             rate=rates[name],
-            interval=_rows(counts, name) / said if said else np.inf,
+            interval=_rows(counts, name) / punctuations if punctuations else np.inf,
             until_closed=_mean(rows / rates[name], window) if closed else np.inf,
             row_bytes=size / rows if rows else _ROW_BYTES,
         )

@@ -219,7 +219,7 @@ def _matched(
 
 
 def _includes(promises: Sequence[Promise], one: Promise) -> bool:
-    """Whether promises include another one: the union of those on one column does, or one on several does."""
+    """Return whether the union of the promises on one column, or one on several, includes a promise."""
     for column, spans in one.items():
         union = [span for each in promises if each.keys() == {column} for span in each[column]]
         if _covers(union, spans):

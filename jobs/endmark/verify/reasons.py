@@ -169,7 +169,7 @@ def _refuse(constant: str) -> Any:
 
 
 def _is_unicode(document: Any) -> bool:
-    """Whether no text of a document has half a surrogate pair."""
+    """Return whether every text of a document is free of half surrogate pairs."""
     try:
         json.dumps(document, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:

@@ -46,7 +46,7 @@ class Renaming:
 
     @property
     def needed(self) -> bool:
-        """Whether the text of a punctuation may change."""
+        """True if the text of a punctuation may change."""
         return dict(self.origins) != {name: name for name in self.columns.names}
 
     def then(self, origins: Mapping[str, str | None]) -> Self:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import endmark_papers.algorithms
 from endmark_papers.experiments.catalogue import Results
+from endmark_papers.experiments.marked_parts import fill
 
 # Algorithms in the order of the papers, by their modules, whose docstrings have the paragraphs read below.
 ALGORITHMS = {
@@ -27,7 +28,6 @@ ALGORITHMS = {
     "MESHJOIN": "meshjoin",
     "HYBRIDJOIN": "hybridjoin",
 }
-_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 class Description(NamedTuple):
@@ -52,7 +52,7 @@ def render(text: str, results: Results) -> str:
     """Return the page with everything between its marks written anew."""
     parts = {name: table.markdown() for name, table in results.tables().items()}
     parts |= {"algorithms": _algorithms(), "deviations": _deviations()}
-    return _GENERATED.sub(lambda match: f"{match[1]}{parts[match['name']]}\n{match[3]}", text)
+    return fill(text, parts.__getitem__)
 
 
 def _algorithms() -> str:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from statistics import mean
+from statistics import mean, stdev
 from typing import NamedTuple
 
 import rich.table
 from pydantic import BaseModel, ConfigDict
 from rich import box
+
+# Student's t for a two-sided 95 % interval, by the number of values; with more than 10 it is at most 2.23.
+_STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
+_STUDENT_BEYOND = 2.23
+
+
+def half_interval(values: Sequence[float]) -> float:
+    """Return half of the 95 % interval of a mean; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    return _STUDENT.get(len(values), _STUDENT_BEYOND) * stdev(values) / math.sqrt(len(values))
 
 
 class Figures(BaseModel):

@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from endmark_papers.algorithms.contract import Element, ReferenceJoin
+from endmark_papers.experiments.report import half_interval
 from endmark_papers.figures.figure import Curve
-
-# Student's t for a two-sided 95 % interval, by the number of runs.
-_STUDENT = {2: 12.71, 3: 4.30, 5: 2.78, 10: 2.26}
 
 
 def mean_curve(name: str, x: Sequence[float], runs: Sequence[Sequence[float]], digits: int = 1) -> Curve:
@@ -19,14 +17,14 @@ def mean_curve(name: str, x: Sequence[float], runs: Sequence[Sequence[float]], d
     Args:
         name: the curve's name.
         x: the positions of its points.
-        runs: 2, 3, 5 or 10 runs, each with a value for every position; or one, which has no interval.
+        runs: runs, each with a value for every position; a single run has no interval.
         digits: decimals kept of each value.
     """
     values = np.array(runs, float)
     means = values.mean(axis=0)
     if len(runs) == 1:
         return Curve(name=name, x=list(x), y=_rounded(means, digits))
-    half = _STUDENT[len(runs)] * values.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    half = np.array([half_interval(column) for column in values.T.tolist()])
     return Curve(
         name=name,
         x=list(x),

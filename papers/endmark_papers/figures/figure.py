@@ -53,6 +53,10 @@ class Panel(Figures):
     log_x: bool = False
     log_y: bool = False
 
+    def by_name(self) -> dict[str, Curve]:
+        """Return the curves by their names."""
+        return {curve.name: curve for curve in self.curves}
+
 
 class Claim(Figures):
     """One claim of a paper about a figure, as one row of the table of claims.

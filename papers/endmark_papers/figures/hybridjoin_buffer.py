@@ -50,12 +50,11 @@ def figure(report: dict[str, Any]) -> Figure:
         name="hj-6",
         title="HYBRIDJOIN, figure 6: size of the disk buffer",
         setup=(
-            f"R has {options['relation_rows']:,} rows, and {options['memory']} MB hold the disk buffer "
-            "and the rows "
-            f"that wait. The disk buffer is {AT_ONCE} pages of {buffers[0]['page_rows']} to "
+            f"R has {options['relation_rows']:,} rows, and {options['memory']} MB hold the disk buffer and "
+            f"the rows that wait. The disk buffer is {AT_ONCE} pages of {buffers[0]['page_rows']} to "
             f"{buffers[-1]['page_rows']:,} rows. Exponent 1; {options['repeats']} readings, mean and 95 % "
-            "interval. "
-            f"Times of the engine's lookup ([disk_buffer.json](../../benchmarks/results/disk_buffer.json))."
+            "interval. Times of the engine's lookup "
+            "([disk_buffer.json](../../benchmarks/results/disk_buffer.json))."
         ),
         panels=panels,
         claims=claims(panels, [buffer["page_rows"] for buffer in buffers]),
@@ -101,9 +100,8 @@ def claims(panels: Sequence[Panel], page_rows: Sequence[int]) -> list[Claim]:
             claim="The rate falls in the end since the I/O cost rises so fast.",
             paper="a plausible reason, by the paper",
             ours=(
-                f"a row of R costs {a_row[best]:.2f} us at the best size and {a_row[-1]:.2f} us at the "
-                "last; it "
-                f"answers {matched[best]:.2f} and {matched[-1]:.2f} stream rows"
+                f"a row of R costs {a_row[best]:.2f} us at the best size and {a_row[-1]:.2f} us at the last; "
+                f"it answers {matched[best]:.2f} and {matched[-1]:.2f} stream rows"
             ),
             verdict=verdict(holds=dearer, in_shape=False),
             why=""

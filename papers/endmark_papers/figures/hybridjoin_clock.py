@@ -43,8 +43,8 @@ class ReadSeconds(NamedTuple):
     def text(self) -> str:
         return (
             f"A lone read of a page of {PAGE_ROWS} rows takes {1e3 * self.page:.2f} ms in the engine, and "
-            "one of "
-            f"a key {1e3 * self.key:.2f} ms ([disk_buffer.json](../../benchmarks/results/disk_buffer.json))."
+            f"one of a key {1e3 * self.key:.2f} ms "
+            "([disk_buffer.json](../../benchmarks/results/disk_buffer.json))."
         )
 
 

@@ -129,10 +129,8 @@ def waiting(costs: ReadSeconds, scale: float) -> Figure:
         name="hj-10b",
         title="HYBRIDJOIN, figure 10b: waiting time of a row by rate of arrival",
         setup=(
-            f"Self-similar bursts of {SECONDS * scale:g} s; R has {PAGES} pages, and "
-            "MESHJOIN "
-            f"takes {LOOP_ROWS} rows a loop, as at 50 MB and 2 M rows. {len(SEEDS)} seeds, mean and 95 % "
-            "interval. "
+            f"Self-similar bursts of {SECONDS * scale:g} s; R has {PAGES} pages, and MESHJOIN takes "
+            f"{LOOP_ROWS} rows a loop, as at 50 MB and 2 M rows. {len(SEEDS)} seeds, mean and 95 % interval. "
             f"Reads are counted in the literal algorithms. {costs.text()}"
         ),
         panels=panels,
@@ -167,23 +165,21 @@ def waiting_claims(panels: Sequence[Panel], costs: ReadSeconds) -> list[Claim]:
             ours=f"{min(loops):,.0f} to {max(loops):,.0f} times that",
             verdict=verdict(holds=max(loops) < 1.1, in_shape=False),
             why=(
-                "That is the wait for the input of one loop. A row waits for that before every read "
-                "until its own "
-                f"page comes, on average {PAGES / 2:,.0f} times with {PAGES} pages."
+                "That is the wait for the input of one loop. A row waits for that before every read until "
+                f"its own page comes, on average {PAGES / 2:,.0f} times with {PAGES} pages."
             ),
         ),
         Claim(
             claim="INLJ's waiting time grows exponentially with the rate of arrival.",
             paper="no figure",
             ours=(
-                "each time the rate doubles, it is "
-                f"{', '.join(f'{factor:.1f}' for factor in growth)} times as long"
+                f"each time the rate doubles, it is {', '.join(f'{factor:.1f}' for factor in growth)} times "
+                "as long"
             ),
             verdict=verdict(holds=False, in_shape=min(growth) > 1),
             why=(
-                f"Up to {most:,.0f} rows/s INLJ keeps up with the mean, and only bursts queue. Beyond "
-                "that its queue "
-                "grows for as long as the stream runs, and so has no mean."
+                f"Up to {most:,.0f} rows/s INLJ keeps up with the mean, and only bursts queue. Beyond that "
+                "its queue grows for as long as the stream runs, and so has no mean."
             ),
         ),
         Claim(
@@ -194,9 +190,8 @@ def waiting_claims(panels: Sequence[Panel], costs: ReadSeconds) -> list[Claim]:
             why=""
             if as_printed
             else (
-                f"INLJ keeps up with {most:,.0f} rows/s, since a key takes {1e3 * costs.key:.2f} ms from "
-                "a database "
-                "in memory. The paper's disk took longer."
+                f"INLJ keeps up with {most:,.0f} rows/s, since a key takes {1e3 * costs.key:.2f} ms from a "
+                "database in memory. The paper's disk took longer."
             ),
         ),
     ]

@@ -35,12 +35,9 @@ def measure(scale: float) -> Figure:
         title="MJoin, figure 11: purging at once against purging in batches",
         setup=(
             f"{articles} articles shuffled among 10 neighbours, each with ten accesses, {REPEATS} seeds, "
-            "mean and "
-            "95 % interval. What a scan looks at is counted in the literal MJoin. Times are of the "
-            "engine's stream "
-            f"join under its preset mjoin, whose purge is keyed, in batches of {BATCH} elements, "
-            f"{REPEATS} repeats "
-            "in turn."
+            "mean and 95 % interval. What a scan looks at is counted in the literal MJoin. Times are of the "
+            f"engine's stream join under its preset mjoin, whose purge is keyed, in batches of {BATCH} "
+            f"elements, {REPEATS} repeats in turn."
         ),
         panels=panels,
         claims=claims(panels),
@@ -110,9 +107,8 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
             claim="Purging at once takes more time than every 100 punctuations, since it scans the state.",
             paper="no figure",
             ours=(
-                f"{eager:,.0f} rows scanned against {lazy:,.0f} for the same results; up to "
-                f"{rows[1]:,.0f} rows "
-                f"in state against {rows[100]:,.0f}"
+                f"{eager:,.0f} rows scanned against {lazy:,.0f} for the same results; up to {rows[1]:,.0f} "
+                f"rows in state against {rows[100]:,.0f}"
             ),
             verdict=verdict(holds=eager > 2 * lazy, in_shape=eager > lazy),
         ),
@@ -125,8 +121,8 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
             if ratio > 1.5
             else (
                 "The engine finds the rows of a closed key by a search in sorted segments, and scans "
-                "nothing. Its "
-                "purge at once costs a pass over few rows a batch, however many keys are closed."
+                "nothing. Its purge at once costs a pass over few rows a batch, however many keys are "
+                "closed."
             ),
         ),
     ]

@@ -129,8 +129,8 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
     always = all(more >= less for best, worst in stored for less, more in zip(best, worst, strict=True))
     ratios = [worst[-1] / best[-1] for best, worst in times]
     by_row = [
-        curves["random, sequential"][-1] - curves["random, value-oriented"][-1]
-        for curves in map(_by_name, panels[:half])
+        curves["random, sequential"].y[-1] - curves["random, value-oriented"].y[-1]
+        for curves in (panel.by_name() for panel in panels[:half])
     ]
     inserted = "; ".join(
         f"{best[-1]:,.0f} against {worst[-1]:,.0f}, {name}"
@@ -164,12 +164,8 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
 
 
 def _both(panel: Panel) -> tuple[list[float], list[float]]:
-    by_name = _by_name(panel)
-    return by_name[BEST], by_name[WORST]
-
-
-def _by_name(panel: Panel) -> dict[str, list[float]]:
-    return {curve.name: curve.y for curve in panel.curves}
+    curves = panel.by_name()
+    return curves[BEST].y, curves[WORST].y
 
 
 def _join(name: str, seed: int) -> RecordedJoin:

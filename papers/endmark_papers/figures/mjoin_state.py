@@ -29,11 +29,9 @@ def measure(scale: float) -> Figure:
         name="mj-10",
         title="MJoin, figure 10: rows in state over results",
         setup=(
-            f"{articles} articles with {ACCESSES} accesses each, in order, shuffled among 10 neighbours, "
-            "and shuffled "
-            f"as a whole. MJoin purges every 100 punctuations. {REPEATS} seeds, mean and 95 % interval. "
-            "Counted in "
-            "the literal algorithms, nothing is spilled."
+            f"{articles} articles with {ACCESSES} accesses each, in order, shuffled among 10 neighbours, and "
+            f"shuffled as a whole. MJoin purges every 100 punctuations. {REPEATS} seeds, mean and 95 % "
+            "interval. Counted in the literal algorithms, nothing is spilled."
         ),
         panels=panels,
         claims=claims(panels),
@@ -53,8 +51,7 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
             paper="no figure",
             ours=(
                 f"at {at:,.0f} results XJoin holds {held[1][0]:,.0f} rows and MJoin {held[1][1]:,.0f} if "
-                "articles are "
-                f"shuffled among 10, {held[2][0]:,.0f} and {held[2][1]:,.0f} if as a whole"
+                f"articles are shuffled among 10, {held[2][0]:,.0f} and {held[2][1]:,.0f} if as a whole"
             ),
             verdict=verdict(holds=near > 10 and near > early, in_shape=near > 1),
         ),
@@ -62,20 +59,17 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
             claim="The ordered pattern is similar to the random one.",
             paper="no figure",
             ours=(
-                f"XJoin holds {ordered:.0f} times MJoin's rows in the ordered pattern, {near:.0f} times "
-                "if articles "
-                f"are shuffled among 10, {whole:.1f} times if as a whole"
+                f"XJoin holds {ordered:.0f} times MJoin's rows in the ordered pattern, {near:.0f} times if "
+                f"articles are shuffled among 10, {whole:.1f} times if as a whole"
             ),
             verdict=verdict(
                 holds=near / 2 < ordered < 2 * near and whole / 2 < ordered < 2 * whole,
                 in_shape=near / 2 < ordered < 2 * near,
             ),
             why=(
-                "It depends on what random means. An article that is shuffled among all comes long "
-                "before or after "
-                "its accesses. Accesses wait for it, and nothing purges them, since articles have no "
-                "punctuations. So "
-                "the paper's random order can only be one among neighbours."
+                "It depends on what random means. An article that is shuffled among all comes long before "
+                "or after its accesses. Accesses wait for it, and nothing purges them, since articles have "
+                "no punctuations. So the paper's random order can only be one among neighbours."
             ),
         ),
     ]

@@ -47,17 +47,13 @@ def measure(scale: float) -> Figure:
         title="MJoin, figure 9: the work for so many results",
         setup=(
             f"{articles} articles with ten accesses each, {REPEATS} seeds, mean and 95 % interval. "
-            "Comparisons are those "
-            f"of {BUCKETS} hash buckets a side that are chains, counted in the literal algorithms; "
-            "MJoin's include "
-            f"what a purge every {EVERY} punctuations scans. Its look-ups are 2 a row and 1 a "
-            "punctuation. Where memory "
-            f"overflows it holds {MEMORY_ROWS * scale:,.0f} rows. Times are of the engine's stream join "
-            "under its "
-            f"presets xjoin and mjoin on {ENGINE_ARTICLES * scale:,.0f} ordered articles, in batches of "
-            f"{ENGINE_BATCH} "
-            f"elements, {REPEATS} repeats in turn, without a limit of memory and with "
-            f"{ENGINE_BYTES * scale:,.0f} bytes."
+            f"Comparisons are those of {BUCKETS} hash buckets a side that are chains, counted in the literal "
+            f"algorithms; MJoin's include what a purge every {EVERY} punctuations scans. Its look-ups are 2 "
+            f"a row and 1 a punctuation. Where memory overflows it holds {MEMORY_ROWS * scale:,.0f} rows. "
+            "Times are of the engine's stream join under its presets xjoin and mjoin on "
+            f"{ENGINE_ARTICLES * scale:,.0f} ordered articles, in batches of {ENGINE_BATCH} elements, "
+            f"{REPEATS} repeats in turn, without a limit of memory and with {ENGINE_BYTES * scale:,.0f} "
+            "bytes."
         ),
         panels=panels,
         claims=claims(panels),
@@ -154,18 +150,17 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
             paper=f"{CROSSING:,} results",
             ours=(
                 f"the counts cross at {_results(crossings[0])} in the ordered pattern and at "
-                f"{_results(crossings[1])} in the random one; in the end XJoin has done "
-                f"{ordered.gain:.1f} times "
-                "MJoin's work"
+                f"{_results(crossings[1])} in the random one; in the end XJoin has done {ordered.gain:.1f} "
+                "times MJoin's work"
             ),
             verdict=verdict(holds=as_printed, in_shape=bool(found) and ordered.gain > 1),
             why=""
             if as_printed
             else (
                 "Where they cross depends on the chains and on what bookkeeping costs. A look-up among the "
-                f"punctuated values counts as one comparison here; they would cross at {at:,.0f} results "
-                "if it cost "
-                f"{cost:.1f}. Without chains a probe costs XJoin no more than MJoin, and nothing crosses."
+                f"punctuated values counts as one comparison here; they would cross at {at:,.0f} results if "
+                f"it cost {cost:.1f}. Without chains a probe costs XJoin no more than MJoin, and nothing "
+                "crosses."
             ),
         ),
         Claim(
@@ -204,8 +199,8 @@ class _Work(NamedTuple):
 
     @classmethod
     def of(cls, panel: Panel) -> _Work:
-        by_name = {curve.name: curve.y for curve in panel.curves}
-        return cls(panel.curves[0].x, by_name[_XJOIN], by_name[_MJOIN], by_name[_LOOKUPS])
+        xjoin, mjoin, lookups = (panel.by_name()[name] for name in (_XJOIN, _MJOIN, _LOOKUPS))
+        return cls(xjoin.x, xjoin.y, mjoin.y, lookups.y)
 
     @property
     def crossing(self) -> float | None:
@@ -228,8 +223,7 @@ class _Work(NamedTuple):
 
 _ENGINE_WHY = (
     "The engine searches sorted segments, so a probe of ten times the rows costs a few comparisons more. "
-    "Closed keys "
-    "have a cost of their own in every batch, which figure 10 of PWJoin measures."
+    "Closed keys have a cost of their own in every batch, which figure 10 of PWJoin measures."
 )
 
 

@@ -6,17 +6,16 @@ from all the JSON files that are there.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
+from endmark_papers.experiments.marked_parts import fill
 from endmark_papers.figures.catalogue import FIGURES
 from endmark_papers.figures.draw import svg
 from endmark_papers.figures.figure import Figure, Verdict, claims_table
 
 PAGE, FOLDER = "figures.md", "figures"
 _HEADINGS = ("claim", "paper", "ours", "verdict", "why")
-_GENERATED = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def keep(figure: Figure, directory: Path) -> None:
@@ -36,7 +35,7 @@ def kept(directory: Path) -> list[Figure]:
 def render(text: str, figures: list[Figure]) -> str:
     """Return the page with everything between its marks written anew."""
     parts = {"counts": _counts(figures), "figures": "\n\n".join(_section(figure) for figure in figures)}
-    return _GENERATED.sub(lambda match: f"{match[1]}{parts[match['name']]}\n{match[3]}", text)
+    return fill(text, parts.__getitem__)
 
 
 def write(directory: Path) -> None:

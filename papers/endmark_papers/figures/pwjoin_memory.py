@@ -58,10 +58,9 @@ def _errors(panels: Sequence[Panel], name: str) -> list[float]:
     """Return by how much, as a share, one estimate differs from the measured rows at each point."""
     found = []
     for panel in panels:
-        rows = {curve.name: curve.y for curve in panel.curves}
-        found += [
-            estimate / measured - 1 for estimate, measured in zip(rows[name], rows[MEASURED], strict=True)
-        ]
+        curves = panel.by_name()
+        pairs = zip(curves[name].y, curves[MEASURED].y, strict=True)
+        found += [estimate / measured - 1 for estimate, measured in pairs]
     return found
 
 

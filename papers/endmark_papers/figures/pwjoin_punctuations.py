@@ -65,7 +65,7 @@ def measure_one_closes(scale: float) -> Figure:
 
 def claims_both_close(panels: Sequence[Panel]) -> list[Claim]:
     """Return the claims of figure 11 and what its curves say of them."""
-    curves = _by_name(panels[0])
+    curves = panels[0].by_name()
     pwjoin, pjoin, strict = (curves[name] for name in ("PWJoin", "PJoin", "PWJoin strict"))
     shares = (0.25, 0.5, 0.75)
     early, late, printed = ([_at(curve, share) for share in shares] for curve in (pwjoin, pjoin, strict))
@@ -85,7 +85,7 @@ def claims_both_close(panels: Sequence[Panel]) -> list[Claim]:
 
 def claims_one_closes(panels: Sequence[Panel]) -> list[Claim]:
     """Return the claims of figure 12 and what its curves say of them."""
-    curves = _by_name(panels[0])
+    curves = panels[0].by_name()
     sent, announced, strict, pjoin = (
         curves[name].y for name in ("punctuations of B", "PWJoin", "PWJoin strict", "PJoin")
     )
@@ -105,9 +105,8 @@ def claims_one_closes(panels: Sequence[Panel]) -> list[Claim]:
             claim="PWJoin announces punctuations all the time, a window behind those of B.",
             paper="no figure; the window is 5 s",
             ours=(
-                f"{rate:.2f} for each of B, {lag:.1f} s behind it; {announced[-1]:.0f} of {sent[-1]:.0f} "
-                "in all, "
-                f"{strict[-1]:.0f} by the rules as printed"
+                f"{rate:.2f} for each of B, {lag:.1f} s behind it; {announced[-1]:.0f} of {sent[-1]:.0f} in "
+                f"all, {strict[-1]:.0f} by the rules as printed"
             ),
             verdict=verdict(holds=abs(rate - 1) < 0.1 and abs(lag / WINDOW - 1) < 0.1, in_shape=rate > 0.5),
         ),
@@ -150,14 +149,9 @@ def _sent(elements: Sequence[Element]) -> list[float]:
 
 def _setup(streams: str) -> str:
     return (
-        f"{streams}. {REPEATS} seeds, mean and 95 % interval. Punctuations are counted every {STEP:g} s "
-        "of event "
-        "time, in the literal algorithms."
+        f"{streams}. {REPEATS} seeds, mean and 95 % interval. Punctuations are counted every {STEP:g} s of "
+        "event time, in the literal algorithms."
     )
-
-
-def _by_name(panel: Panel) -> dict[str, Curve]:
-    return {curve.name: curve for curve in panel.curves}
 
 
 def _at(curve: Curve, share: float) -> float:

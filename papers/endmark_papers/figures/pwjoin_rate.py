@@ -53,14 +53,10 @@ def measure(scale: float) -> Figure:
         title="PWJoin, figure 9: results over time",
         setup=(
             f"{WORKLOAD} on both sides for {seconds} s of event time, at the paper's 100 rows a second of "
-            "each "
-            f"side and at {' and '.join(f'{each * PAPER_RATE:,}' for each in found if each > 1)}, where "
-            "as many "
-            f"times more values are open at a time. A batch has a second's rows. {REPEATS} repeats in "
-            "turn, times "
-            "of the engine's stream join under its presets pwjoin and wjoin. The rows that a probe looks "
-            "at are "
-            f"counted in the literal algorithms, for one row of {_EVERY}."
+            f"each side and at {' and '.join(f'{each * PAPER_RATE:,}' for each in found if each > 1)}, where "
+            f"as many times more values are open at a time. A batch has a second's rows. {REPEATS} repeats "
+            "in turn, times of the engine's stream join under its presets pwjoin and wjoin. The rows that a "
+            f"probe looks at are counted in the literal algorithms, for one row of {_EVERY}."
         ),
         panels=panels,
         claims=claims(panels),
@@ -126,7 +122,7 @@ def comparisons(some: Sequence[Element]) -> Panel:
 def claims(panels: Sequence[Panel]) -> list[Claim]:
     """Return the paper's claims and what the curves say of them."""
     paper, *faster = panels[-2].curves
-    looked_at = {curve.name: curve.y for curve in panels[-1].curves}
+    looked_at = {name: curve.y for name, curve in panels[-1].by_name().items()}
     small, large = paper.y[1], paper.y[2]
     chains = f"{looked_at['1 bucket'][2]:.2f} of WJoin's if all keys share one bucket"
     others = "".join(f", {curve.y[2]:.2f} at {curve.name}" for curve in faster)
@@ -148,13 +144,11 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
             why=""
             if large > 1.05
             else (
-                "The rows that punctuations take out have keys that do not come again. A probe by key "
-                "never meets "
-                f"them: PWJoin looks at {looked_at['a bucket a key'][2]:.2f} of WJoin's rows with a "
-                "bucket a key, "
-                f"{looked_at['64 buckets'][2]:.2f} with 64 buckets, {looked_at['8 buckets'][2]:.2f} with "
-                "8, and "
-                f"{chains}. The engine searches sorted segments, where more rows cost a few comparisons."
+                "The rows that punctuations take out have keys that do not come again. A probe by key never "
+                f"meets them: PWJoin looks at {looked_at['a bucket a key'][2]:.2f} of WJoin's rows with a "
+                f"bucket a key, {looked_at['64 buckets'][2]:.2f} with 64 buckets, "
+                f"{looked_at['8 buckets'][2]:.2f} with 8, and {chains}. The engine searches sorted segments, "
+                "where more rows cost a few comparisons."
             ),
         ),
     ]

@@ -62,9 +62,8 @@ def measure(scale: float) -> Figure:
         title="PWJoin, figure 10: the cost of punctuations that match nothing",
         setup=(
             f"{STREAMS[0]} with {STREAMS[1]}, {values} values each, windows of {WINDOW:g} s: 30 rows a "
-            f"punctuation, and none matches a row. Up to {BATCHES} batches of each size, {REPEATS} "
-            "repeats in turn. "
-            "Times of the engine's stream join under its presets pwjoin and wjoin."
+            f"punctuation, and none matches a row. Up to {BATCHES} batches of each size, {REPEATS} repeats "
+            "in turn. Times of the engine's stream join under its presets pwjoin and wjoin."
         ),
         panels=panels,
         claims=claims(panels),
@@ -94,9 +93,8 @@ def claims(panels: Sequence[Panel]) -> list[Claim]:
     span = f"batches of {sizes[0]:,.0f} to {sizes[-1]:,.0f} elements"
     why = (
         f"A batch with punctuations takes {extra[0]:.1f} ms more with {sizes[0] / 31:,.0f} of them and "
-        f"{extra[-1]:.1f} ms with {sizes[-1] / 31:,.0f}. The cost is one a batch and not one a "
-        "punctuation: closed "
-        f"keys are segments of their own, {with_them[0]:.1f} segments are written a batch instead of "
+        f"{extra[-1]:.1f} ms with {sizes[-1] / 31:,.0f}. The cost is one a batch and not one a punctuation: "
+        f"closed keys are segments of their own, {with_them[0]:.1f} segments are written a batch instead of "
         f"{without[0]:.1f}, and each is restored and searched. So the ratio grows with the batch."
     )
     return [

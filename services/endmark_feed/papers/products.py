@@ -7,18 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from endmark_feed.relation import CHUNK, fill_table
+from endmark_feed.relation import CHUNK, KEY, fill_table
 
 products_table = sa.Table(
-    "products",
+    "sold_products",  # the example `orders` has a table called products
     sa.MetaData(),
-    # SQLite keeps a table in the order of its key only if the key's type is written INTEGER.
-    sa.Column(
-        "product_id",
-        sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
-        primary_key=True,
-        autoincrement=False,
-    ),
+    sa.Column("product_id", KEY, primary_key=True, autoincrement=False),
     sa.Column("name", sa.String(40), nullable=False),
     sa.Column("price", sa.Double, nullable=False),
     # Makes a row about 120 bytes long, as in the paper.

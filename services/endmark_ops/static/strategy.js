@@ -26,7 +26,7 @@ function instead({ strategy, in_force: own, auto }) {
   return `auto would choose ${auto.strategy} instead: ${auto.reads}. ${by}${times}.`;
 }
 
-/** A block that says both, of a live what-if. */
+/** A block with the strategy in force and the choice of `auto`, for one live what-if. */
 export const strategyOf = (whatIf) =>
   element("section", {
     className: "block",

@@ -108,7 +108,7 @@ def test_the_strategy_in_force_is_beside_what_auto_would_choose(database: OpsDat
 
 
 def test_a_strategy_without_waiting_rows_answers_at_once(database: OpsDatabase, job: Job) -> None:
-    """What has no equations is named without a prediction."""
+    """A strategy without equations is named without a prediction."""
     job.commit(told=costs_of("sellers", ROWS) | {"lookup_pending_rows{relation=sellers}": 0.0})
     [hybrid] = what_ifs(database)
     turned(job, 0, "lookup.strategy", "best_page")

@@ -1,4 +1,4 @@
-"""What the estimates of PWJoin's state say of its equation 1."""
+"""The claim of PWJoin's equation 1, recomputed from the estimates of its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the curves of HYBRIDJOIN's figures say of the paper's claims, on the page and on smaller runs."""
+"""The claims of HYBRIDJOIN's figures, recomputed from the published curves and from smaller runs."""
 
 from __future__ import annotations
 

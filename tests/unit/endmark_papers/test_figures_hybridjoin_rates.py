@@ -1,4 +1,4 @@
-"""What the service rates say of the claims of HYBRIDJOIN's figures 10c and 10d."""
+"""The claims of HYBRIDJOIN's figures 10c and 10d, recomputed from service rates."""
 
 from __future__ import annotations
 
@@ -60,3 +60,15 @@ def test_rates_by_memory_have_a_measured_reason() -> None:
     assert [claim.verdict for claim in figure.claims] == 2 * [FAILS, HOLDS]
     assert "answers 2.00 to 2.00 times as many rows" in figure.claims[0].why
     assert "takes 2.50 to 4.00 times as long" in figure.claims[0].why
+
+
+def test_a_lead_within_the_spread_of_readings_is_not_shown() -> None:
+    """The mean is 1.2 times MESHJOIN's rate, but three such readings are also likely without any lead."""
+    cells = report(BY_SIZE, [500_000], [1_200.0])
+    for cell in cells["cells"]:
+        cell["contenders"]["hybrid"]["rates"] = [900.0, 1_200.0, 1_500.0]
+    over_meshjoin, over_inlj, *_ = hybridjoin_rates.figure(cells, BY_SIZE).claims
+    assert over_meshjoin.verdict is IN_SHAPE
+    assert over_meshjoin.ours.startswith("1.20 ± 0.74 times")
+    assert over_meshjoin.why.startswith("The 95 % interval is not above 1 at 0.5.")
+    assert over_inlj.verdict is HOLDS

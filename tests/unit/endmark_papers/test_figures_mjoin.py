@@ -1,4 +1,4 @@
-"""What the curves of MJoin's figures say of the paper's claims, on the page and on smaller runs.
+"""The claims of MJoin's figures, recomputed from the published curves and from smaller runs.
 
 Claims about counts are measured again. Of a claim about time, what is counted is measured again, and the
 page says what its own curves say.

@@ -12,7 +12,7 @@ from endmark.errors import ConfigError
 from endmark.metrics import Samples, sample
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
-from endmark.planning.join_forecast import JoinFigures, StreamFigures, chosen, forecast_join, measured
+from endmark.planning.join_forecast import JoinFigures, StreamFigures, forecast_join, measured, with_given
 from support.verify_world import make_pipeline
 
 
@@ -107,17 +107,17 @@ def test_what_is_given_comes_before_what_is_measured() -> None:
     left, right = pipeline.sides
     known = JoinFigures({left: StreamFigures(1.0), right: StreamFigures(2.0, row_bytes=9)}, lag=7)
 
-    found = chosen(pipeline, known, {"rate": {right: 50.0}, "until_closed": {left: 3.0}}, None)
+    found = with_given(pipeline, known, {"rate": {right: 50.0}, "until_closed": {left: 3.0}}, None)
     assert found is not None
     assert found.streams == {
         left: StreamFigures(1.0, until_closed=3.0),
         right: StreamFigures(50.0, row_bytes=9),
     }
     assert found.lag == 7
-    assert chosen(pipeline, known, {}, 2.0) == JoinFigures(known.streams, lag=2.0)
-    assert chosen(pipeline, None, {"rate": {right: 50.0}}, None) is None
+    assert with_given(pipeline, known, {}, 2.0) == JoinFigures(known.streams, lag=2.0)
+    assert with_given(pipeline, None, {"rate": {right: 50.0}}, None) is None
     with pytest.raises(ConfigError, match="'nobody' is no stream of the pipeline; there are"):
-        chosen(pipeline, known, {"rate": {"nobody": 1.0}}, None)
+        with_given(pipeline, known, {"rate": {"nobody": 1.0}}, None)
 
 
 def test_a_forecast_in_words_and_as_json() -> None:

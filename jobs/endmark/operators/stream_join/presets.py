@@ -24,7 +24,7 @@ class Preset(StrEnum):
 
 
 class Goal(StrEnum):
-    """What a stream join is set up for."""
+    """The aim of a stream join: most results a second, least state, or earliest punctuations."""
 
     THROUGHPUT = "throughput"
     MEMORY = "memory"
