@@ -146,7 +146,7 @@ def mutants(draw: st.DrawFn, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("updates", ["dead_letter", "rows"])
-@cases(150, among=4)
+@cases(80, among=4)
 @given(values=st.lists(mutants("debezium"), min_size=1, max_size=30))
 def test_envelopes_meet_the_same_fate(values: list[bytes], updates: str) -> None:
     """However small cuts and insertions change them, and in whatever company."""
@@ -155,7 +155,7 @@ def test_envelopes_meet_the_same_fate(values: list[bytes], updates: str) -> None
     assert fates(stream, list(values)) == [plain(stream, value) for value in values]
 
 
-@cases(150, among=2)
+@cases(80, among=2)
 @given(values=st.lists(mutants("xml"), min_size=1, max_size=30))
 def test_xml_meets_the_same_fate(values: list[bytes]) -> None:
     stream = declared("xml")
@@ -215,7 +215,7 @@ def test_a_decimal_is_spelled_with_no_more_digits_than_its_column(
     assert found == [plain(stream, value or b"") for value in values]
 
 
-@cases(60, among=20)
+@cases(25, among=16)
 @given(data=st.data(), kind=st.sampled_from(JoinType), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """Whatever formats the streams have."""

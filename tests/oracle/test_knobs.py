@@ -71,7 +71,7 @@ def mixed(data: st.DataObject, pipeline: Pipeline, records: list[Record]) -> lis
 
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("kind", JoinType)
-@cases(6, among=60)
+@cases(4, among=60)
 @given(data=st.data())
 def test_no_result_depends_on_what_is_live(kind: JoinType, idle: bool, data: st.DataObject) -> None:
     """Of what is turned `verify` is told by the control topic alone, and by no clock."""

@@ -162,7 +162,7 @@ class _Run:
         self._snapshots, self.due = list(snapshots), gate.due(self.now)
 
 
-@cases(60)
+@cases(25)
 @given(history=HISTORIES, lookups=LOOKUPS)
 def test_lookups_of_a_stream_enter_together(history: list[Given], lookups: list[How]) -> None:
     """In the order of batches, each whole, with what every relation has; batches that come when they are due

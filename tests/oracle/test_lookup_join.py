@@ -77,7 +77,7 @@ def _partners(keys: list[int], rows: list[tuple[int, str]]) -> Iterator[tuple[in
             yield n, None
 
 
-@cases(150)
+@cases(80)
 @given(
     master=st.lists(KEYS, max_size=25),
     later=st.lists(KEYS, max_size=5),

@@ -103,7 +103,7 @@ def test_engine_equals_definition(
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
-@cases(100, among=4)
+@cases(50, among=4)
 @given(
     data=st.data(),
     budget=st.integers(1, 8),

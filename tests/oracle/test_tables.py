@@ -54,7 +54,7 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@cases(40, among=100)
+@cases(20, among=25)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # lz4 halves the bytes of a call to the state store (13.8 to 6.9 MB per 100 k rows), at 2 GB/s. zstd saves
-# little more.
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+# little more. Arrow's threads take longer to start than a manifest takes: 79 µs with them, 9 µs without.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions()
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def encode(batch: pa.RecordBatch, *, compress: bool = False) -> bytes:
@@ -34,7 +35,7 @@ def write(batch: pa.RecordBatch, file: Path) -> None:
 
 def decode(data: bytes | bytearray | memoryview | pa.Buffer) -> pa.RecordBatch:
     """Return the record batch of an Arrow IPC stream. It is not copied, unless it is compressed."""
-    return pa.ipc.open_stream(data).read_next_batch()
+    return pa.ipc.open_stream(data, options=_READ).read_next_batch()
 
 
 def concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -96,7 +96,7 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
 
 def test_a_plan_of_the_join(tmp_path: Path) -> None:
     """From given figures, by preset and by parts of the window; for people and as JSON."""
-    url = _sellers(tmp_path, 20_000)
+    url = _sellers(tmp_path, 2_000)
     given = ["--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30"]
     people = endmark("plan", *given, ENDMARK_RELATION_URL=url)
     assert people.returncode == 0, people.stderr

@@ -132,7 +132,7 @@ def _make(
     return close(stream, key, partition, keys)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds())
 def test_random_worlds_are_as_nested_loops_have_them(
     world: tuple[Pipeline, list[Record], Mapping[str, int]],
