@@ -24,6 +24,7 @@ ALGORITHMS = {
     "WJoin": "wjoin",
     "MJoin": "mjoin",
     "PWJoin": "pwjoin",
+    "PWJoin of n streams": "pwjoin_nary",
     "INLJ": "inlj",
     "MESHJOIN": "meshjoin",
     "HYBRIDJOIN": "hybridjoin",
