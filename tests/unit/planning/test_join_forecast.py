@@ -21,7 +21,7 @@ def closing(windows: tuple[int | None, int | None] = (5, 5), **join: Any) -> Pip
 
 
 def job(pipeline: Pipeline, rows: float, pending: float, **counts: float) -> list[FinishedBatch]:
-    """Batches of a job, 2 s of event time apart, which all have the same samples.
+    """Batches of a job, 1 s and 2 s of event time apart, which all have the same samples.
 
     Args:
         pipeline: the pipeline.
@@ -42,7 +42,7 @@ def job(pipeline: Pipeline, rows: float, pending: float, **counts: float) -> lis
             for counter, value in counts.items():
                 if counter != "announced":
                     samples[sample(counter, stream=name)] = value
-        batches.append(FinishedBatch(pipeline.name, number, "run", 0.0, samples, {}, {}))
+        batches.append(FinishedBatch(pipeline.name, number, "run", float(number), samples, {}, {}))
     return batches
 
 
@@ -55,6 +55,7 @@ def test_figures_of_a_job() -> None:
 
     assert found is not None
     assert found.batch_seconds == 2
+    assert found.measured_until == 4.0
     assert found.lag == 12 / (8 / 2)
     assert set(found.streams) == set(pipeline.sides)
     for stream in found.streams.values():
@@ -114,7 +115,9 @@ def test_what_is_given_comes_before_what_is_measured() -> None:
         right: StreamFigures(50.0, row_bytes=9),
     }
     assert found.lag == 7
-    assert with_given(pipeline, known, {}, 2.0) == JoinFigures(known.streams, lag=2.0)
+    assert found.given
+    assert with_given(pipeline, known, {"rate": {}}, None) == known
+    assert with_given(pipeline, known, {}, 2.0) == JoinFigures(known.streams, lag=2.0, given=True)
     assert with_given(pipeline, None, {"rate": {right: 50.0}}, None) is None
     with pytest.raises(ConfigError, match="'nobody' is no stream of the pipeline; there are"):
         with_given(pipeline, known, {"rate": {"nobody": 1.0}}, None)
@@ -134,3 +137,29 @@ def test_a_forecast_in_words_and_as_json() -> None:
     facts = found.facts["by_preset"]
     assert facts["shj"][1.0]["left"]["rows"] is None
     assert facts["pjoin"][1.0]["announced_after"] == pytest.approx(1.5, rel=0.05)  # and half a batch
+
+
+def test_a_forecast_for_the_sidecar() -> None:
+    """It has the file's own windows alone, and says what it was made from. JSON has no infinite number."""
+    pipeline = closing((5, 5))
+    streams = {name: StreamFigures(100.0, until_closed=2.0) for name in pipeline.sides}
+    found = forecast_join(pipeline, JoinFigures(streams, measured_until=7.0), buckets=1)
+
+    told = found.for_sidecar()
+    assert (told.preset, told.windows, told.purge_every) == (Preset.AUTO, [5, 5], 1)
+    assert (told.measured_until, told.given, told.lag) == (7.0, False, None)
+    assert [(each.stream, each.rate, each.interval) for each in told.streams] == [
+        (name, 100.0, None) for name in pipeline.sides
+    ]
+    by_preset = {each.preset: each for each in told.by_preset}
+    assert list(by_preset) == list(Preset)
+    own = found.by_preset[Preset.AUTO][1.0]
+    assert by_preset[Preset.AUTO].frees == ["punctuations", "windows"]
+    assert [each.rows for each in by_preset[Preset.AUTO].streams] == [own.left.rows, own.right.rows]
+    assert by_preset[Preset.AUTO].announced_after == own.announced_after
+    assert by_preset[Preset.PJOIN].frees == ["punctuations"]
+    assert by_preset[Preset.SHJ].frees == []
+    assert [each.bytes for each in by_preset[Preset.SHJ].streams] == [None, None]
+
+    without = forecast_join(closing((None, None)), JoinFigures(streams), buckets=1).for_sidecar()
+    assert {each.preset: each.frees for each in without.by_preset}[Preset.WJOIN] == []
