@@ -304,7 +304,7 @@ class PipelineAnswer(BaseModel):
 class MeasuredJoin(BaseModel):
     """The state of the join as the last batches measured it, of the preset and the windows that the job has.
 
-    Batches that the forecast was made from are left out, since their rows and bytes are its premises.
+    Batches that the forecast was made from are left out, since their figures are its premises.
     """
 
     batches: int = Field(description="the figures are averages over so many batches")

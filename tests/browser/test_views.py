@@ -236,7 +236,8 @@ def test_join_holds_its_predicted_state_against_the_measured_one(
     expect(rows.nth(3)).to_have_text(re.compile(r"Rows of both\s*40.0k.rows\s*30.0k.rows\s*75.0.%"))
     expect(rows.nth(4)).to_have_text(re.compile(r"Bytes of both\s*2.00.MB\s*1.80.MB\s*90.0.%"))
     expect(rows.nth(5)).to_have_text(re.compile(r"Time until .* announced\s*8.s\s*4.s\s*50.0.%"))
-    expect(block).to_contain_text("a punctuation every 800 rows, no key of it is closed; the streams close a")
+    premises = r"a punctuation every 800.rows, no key of it is closed; the streams close a key 20.s apart, "
+    expect(block).to_contain_text(re.compile(premises + r"items first for 90\.0.%\."))
     expect(page.locator("#join-no-plan")).to_be_hidden()
     others = page.get_by_role("region", name="State of the join under other presets").get_by_role("row")
     expect(others).to_have_count(3)

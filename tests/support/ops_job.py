@@ -180,6 +180,7 @@ def join_forecast_of(rows: float, measured_until: float | None = None) -> JoinSt
         measured_until=measured_until,
         given=measured_until is None,
         lag=20.0,
+        left_first=0.9,
         batch_seconds=1.0,
         streams=[
             StreamPremises(stream="items", rate=10.0, interval=None, until_closed=30.0, row_bytes=50),

@@ -94,6 +94,7 @@ class JoinStateForecast(BaseModel):
     lag: float | None = Field(
         description="mean seconds between the two streams' punctuations of a key; null: not known"
     )
+    left_first: float = Field(description="the share of keys that the left stream closes first")
     batch_seconds: float = Field(description="seconds from one batch to the next")
     streams: list[StreamPremises] = Field(description="the left stream first")
     by_preset: list[ForPreset]

@@ -24,6 +24,8 @@ from endmark.planning.stream_join_model import NEVER, Prediction, Setup, Side, T
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from endmark.control.database import FinishedBatch
     from endmark.pipeline import Pipeline
 
@@ -55,6 +57,7 @@ class JoinFigures:
     Args:
         streams: the figures of each stream by its name, the left one first.
         lag: mean seconds between the two streams' punctuations of a key; infinite if only one closes it.
+        left_first: the share of keys that the left stream closes first, among those that both close.
         batch_seconds: seconds from one batch to the next.
         measured_until: Unix seconds at which the newest batch was committed whose figures these are; `None`
             if no job measured any of them.
@@ -63,6 +66,7 @@ class JoinFigures:
 
     streams: dict[str, StreamFigures]
     lag: float = np.inf
+    left_first: float = 0.5
     batch_seconds: float = 1.0
     measured_until: float | None = None
     given: bool = False
@@ -106,6 +110,7 @@ class JoinForecast:
                     "measured_until": figures.measured_until,
                     "given": figures.given,
                     "lag": figures.lag,
+                    "left_first": figures.left_first,
                     "batch_seconds": figures.batch_seconds,
                     "streams": streams,
                     "by_preset": [
@@ -163,7 +168,7 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
         setup = partial(
             Setup,
             preset=preset,
-            lag=_lag(pipeline, figures.lag),
+            lag=_lag(pipeline, figures),
             purge_every=pipeline.join.purge_every if able.batch else 1,
             batch_seconds=figures.batch_seconds,
             buckets=buckets,
@@ -249,9 +254,13 @@ def measured(pipeline: Pipeline, batches: Sequence[FinishedBatch]) -> JoinFigure
             until_closed=_mean(found.rows[name] / rates[name], window) if closed else np.inf,
             row_bytes=found.bytes[name] / found.rows[name] if found.rows[name] else _ROW_BYTES,
         )
+    lag, left_first = np.inf, 0.5
+    if found.held_back is not None:
+        lag, left_first = _apart([found.held_back[name] for name in pipeline.sides], windows)
     return JoinFigures(
         streams,
-        lag=np.inf if found.held_back is None else _mean(found.held_back, windows[0]),
+        lag=lag,
+        left_first=left_first,
         batch_seconds=found.seconds / found.batches,
         measured_until=batches[-1].committed_at,
     )
@@ -262,8 +271,35 @@ def _mean(within: float, limit: float | None) -> float:
     if limit is None or within == 0:
         return within
     means = np.geomspace(within, 1000 * limit, 10_000)
-    cut = means * -np.expm1(-limit / means)
+    cut = _cut(means, limit)
     return float(means[np.searchsorted(cut, within)]) if within < cut[-1] else np.inf
+
+
+def _cut(means: NDArray[np.float64], limit: float | None) -> NDArray[np.float64]:
+    """Return the means of exponential times that `limit` cuts off; `None` cuts off none."""
+    return means if limit is None else means * -np.expm1(-limit / means)
+
+
+def _apart(held_back: Sequence[float], windows: tuple[float | None, float | None]) -> tuple[float, float]:
+    """Return the mean seconds between the two punctuations of a key, and the share of keys left first.
+
+    A key that a stream closes first waits for the other punctuation, but no longer than the stream's window.
+    So its share of the keys is the seconds that it holds an average key back, over the mean seconds that its
+    own keys wait. Both shares add up to 1, which gives the mean.
+
+    Args:
+        held_back: seconds for which the left and the right stream hold an average key back.
+        windows: the windows in seconds; `None` is for ever.
+    """
+    within = sum(held_back)
+    if within == 0:
+        return 0.0, 0.5
+    means = np.geomspace(within, 1000 * max(within, *(each or 0.0 for each in windows)), 10_000)
+    left, right = (each / _cut(means, limit) for each, limit in zip(held_back, windows, strict=True))
+    # The shares fall as the mean grows. If they stay above 1, all keys wait for a whole window.
+    at = min(int(np.count_nonzero(left + right > 1)), len(means) - 1)
+    mean = means[at] if left[at] + right[at] <= 1 else np.inf
+    return float(mean), float(left[at] / (left[at] + right[at]))
 
 
 def _windows(pipeline: Pipeline) -> tuple[float | None, float | None]:
@@ -291,13 +327,17 @@ def _side(figures: StreamFigures, window: float | None, part: float) -> Side:
     )
 
 
-def _lag(pipeline: Pipeline, mean: float) -> Times:
+def _lag(pipeline: Pipeline, figures: JoinFigures) -> Times:
     """Return the time from the right stream's punctuation of a key to the left one's; each may be first."""
     left, right = (pipeline.closes_keys(name) for name in pipeline.sides)
-    if left and right and np.isfinite(mean):
-        apart = Times.exponential(mean).seconds
-        return Times.of(np.concatenate([apart, -apart]))
-    return Times.of(np.inf if right else -np.inf)
+    known = left and right and np.isfinite(figures.lag)
+    apart = Times.exponential(figures.lag) if known else NEVER
+    first = figures.left_first if left and right else float(left)
+    shares = [(share, each) for share, each in ((1 - first, apart), (first, -apart)) if share]
+    return Times(
+        np.concatenate([each.seconds for _, each in shares]),
+        np.concatenate([share * each.weights for share, each in shares]),
+    )
 
 
 def _about(name: str, figures: StreamFigures) -> str:

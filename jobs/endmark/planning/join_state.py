@@ -30,8 +30,9 @@ class MeasuredState:
         counts: the summed samples of these batches.
         rows, bytes: rows in state after a batch, and their bytes, by stream.
         seconds: seconds for which the batches lasted; `None` if the progress of a stream does not tell it.
-        held_back: mean seconds for which a closed key waits before the batch that announces it; `None` if no
-            key was announced, or if the preset does not keep the keys that wait.
+        held_back: seconds for which a stream holds an announced key back on average, from its punctuation to
+            the batch that announces the key, by stream. A key that the other stream closed first counts as 0.
+            `None` if no key was announced, or if the preset does not keep the keys that wait.
     """
 
     batches: int
@@ -39,7 +40,7 @@ class MeasuredState:
     rows: Mapping[str, float]
     bytes: Mapping[str, float]
     seconds: float | None
-    held_back: float | None
+    held_back: Mapping[str, float] | None
 
     @property
     def announced_after(self) -> float | None:
@@ -49,7 +50,7 @@ class MeasuredState:
         """
         if self.held_back is None or self.seconds is None:
             return None
-        return self.held_back + self.seconds / self.batches / 2
+        return sum(self.held_back.values()) + self.seconds / self.batches / 2
 
 
 def measured_state(
@@ -72,11 +73,14 @@ def measured_state(
         return counts.get(sample(name, operator="join", stream=stream), 0.0) / number
 
     seconds = _seconds(streams, batches[0].samples, batches[-1].samples)
-    announced = _total(counts, "propagated_punctuations_total")
+    announced = _total(counts, "propagated_punctuations_total", {})
     held_back = None
     if PRESETS[preset].propagate is Propagation.EARLY and announced and seconds is not None:
         # Little's law: the keys that wait, over the keys that are announced in a second.
-        held_back = _total(counts, "pending_punctuations") / number * seconds / announced
+        held_back = {
+            name: _total(counts, "pending_punctuations", {"stream": name}) / number * seconds / announced
+            for name in streams
+        }
     return MeasuredState(
         batches=number,
         counts=counts,
@@ -96,5 +100,7 @@ def _seconds(streams: Sequence[str], first: Samples, last: Samples) -> float | N
     return seconds if seconds > 0 else None
 
 
-def _total(counts: Samples, name: str) -> float:
-    return sum(value for key, value in counts.items() if parse(key)[0] == name)
+def _total(counts: Samples, name: str, labels: Mapping[str, str]) -> float:
+    """Return the sum of a metric's samples that have these labels, and maybe others."""
+    found = ((*parse(key), value) for key, value in counts.items())
+    return sum(value for metric, own, value in found if metric == name and labels.items() <= own.items())

@@ -51,13 +51,14 @@ function sourceOf({ measured_until: until, given }, now) {
   return given ? `the figures that were given to it and ${batches}` : batches;
 }
 
-function premisesOf({ streams, lag, purge_every: every }) {
+function premisesOf({ streams, lag, left_first: first, purge_every: every }) {
   const told = streams.map(({ stream, rate, interval, until_closed: closed, row_bytes: bytes }) => {
     const punctuations = interval === null ? "no punctuations" : `a punctuation every ${written(interval, "rows")}`;
     const end = closed === null ? "no key of it is closed" : `a row's key is closed after ${written(closed, "seconds")}`;
     return `${stream}: ${written(rate, "rows/s")} of ${written(bytes, "bytes")}, ${punctuations}, ${end}`;
   });
-  if (lag !== null) told.push(`the streams close a key ${written(lag, "seconds")} apart`);
+  const [{ stream: left }] = streams;
+  if (lag !== null) told.push(`the streams close a key ${written(lag, "seconds")} apart, ${left} first for ${percent(first, 1)}`);
   if (every > 1) told.push(`state is purged after ${every} punctuations`);
   return `Predicted for these averages: ${told.join("; ")}.`;
 }

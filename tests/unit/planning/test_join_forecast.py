@@ -20,13 +20,16 @@ def closing(windows: tuple[int | None, int | None] = (5, 5), **join: Any) -> Pip
     return make_pipeline(windows=windows, join=join)
 
 
-def job(pipeline: Pipeline, rows: float, pending: float, **counts: float) -> list[FinishedBatch]:
+def job(
+    pipeline: Pipeline, rows: float, pending: float, right_pending: float | None = None, **counts: float
+) -> list[FinishedBatch]:
     """Batches of a job, 1 s and 2 s of event time apart, which all have the same samples.
 
     Args:
         pipeline: the pipeline.
         rows: rows of each stream in state, of 50 bytes each.
         pending: keys of each stream that are closed and not announced.
+        right_pending: such keys of the right stream; `None`: as many.
         counts: counters of each stream; `announced` is of both together.
     """
     batches = []
@@ -34,11 +37,13 @@ def job(pipeline: Pipeline, rows: float, pending: float, **counts: float) -> lis
         samples: Samples = {
             sample("propagated_punctuations_total", by="closed"): counts.get("announced", 0.0)
         }
-        for name in pipeline.sides:
+        for name, waiting in zip(pipeline.sides, (pending, right_pending), strict=True):
             samples[sample("progress_event_time_seconds", stream=name)] = 1000.0 + 2 * number
             samples[sample("state_rows", operator="join", stream=name)] = rows
             samples[sample("state_bytes", operator="join", stream=name)] = 50 * rows
-            samples[sample("pending_punctuations", stream=name, waits_for="window")] = pending
+            samples[sample("pending_punctuations", stream=name, waits_for="window")] = (
+                pending if waiting is None else waiting
+            )
             for counter, value in counts.items():
                 if counter != "announced":
                     samples[sample(counter, stream=name)] = value
@@ -77,6 +82,31 @@ def test_a_prediction_for_the_job_is_what_it_has(rows: float) -> None:
     assert found.by_preset[Preset.WJOIN][1.0].left.rows == pytest.approx(500)
     by_window = [each.rows for each in found.by_preset[Preset.PWJOIN].values()]
     assert by_window == sorted(by_window)
+
+
+@pytest.mark.parametrize(
+    ("windows", "left", "right", "lag", "left_first"),
+    [
+        ((None, None), 300.0, 100.0, 4.0, 0.75),
+        ((60, 10), 1429.0, 138.0, 18.07, 0.82),  # so many keys waited in a demo of the auction
+        ((60, 10), 0.0, 300.0, 3.13, 0.0),
+        ((60, 10), 6000.0, 0.0, np.inf, 1.0),  # each key waits for the whole window
+    ],
+)
+def test_keys_are_announced_as_late_as_in_the_job(
+    windows: tuple[int | None, int | None], left: float, right: float, lag: float, left_first: float
+) -> None:
+    """100 keys a second are announced. A stream that closes a key first waits no longer than its window."""
+    pipeline = closing(windows)
+    counts = {"join_inserted_rows_total": 200.0, "punctuations_total": 200.0, "announced": 200.0}
+    figures = measured(pipeline, job(pipeline, 30.0, left, right, **counts))
+    assert figures is not None
+    assert figures.lag == pytest.approx(lag, rel=0.02)
+    assert figures.left_first == pytest.approx(left_first, abs=0.01)
+
+    found = forecast_join(pipeline, figures, buckets=1).by_preset[Preset.AUTO][1.0]
+
+    assert found.announced_after == pytest.approx((left + right) / 100 + 1, rel=0.02)  # and half a batch
 
 
 def test_rows_that_only_the_window_frees() -> None:
