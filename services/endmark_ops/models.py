@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from endmark.control.description import LookupDescription
-from endmark.control.forecasts import LookupForecast
+from endmark.control.forecasts import JoinStateForecast, LookupForecast, StreamState
+from endmark.operators.stream_join.presets import Preset
 from endmark_ops.health import State
 
 
@@ -300,7 +301,24 @@ class PipelineAnswer(BaseModel):
     pipeline: PipelineInfo | None
 
 
-class Forecasts(BaseModel):
-    """The newest forecast of each relation for which `endmark plan` has stored one, sorted by relation."""
+class MeasuredJoin(BaseModel):
+    """The state of the join as the last batches measured it, of the preset and the windows that the job has.
 
-    forecasts: list[LookupForecast]
+    Batches that the forecast was made from are left out, since their figures are its premises.
+    """
+
+    batches: int = Field(description="the figures are averages over so many batches")
+    preset: Preset
+    windows: list[float | None] = Field(description="seconds, of the left stream first; null: for ever")
+    streams: list[StreamState] = Field(description="the left stream first")
+    announced_after: float | None = Field(
+        description="mean seconds from a key's first punctuation until it was announced; null: not known"
+    )
+
+
+class Forecasts(BaseModel):
+    """The newest forecasts of `endmark plan --ops-url`, and the state of the join as measured since."""
+
+    lookups: list[LookupForecast] = Field(description="sorted by relation")
+    join: JoinStateForecast | None = Field(description="null: none is stored")
+    join_measured: MeasuredJoin | None = Field(description="null: there are fewer than two batches for it")

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from endmark.control.database import FinishedBatch, OpsDatabase
 from endmark.control.dead_letters import Coordinates, DeadLetter
 from endmark.control.description import Description
-from endmark.control.forecasts import LookupForecast, newest_forecasts
+from endmark.control.forecasts import Stored, newest_forecasts
 from endmark.control.replays import Replay, replay, replayed
 from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
@@ -155,8 +155,8 @@ class OpsSource:
         found = self._read(lambda database: database.description(self.pipeline))
         return None if found is None else Description.model_validate(found)
 
-    def forecasts(self) -> Sequence[LookupForecast]:
-        """Return the newest forecast of each relation, sorted by the relation's name."""
+    def forecasts(self) -> Stored:
+        """Return the newest forecasts of `endmark plan`."""
         return self._read(lambda database: newest_forecasts(database, self.pipeline))
 
     def replays(self, letters: Sequence[DeadLetter]) -> Mapping[Coordinates, Replay]:

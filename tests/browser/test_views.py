@@ -17,12 +17,12 @@ from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_ops.app import SHARED_SECONDS
 from support.broken_records import write_letters
-from support.ops_job import PIPELINE, Job, costs_of, forecast_of
+from support.ops_job import PIPELINE, Job, costs_of, forecast_of, join_forecast_of
 from support.ops_tokens import READER, WRITER
 
 pytestmark = pytest.mark.timeout(400)
 
-VIEWS = ["Live", "Graph", "Ledger", "Lookup", "Dead letters", "Knobs"]
+VIEWS = ["Live", "Graph", "Ledger", "Lookup", "Join", "Dead letters", "Knobs"]
 HOSTILE = b'<img src=x onerror="document.title=1">'
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -194,6 +194,74 @@ def test_lookup_names_its_strategy_and_what_auto_would_choose(
     expect(strategy).to_contain_text("In force is auto: it reads the cheapest pages or keys")
     assert page.evaluate(WIDTH_OVER) <= 0
     strategy.screenshot(path=pictures / "strategy.png")
+
+
+def test_join_holds_its_predicted_state_against_the_measured_one(
+    described_job: Job, page: Page, pictures: Path
+) -> None:
+    """Of batches later than those that it was predicted from; other presets are below."""
+    page.goto(f"{page.url}#join")
+    figures = page.get_by_role("region", name="State of the join, predicted and measured")
+    rows = figures.get_by_role("row")
+    expect(rows.nth(3)).to_have_text(re.compile(r"Rows of both\s*\u2013\s*[\d.]+k.rows\s*\u2013$"))
+    expect(page.locator("#join-no-plan")).to_contain_text(
+        "once endmark plan FILE --ops-url URL has predicted"
+    )
+    batch = described_job.database.latest_batch(PIPELINE)
+    assert batch is not None
+    forecast = join_forecast_of(20_000.0, batch.committed_at)
+    forecasts.store(described_job.database, PIPELINE, forecast)
+    name = re.compile("Preset auto, windows: 60.s for items, 10.s for bids")
+    block = page.get_by_role("region", name=name)
+    told = {
+        f"{name}{{operator=join,stream={stream}}}": of_row * count
+        for stream, count in (("items", 10_000.0), ("bids", 20_000.0))
+        for name, of_row in (("state_rows", 1), ("state_bytes", 60))
+    }
+    told["pending_punctuations{stream=items,waits_for=window}"] = 38.5  # of 11 keys a second
+
+    def move_on() -> None:
+        told["progress_event_time_seconds{stream=items}"] = 1.8e9 + described_job.batch_id + 1
+
+    def measured(most: float) -> None:
+        move_on()
+        says = re.compile(r"Rows of items\s*20.0k.rows\s*10.0k.rows\s*50.0.%")
+        expect(rows.nth(1)).to_have_text(says, timeout=most)
+
+    move_on()
+    commit_until(measured, described_job, page, told)
+    predicted = r"Predicted by endmark plan 2.h.* ago, from the batches up to .* ago\. "
+    expect(block).to_contain_text(re.compile(predicted + r"Measured: the average of .* later batch"))
+    expect(rows.nth(2)).to_have_text(re.compile(r"Rows of bids\s*20.0k.rows\s*20.0k.rows\s*100.%"))
+    expect(rows.nth(3)).to_have_text(re.compile(r"Rows of both\s*40.0k.rows\s*30.0k.rows\s*75.0.%"))
+    expect(rows.nth(4)).to_have_text(re.compile(r"Bytes of both\s*2.00.MB\s*1.80.MB\s*90.0.%"))
+    expect(rows.nth(5)).to_have_text(re.compile(r"Time until .* announced\s*8.s\s*4.s\s*50.0.%"))
+    premises = r"a punctuation every 800.rows, no key of it is closed; the streams close a key 20.s apart, "
+    expect(block).to_contain_text(re.compile(premises + r"items first for 90\.0.%\."))
+    expect(page.locator("#join-no-plan")).to_be_hidden()
+    others = page.get_by_role("region", name="State of the join under other presets").get_by_role("row")
+    expect(others).to_have_count(3)
+    expect(others.nth(1)).to_have_text(re.compile(r"pjoin\s*punctuations\s*120k.rows\s*6.00.MB\s*never"))
+    expect(others.nth(2)).to_have_text(re.compile(r"shj\s*nothing\s*grow for ever\s*grows for ever\s*never"))
+    figures.focus()
+    described_job.commit()
+    expect(page.locator("#batch")).to_have_text(f"#{described_job.batch_id}")
+    expect(figures).to_be_focused()
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert page.evaluate(WIDTH_OVER) <= 0, width
+        page.locator("#view-join").screenshot(path=pictures / f"join-{scheme}-{width}.png")
+
+
+def test_a_prediction_for_other_windows_is_not_held_against_the_job(described_job: Job, page: Page) -> None:
+    forecast = join_forecast_of(20_000.0).model_copy(update={"windows": [30.0, None]})
+    forecasts.store(described_job.database, PIPELINE, forecast)
+    page.goto(f"{page.url}#join")
+    expect(page.locator("#join-other-plan")).to_contain_text("for another preset, for other windows")
+    expect(page.locator("#join-no-plan")).to_be_visible()
+    rows = page.get_by_role("region", name="State of the join, predicted and measured").get_by_role("row")
+    expect(rows.nth(1)).to_have_text(re.compile(r"Rows of items\s*\u2013\s*[\d.]+k.rows\s*\u2013$"))
 
 
 def turn_of(name: str, value: object) -> dict[str, object]:

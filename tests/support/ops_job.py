@@ -11,9 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from endmark.control.database import OpsDatabase
-from endmark.control.forecasts import ForMemory, LookupForecast
+from endmark.control.forecasts import (
+    ForMemory,
+    ForPreset,
+    JoinStateForecast,
+    LookupForecast,
+    StreamPremises,
+    StreamState,
+)
 from endmark.control.tables import batches
 from endmark.metrics import Samples, sample
+from endmark.operators.stream_join.presets import Preset
 
 PIPELINE = "auction"
 
@@ -142,6 +150,43 @@ def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
             ForMemory(memory=int(part * 50_000_000), rates={"hybrid": min(1.0, part) * fastest, **rates})
             for part in (0.25, 0.5, 1.0, 2.0, 4.0)
         ],
+    )
+
+
+def join_forecast_of(rows: float, measured_until: float | None = None) -> JoinStateForecast:
+    """As `endmark plan` would tell of the auction's join.
+
+    Args:
+        rows: the predicted rows in state of each stream under `auto`, with 50 bytes each.
+        measured_until: Unix seconds of the newest batch in whose figures it was made; `None`: all were given.
+    """
+
+    def of_preset(preset: Preset, part: float | None) -> ForPreset:
+        states = [
+            StreamState(stream=name, rows=part and part * rows, bytes=part and 50 * part * rows)
+            for name in ("items", "bids")
+        ]
+        frees = {Preset.AUTO: ["punctuations", "windows"], Preset.PJOIN: ["punctuations"]}.get(preset, [])
+        after = 8.0 if preset is Preset.AUTO else None
+        return ForPreset.model_validate(
+            {"preset": preset, "frees": frees, "streams": states, "announced_after": after}
+        )
+
+    return JoinStateForecast(
+        made_at=time.time() - 7200,
+        preset=Preset.AUTO,
+        windows=[60.0, 10.0],
+        purge_every=1,
+        measured_until=measured_until,
+        given=measured_until is None,
+        lag=20.0,
+        left_first=0.9,
+        batch_seconds=1.0,
+        streams=[
+            StreamPremises(stream="items", rate=10.0, interval=None, until_closed=30.0, row_bytes=50),
+            StreamPremises(stream="bids", rate=2400.0, interval=800.0, until_closed=None, row_bytes=50),
+        ],
+        by_preset=[of_preset(Preset.AUTO, 1.0), of_preset(Preset.PJOIN, 3.0), of_preset(Preset.SHJ, None)],
     )
 
 

@@ -157,7 +157,7 @@ def plan(
     ops_url: Annotated[
         str | None,
         typer.Option(
-            help="Ops database: it has the figures of the join, and stores the forecast of the lookup.",
+            help="Ops database: it has the figures of the join, and stores the forecasts.",
             envvar="ENDMARK_OPS_URL",
         ),
     ] = None,
@@ -165,7 +165,8 @@ def plan(
 ) -> None:
     """Measure reads of the relation; predict the rate of each lookup strategy and the state of the join."""
     from endmark.planning.forecast import forecast
-    from endmark.planning.join_forecast import BATCHES, forecast_join, measured, with_given
+    from endmark.planning.join_forecast import forecast_join, measured, with_given
+    from endmark.planning.join_state import BATCHES
 
     spec = load(pipeline, assignments=assignments or ())
     given = {
@@ -179,9 +180,11 @@ def plan(
     figures = with_given(spec, measured(spec, batches), given, lag)
     join = None if figures is None else forecast_join(spec, figures, buckets)
     found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
-    if ops_url and found is not None:
+    if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
-            forecasts.store(database, spec.name, found.for_sidecar())
+            for made in (found, join):
+                if made is not None:
+                    forecasts.store(database, spec.name, made.for_sidecar())
     if as_json:
         facts = {} if found is None else found.facts
         Output(as_json).emit({**facts, "join": None if join is None else join.facts})

@@ -106,7 +106,7 @@ replays = _table(
 forecasts = _table(
     "forecasts",
     sa.Column("pipeline", sa.String(63), primary_key=True),
-    sa.Column("relation", sa.String(200), primary_key=True),
+    sa.Column("step", sa.String(200), primary_key=True),  # join, or lookup.RELATION
     sa.Column("forecast", sa.JSON, nullable=False),
 )
 

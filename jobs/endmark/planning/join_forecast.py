@@ -7,24 +7,28 @@ Only means are known, so times until a key is closed count as exponential.
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from endmark.control.forecasts import JoinStateForecast
 from endmark.errors import ConfigError
-from endmark.metrics import add, parse, sample
-from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
+from endmark.metrics import sample
+from endmark.operators.stream_join.presets import PRESETS, Preset
+from endmark.planning.join_state import measured_state
 from endmark.planning.stream_join_model import NEVER, Prediction, Setup, Side, Times, predict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from endmark.control.database import FinishedBatch
     from endmark.pipeline import Pipeline
 
-BATCHES = 100  # a job's figures are averages over so many last batches
 _PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # predicted windows, as parts of those in the file
 _ROW_BYTES = 40  # bytes of a row in state, if no job has measured them
 
@@ -51,14 +55,21 @@ class JoinFigures:
     """The figures of a stream join that the model needs.
 
     Args:
-        streams: the figures of each stream by its name.
+        streams: the figures of each stream by its name, the left one first.
         lag: mean seconds between the two streams' punctuations of a key; infinite if only one closes it.
+        left_first: the share of keys that the left stream closes first, among those that both close.
         batch_seconds: seconds from one batch to the next.
+        measured_until: Unix seconds at which the newest batch was committed whose figures these are; `None`
+            if no job measured any of them.
+        given: whether some figures were given.
     """
 
     streams: dict[str, StreamFigures]
     lag: float = np.inf
+    left_first: float = 0.5
     batch_seconds: float = 1.0
+    measured_until: float | None = None
+    given: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,12 +80,14 @@ class JoinForecast:
         figures: the figures of the streams from which it is predicted.
         preset: the preset of the pipeline.
         windows: the windows of the pipeline in seconds; `None` is for ever.
+        purge_every: punctuations of a stream that wait until state is purged, where a preset lets them wait.
         by_preset: predictions by preset, and by the window as a part of the pipeline's.
     """
 
     figures: JoinFigures
     preset: Preset
     windows: tuple[float | None, float | None]
+    purge_every: int
     by_preset: dict[Preset, dict[float, Prediction]]
 
     @property
@@ -82,6 +95,43 @@ class JoinForecast:
         """The forecast as values for JSON, which has no infinite numbers: they are null."""
         facts: dict[str, Any] = _finite(asdict(self))
         return facts
+
+    def for_sidecar(self) -> JoinStateForecast:
+        """Return the forecast for the pipeline's own windows, in the form that the sidecar shows."""
+        figures = self.figures
+        streams = [{"stream": name, **asdict(each)} for name, each in figures.streams.items()]
+        return JoinStateForecast.model_validate(
+            _finite(
+                {
+                    "made_at": time.time(),
+                    "preset": self.preset,
+                    "windows": self.windows,
+                    "purge_every": self.purge_every,
+                    "measured_until": figures.measured_until,
+                    "given": figures.given,
+                    "lag": figures.lag,
+                    "left_first": figures.left_first,
+                    "batch_seconds": figures.batch_seconds,
+                    "streams": streams,
+                    "by_preset": [
+                        self._of_preset(preset, found[1.0]) for preset, found in self.by_preset.items()
+                    ],
+                }
+            )
+        )
+
+    def _of_preset(self, preset: Preset, found: Prediction) -> dict[str, Any]:
+        able = PRESETS[preset]
+        ways = {"punctuations": able.purge, "windows": able.window and self.windows != (None, None)}
+        return {
+            "preset": preset,
+            "frees": [way for way, is_taken in ways.items() if is_taken],
+            "streams": [
+                {"stream": name, "rows": side.rows, "bytes": side.bytes}
+                for name, side in zip(self.figures.streams, (found.left, found.right), strict=True)
+            ],
+            "announced_after": found.announced_after,
+        }
 
     def lines(self) -> list[str]:
         """Return the forecast as lines of text."""
@@ -118,7 +168,7 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
         setup = partial(
             Setup,
             preset=preset,
-            lag=_lag(pipeline, figures.lag),
+            lag=_lag(pipeline, figures),
             purge_every=pipeline.join.purge_every if able.batch else 1,
             batch_seconds=figures.batch_seconds,
             buckets=buckets,
@@ -128,7 +178,7 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
             part: predict(setup(_side(left, windows[0], part), _side(right, windows[1], part)))
             for part in parts
         }
-    return JoinForecast(figures, pipeline.join.preset, windows, by_preset)
+    return JoinForecast(figures, pipeline.join.preset, windows, pipeline.join.purge_every, by_preset)
 
 
 def with_given(
@@ -166,8 +216,13 @@ def with_given(
             streams[name] = StreamFigures(**mine)
         else:
             return None
-    known = JoinFigures(streams) if found is None else replace(found, streams=streams)
-    return known if lag is None else replace(known, lag=lag)
+    known = JoinFigures({}) if found is None else found
+    return replace(
+        known,
+        streams=streams,
+        lag=known.lag if lag is None else lag,
+        given=lag is not None or any(given.values()),
+    )
 
 
 def measured(pipeline: Pipeline, batches: Sequence[FinishedBatch]) -> JoinFigures | None:
@@ -179,38 +234,36 @@ def measured(pipeline: Pipeline, batches: Sequence[FinishedBatch]) -> JoinFigure
         pipeline: the pipeline, as the job runs it.
         batches: batches in a row, oldest first.
     """
-    if len(batches) < 2:
+    found = measured_state(pipeline.sides, pipeline.join.preset, batches)
+    if found is None or found.seconds is None:
         return None
-    keys = [sample("progress_event_time_seconds", stream=name) for name in pipeline.sides]
-    first, last = batches[0].samples, batches[-1].samples
-    seconds = min(last.get(key, 0.0) - first.get(key, np.inf) for key in keys)
-    counts, after = add(batch.samples for batch in batches[1:]), len(batches) - 1
-    rates = {name: _rows(counts, name) / seconds for name in pipeline.sides} if seconds > 0 else {}
-    if not rates or not all(rates.values()):
+    rates = {name: _rows(found.counts, name) / found.seconds for name in pipeline.sides}
+    if not all(rates.values()):
         return None
     able, windows = PRESETS[pipeline.join.preset], _windows(pipeline)
     streams = {}
     for name, opposite, window in zip(pipeline.sides, pipeline.sides[::-1], windows, strict=True):
-        rows, size = (counts.get(_of_join(each, name), 0.0) / after for each in ("state_rows", "state_bytes"))
         punctuations = sum(
-            counts.get(sample(each, stream=name), 0.0)
+            found.counts.get(sample(each, stream=name), 0.0)
             for each in ("punctuations_total", "closing_rows_total")
         )
         closed = able.purge and pipeline.closes_keys(opposite)
         streams[name] = StreamFigures(
             rate=rates[name],
-            interval=_rows(counts, name) / punctuations if punctuations else np.inf,
-            until_closed=_mean(rows / rates[name], window) if closed else np.inf,
-            row_bytes=size / rows if rows else _ROW_BYTES,
+            interval=_rows(found.counts, name) / punctuations if punctuations else np.inf,
+            until_closed=_mean(found.rows[name] / rates[name], window) if closed else np.inf,
+            row_bytes=found.bytes[name] / found.rows[name] if found.rows[name] else _ROW_BYTES,
         )
-    lag = np.inf
-    announced = sum(
-        value for key, value in counts.items() if parse(key)[0] == "propagated_punctuations_total"
+    lag, left_first = np.inf, 0.5
+    if found.held_back is not None:
+        lag, left_first = _apart([found.held_back[name] for name in pipeline.sides], windows)
+    return JoinFigures(
+        streams,
+        lag=lag,
+        left_first=left_first,
+        batch_seconds=found.seconds / found.batches,
+        measured_until=batches[-1].committed_at,
     )
-    if able.propagate is Propagation.EARLY and announced:
-        waiting = sum(value for key, value in counts.items() if parse(key)[0] == "pending_punctuations")
-        lag = _mean(waiting / after / (announced / seconds), windows[0])
-    return JoinFigures(streams, lag, seconds / after)
 
 
 def _mean(within: float, limit: float | None) -> float:
@@ -218,8 +271,35 @@ def _mean(within: float, limit: float | None) -> float:
     if limit is None or within == 0:
         return within
     means = np.geomspace(within, 1000 * limit, 10_000)
-    cut = means * -np.expm1(-limit / means)
+    cut = _cut(means, limit)
     return float(means[np.searchsorted(cut, within)]) if within < cut[-1] else np.inf
+
+
+def _cut(means: NDArray[np.float64], limit: float | None) -> NDArray[np.float64]:
+    """Return the means of exponential times that `limit` cuts off; `None` cuts off none."""
+    return means if limit is None else means * -np.expm1(-limit / means)
+
+
+def _apart(held_back: Sequence[float], windows: tuple[float | None, float | None]) -> tuple[float, float]:
+    """Return the mean seconds between the two punctuations of a key, and the share of keys left first.
+
+    A key that a stream closes first waits for the other punctuation, but no longer than the stream's window.
+    So its share of the keys is the seconds that it holds an average key back, over the mean seconds that its
+    own keys wait. Both shares add up to 1, which gives the mean.
+
+    Args:
+        held_back: seconds for which the left and the right stream hold an average key back.
+        windows: the windows in seconds; `None` is for ever.
+    """
+    within = sum(held_back)
+    if within == 0:
+        return 0.0, 0.5
+    means = np.geomspace(within, 1000 * max(within, *(each or 0.0 for each in windows)), 10_000)
+    left, right = (each / _cut(means, limit) for each, limit in zip(held_back, windows, strict=True))
+    # The shares fall as the mean grows. If they stay above 1, all keys wait for a whole window.
+    at = min(int(np.count_nonzero(left + right > 1)), len(means) - 1)
+    mean = means[at] if left[at] + right[at] <= 1 else np.inf
+    return float(mean), float(left[at] / (left[at] + right[at]))
 
 
 def _windows(pipeline: Pipeline) -> tuple[float | None, float | None]:
@@ -236,10 +316,6 @@ def _rows(counts: Mapping[str, float], stream: str) -> float:
     return sum(counts.get(sample(name, stream=stream), 0.0) for name in names)
 
 
-def _of_join(name: str, stream: str) -> str:
-    return sample(name, operator="join", stream=stream)
-
-
 def _side(figures: StreamFigures, window: float | None, part: float) -> Side:
     closed = np.isfinite(figures.until_closed)
     return Side(
@@ -251,13 +327,17 @@ def _side(figures: StreamFigures, window: float | None, part: float) -> Side:
     )
 
 
-def _lag(pipeline: Pipeline, mean: float) -> Times:
+def _lag(pipeline: Pipeline, figures: JoinFigures) -> Times:
     """Return the time from the right stream's punctuation of a key to the left one's; each may be first."""
     left, right = (pipeline.closes_keys(name) for name in pipeline.sides)
-    if left and right and np.isfinite(mean):
-        apart = Times.exponential(mean).seconds
-        return Times.of(np.concatenate([apart, -apart]))
-    return Times.of(np.inf if right else -np.inf)
+    known = left and right and np.isfinite(figures.lag)
+    apart = Times.exponential(figures.lag) if known else NEVER
+    first = figures.left_first if left and right else float(left)
+    shares = [(share, each) for share, each in ((1 - first, apart), (first, -apart)) if share]
+    return Times(
+        np.concatenate([each.seconds for _, each in shares]),
+        np.concatenate([share * each.weights for share, each in shares]),
+    )
 
 
 def _about(name: str, figures: StreamFigures) -> str:

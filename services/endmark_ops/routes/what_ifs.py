@@ -31,7 +31,7 @@ def found(
     if described is None:
         return WhatIfs(what_ifs=[])
     names = [lookup.relation for lookup in described.lookups]
-    exponents = {each.relation: each.exponent for each in source.forecasts()}
+    exponents = {each.relation: each.exponent for each in source.forecasts().lookups}
     exponents |= {} if exponent is None else dict.fromkeys(names, exponent)
     batches = source.batches(-1, BATCHES)
     return WhatIfs(what_ifs=list(what_ifs(described, source.turns(), batches, exponents)))

@@ -48,8 +48,8 @@ export const fetchBatches = async (after, limit) =>
 /** What the pipeline is made of; null before its job has told. */
 export const fetchPipeline = async () => (await request("api/pipeline")).pipeline;
 
-/** What `endmark plan` has predicted of each lookup. */
-export const fetchForecasts = async () => (await request("api/forecasts")).forecasts;
+/** What `endmark plan` has predicted of each lookup and of the join, and what was measured of the join since. */
+export const fetchForecasts = () => request("api/forecasts");
 
 /** What each lookup would yield by what it costs now; keys with this skew, unless that is null. */
 export const fetchWhatIfs = async (exponent) =>

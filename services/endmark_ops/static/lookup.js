@@ -80,7 +80,7 @@ function ask() {
 
 /** What is predicted of each lookup now, or else was by `endmark plan`; what stays keeps focus and place. */
 async function showWhatIfs(pipeline, history, status) {
-  const [planned, live] = await Promise.all([fetchForecasts(), fetchWhatIfs(exponent())]);
+  const [{ lookups: planned }, live] = await Promise.all([fetchForecasts(), fetchWhatIfs(exponent())]);
   const shown = pipeline.lookups.flatMap(({ relation, step }) => {
     const now = live.find((each) => each.relation === relation);
     const before = planned.find((each) => each.relation === relation);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
     assert people.returncode == 0, people.stderr
     assert "hybrid: the pages of the oldest waiting rows; the others wait in memory" in people.stdout
     with closing(OpsDatabase(ops_url)) as database:
-        (told,) = forecasts.newest_forecasts(database, "auction")
+        (told,), join = forecasts.newest_forecasts(database, "auction")
+    assert join is None
     assert (told.relation, told.relation_rows, told.batch_rows) == ("sellers", 20_000, 100_000)
     fastest = max(told.by_memory[2].rates.values())
     assert told.by_memory[2].memory == told.memory
@@ -95,10 +97,10 @@ def test_a_plan_is_told_to_the_sidecar(tmp_path: Path) -> None:
 
 
 def test_a_plan_of_the_join(tmp_path: Path) -> None:
-    """From given figures, by preset and by parts of the window; for people and as JSON."""
-    url = _sellers(tmp_path, 2_000)
+    """From given figures, by preset and by parts of the window; for people, as JSON and for the sidecar."""
+    url, ops_url = _sellers(tmp_path, 2_000), f"sqlite:///{tmp_path / 'ops.db'}"
     given = ["--rate=items=10", "--rate=bids=100", "--interval=bids=50", "--until-closed=items=30"]
-    people = endmark("plan", *given, ENDMARK_RELATION_URL=url)
+    people = endmark("plan", *given, f"--ops-url={ops_url}", ENDMARK_RELATION_URL=url)
     assert people.returncode == 0, people.stderr
     assert "stream bids: 100.0 rows/s, a punctuation every 50.0 rows" in people.stdout
 
@@ -106,6 +108,17 @@ def test_a_plan_of_the_join(tmp_path: Path) -> None:
     assert join["figures"]["streams"]["items"]["until_closed"] == 30
     assert join["by_preset"]["pjoin"]["1.0"]["left"]["rows"] == pytest.approx(300, rel=0.05)
     assert join["by_preset"]["shj"]["1.0"]["left"]["rows"] is None
+
+    with closing(OpsDatabase(ops_url)) as database:
+        told = forecasts.newest_forecasts(database, "auction").join
+    assert told is not None
+    assert (told.preset, told.windows) == ("auto", [60, 10])
+    assert (told.given, told.measured_until) == (True, None)
+    assert 0 <= time.time() - told.made_at < 60
+    assert {each.stream: each.rate for each in told.streams} == {"items": 10, "bids": 100}
+    rows = {str(each.preset): each.streams[0].rows for each in told.by_preset}
+    assert rows["pjoin"] == join["by_preset"]["pjoin"]["1.0"]["left"]["rows"]
+    assert rows["shj"] is None
 
     without = endmark("plan", ENDMARK_RELATION_URL=url)
     assert "the join is not predicted: give --rate of each stream" in without.stdout

@@ -21,7 +21,7 @@ from endmark.control.database import LOST_SECONDS, OpsDatabase, offsets_read
 from endmark.control.tables import META, runs
 from endmark.errors import ConfigError, MissingPartError
 from endmark.stored_text import storable
-from support.ops_job import forecast_of
+from support.ops_job import forecast_of, join_forecast_of
 
 
 @pytest.fixture(params=["sqlite", "mariadb"])
@@ -47,10 +47,15 @@ def totals(ops: OpsDatabase) -> dict[str, float]:
 
 
 def test_a_forecast_takes_the_place_of_the_one_before(ops: OpsDatabase) -> None:
+    assert forecasts.newest_forecasts(ops, "auction") == ([], None)
     for forecast in (forecast_of("sellers", fastest=1.0), newest := forecast_of("sellers")):
         forecasts.store(ops, "auction", forecast)
+    # A relation may have the name under which the join's forecast is stored.
+    forecasts.store(ops, "auction", named := forecast_of("join"))
+    for rows in (1.0, 20_000.0):
+        forecasts.store(ops, "auction", join := join_forecast_of(rows))
 
-    assert forecasts.newest_forecasts(ops, "auction") == [newest]
+    assert forecasts.newest_forecasts(ops, "auction") == ([named, newest], join)
 
 
 def test_repeated_batch_counts_once(ops: OpsDatabase) -> None:
