@@ -115,7 +115,6 @@ def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int
             came.append(join.batch(**one))
             out.append(over.batch(came[-1], other["right"]))
 
-    columns = "left_left_key", "left_right_key", "right_key"
     world = World(third)
     rows = [row for batch in came for row in batch if row[COLUMN] is None]
     assert Counter(
@@ -134,14 +133,19 @@ def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int
     assert broken == Counter({("right", at): 1 for side, _, at in world.violations if side == "right"})
     announced = Counter(text for batch in out for text in punctuations(batch))
     by_pattern = _in_patterns(first) | _in_patterns(third)
-    spelled = {key: [json.dumps({column: {"equals": key}}) for column in columns] for key in KEYS}
-    twice = {text for key in by_pattern for text in spelled[key]}  # a pattern of one key, and the key by name
+    # A pattern of one key, and the key by name.
+    twice = {text for key in by_pattern for text in _spelled(key)}
     assert {count for text, count in announced.items() if text not in twice} <= {1}
     assert all(announced[text] <= 2 for text in twice)
     assert [row for row, text in following(out) if matches(sets(json.loads(text)), row)] == []
     named = set.intersection(named_by(first, "left"), named_by(first, "right"), named_by(third, "right"))
     for key in named - by_pattern:
-        assert [announced[text] for text in spelled[key]] == [1, 1, 1]
+        assert [announced[text] for text in _spelled(key)] == [1, 1, 1]
+
+
+def _spelled(key: int) -> list[str]:
+    columns = "left_left_key", "left_right_key", "right_key"
+    return [json.dumps({column: {"equals": key}}) for column in columns]
 
 
 def _in_patterns(history: History) -> set[int]:
