@@ -183,7 +183,7 @@ def test_a_name_is_taken_while_its_job_lives(ops: OpsDatabase) -> None:
             refused.value
         )
     ops.beat("restarted")
-    with pytest.raises(MissingPartError, match="its last sign of life is 0 s old"):
+    with pytest.raises(MissingPartError, match=r"its last sign of life is \d s old"):
         ops.start_run("other", "auction", "app-2", "/checkpoints/2")
     assert ops.latest_run("auction")["run_id"] == "restarted"  # type: ignore[index]
 
