@@ -30,3 +30,14 @@ def test_meshjoin_answers_every_row_once(
     """The same holds for the benchmark's MESHJOIN, whatever its memory."""
     directory = tmp_path_factory.mktemp("segments")
     MeshJoinRun(data.draw(histories("mesh")), directory, memory_rows).check()
+
+
+@cases(30)
+@given(data=st.data())
+def test_hybrid_reads_the_page_of_the_oldest_row(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """A batch that reads a single page answers the row that has waited longest."""
+    history = data.draw(histories("hybrid"))
+    history = history._replace(reads=1, capacity=None, attempts=1, page_rows=1)
+    OperatorRun(history, tmp_path_factory.mktemp("segments")).check()
