@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,15 @@ def described_job(running_job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return running_job
 
 
+def each_theme(page: Page) -> Iterator[str]:
+    """Yield the name of each theme and width in turn, while the page is shown so and fits the screen."""
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert page.evaluate(WIDTH_OVER) <= 0, width
+        yield f"{scheme}-{width}"
+
+
 def test_views_are_had_by_keyboard_and_address_in_every_theme(
     described_job: Job, page: Page, pictures: Path
 ) -> None:
@@ -57,11 +66,8 @@ def test_views_are_had_by_keyboard_and_address_in_every_theme(
         expect(shown).to_have_count(1)
         expect(shown.locator("h3, svg, table").first).to_be_visible()
         assert shown.get_attribute("aria-label") or shown.get_by_role("heading", level=2).count()
-        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            assert page.evaluate(WIDTH_OVER) <= 0, (name, width)
-            page.screenshot(path=pictures / f"view-{name.lower().replace(' ', '-')}-{scheme}-{width}.png")
+        for theme in each_theme(page):
+            page.screenshot(path=pictures / f"view-{name.lower().replace(' ', '-')}-{theme}.png")
         page.set_viewport_size({"width": 1280, "height": 900})
         page.keyboard.press("Tab")
     page.reload()
@@ -159,11 +165,8 @@ def test_lookup_says_what_other_memory_would_yield(described_job: Job, page: Pag
     described_job.commit()
     expect(page.locator("#batch")).to_have_text(f"#{described_job.batch_id}")
     expect(figures).to_be_focused()
-    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        assert page.evaluate(WIDTH_OVER) <= 0, width
-        what_if.screenshot(path=pictures / f"what-if-{scheme}-{width}.png")
+    for theme in each_theme(page):
+        what_if.screenshot(path=pictures / f"what-if-{theme}.png")
 
 
 def test_lookup_names_its_strategy_and_what_auto_would_choose(
@@ -199,7 +202,7 @@ def test_lookup_names_its_strategy_and_what_auto_would_choose(
 def test_join_holds_its_predicted_state_against_the_measured_one(
     described_job: Job, page: Page, pictures: Path
 ) -> None:
-    """Of batches later than those that it was predicted from; other presets are below."""
+    """The measured batches are later than those of the prediction. Other presets stand below."""
     page.goto(f"{page.url}#join")
     figures = page.get_by_role("region", name="State of the join, predicted and measured")
     rows = figures.get_by_role("row")
@@ -247,11 +250,8 @@ def test_join_holds_its_predicted_state_against_the_measured_one(
     described_job.commit()
     expect(page.locator("#batch")).to_have_text(f"#{described_job.batch_id}")
     expect(figures).to_be_focused()
-    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-        assert page.evaluate(WIDTH_OVER) <= 0, width
-        page.locator("#view-join").screenshot(path=pictures / f"join-{scheme}-{width}.png")
+    for theme in each_theme(page):
+        page.locator("#view-join").screenshot(path=pictures / f"join-{theme}.png")
 
 
 def test_a_prediction_for_other_windows_is_not_held_against_the_job(described_job: Job, page: Page) -> None:

@@ -1,6 +1,6 @@
-"""What a join of n streams is, said without any algorithm: all combinations of rows, filtered.
+"""The definition of a join of n streams, without any algorithm: all combinations of rows, filtered.
 
-What is still to come is said in the same way. Every side that has not closed a key could send a row of it at
+Results to come are defined in the same way. Every side that has not closed a key could send a row of it at
 once, and no continuation can do more with the rows that have come. So a row is of use, and a key has results
 to come, exactly if these rows give a new result.
 """

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
 from endmark.control.forecasts import (
     ForMemory,
     ForPreset,
@@ -22,6 +23,8 @@ from endmark.control.forecasts import (
 from endmark.control.tables import batches
 from endmark.metrics import Samples, sample
 from endmark.operators.stream_join.presets import Preset
+from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 
 PIPELINE = "auction"
 
@@ -154,7 +157,7 @@ def forecast_of(relation: str, fastest: float = 200_000.0) -> LookupForecast:
 
 
 def join_forecast_of(rows: float, measured_until: float | None = None) -> JoinStateForecast:
-    """As `endmark plan` would tell of the auction's join.
+    """Return a forecast of the auction's join, such as `endmark plan` makes.
 
     Args:
         rows: the predicted rows in state of each stream under `auto`, with 50 bytes each.
@@ -188,6 +191,15 @@ def join_forecast_of(rows: float, measured_until: float | None = None) -> JoinSt
         ],
         by_preset=[of_preset(Preset.AUTO, 1.0), of_preset(Preset.PJOIN, 3.0), of_preset(Preset.SHJ, None)],
     )
+
+
+def described_job(database: OpsDatabase) -> Job:
+    """Start a job that has stored the description of the auction, and has no batch yet."""
+    pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
+    database.describe(PIPELINE, describe(pipeline).model_dump())
+    job = Job(database)
+    job.start()
+    return job
 
 
 @contextmanager

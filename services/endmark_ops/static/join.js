@@ -52,15 +52,15 @@ function sourceOf({ measured_until: until, given }, now) {
 }
 
 function premisesOf({ streams, lag, left_first: first, purge_every: every }) {
-  const told = streams.map(({ stream, rate, interval, until_closed: closed, row_bytes: bytes }) => {
+  const averages = streams.map(({ stream, rate, interval, until_closed: closed, row_bytes: bytes }) => {
     const punctuations = interval === null ? "no punctuations" : `a punctuation every ${written(interval, "rows")}`;
     const end = closed === null ? "no key of it is closed" : `a row's key is closed after ${written(closed, "seconds")}`;
     return `${stream}: ${written(rate, "rows/s")} of ${written(bytes, "bytes")}, ${punctuations}, ${end}`;
   });
   const [{ stream: left }] = streams;
-  if (lag !== null) told.push(`the streams close a key ${written(lag, "seconds")} apart, ${left} first for ${percent(first, 1)}`);
-  if (every > 1) told.push(`state is purged after ${every} punctuations`);
-  return `Predicted for these averages: ${told.join("; ")}.`;
+  if (lag !== null) averages.push(`the streams close a key ${written(lag, "seconds")} apart, ${left} first for ${percent(first, 1)}`);
+  if (every > 1) averages.push(`state is purged after ${every} punctuations`);
+  return `Predicted for these averages: ${averages.join("; ")}.`;
 }
 
 function measuredOver(measured, forecast) {

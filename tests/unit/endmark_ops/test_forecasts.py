@@ -1,4 +1,4 @@
-"""What `endmark plan` has predicted, as the sidecar gives it, and what was measured of the same since."""
+"""The sidecar's answer about forecasts of `endmark plan`, and about the state of the join measured since."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pytest
 
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
-from endmark.control.description import describe
 from endmark.metrics import Samples, sample
-from endmark.pipeline.file import load
-from endmark.pipelines import AUCTION
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job, forecast_of, join_forecast_of
+from support.ops_job import PIPELINE, Job, described_job, forecast_of, join_forecast_of
 
 
 @pytest.fixture
@@ -51,12 +48,7 @@ def test_forecasts_of_each_relation_and_of_the_join(database: OpsDatabase) -> No
 
 @pytest.fixture
 def job(database: OpsDatabase) -> Job:
-    """It has told what the pipeline is made of."""
-    pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
-    database.describe(PIPELINE, describe(pipeline).model_dump())
-    job = Job(database)
-    job.start()
-    return job
+    return described_job(database)
 
 
 def state(number: int, rows: float) -> Samples:

@@ -12,15 +12,12 @@ import pytest
 
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
-from endmark.control.description import describe
 from endmark.operators.lookup.costs import JoinCosts
 from endmark.operators.lookup.workload import Setup
-from endmark.pipeline.file import load
-from endmark.pipelines import AUCTION
 from endmark.planning import cost_model
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
-from support.ops_job import PIPELINE, Job, costs_of, forecast_of
+from support.ops_job import PIPELINE, Job, costs_of, described_job, forecast_of
 
 ROWS = 20_000.0
 MEMORY = 8_000_000  # as in the pipeline file
@@ -41,11 +38,7 @@ def what_ifs(database: OpsDatabase, query: str = "") -> list[dict[str, Any]]:
 @pytest.fixture
 def job(database: OpsDatabase) -> Job:
     """It looks sellers up, and has told what the pipeline is made of; its batches look nothing up yet."""
-    pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
-    database.describe(PIPELINE, describe(pipeline).model_dump())
-    job = Job(database)
-    job.start()
-    return job
+    return described_job(database)
 
 
 def turned(job: Job, offset: int, name: str, value: Any, refused: str | None = None) -> None:

@@ -12,11 +12,11 @@ from endmark.planning.join_state import measured_state
 STREAMS = ("items", "bids")
 
 
-def batch(number: int, told: Samples) -> FinishedBatch:
-    return FinishedBatch("auction", number, "run", float(number), told, {}, {})
+def batch(number: int, samples: Samples) -> FinishedBatch:
+    return FinishedBatch("auction", number, "run", float(number), samples, {}, {})
 
 
-def told(number: int, rows: float, pending: float, announced: float) -> Samples:
+def samples_of(number: int, rows: float, pending: float, announced: float) -> Samples:
     """Return the samples of a batch whose streams have moved on by 2 s and 3 s since the batch before.
 
     Twice as many keys that bids closed wait as keys that items closed, which are `pending`.
@@ -35,8 +35,8 @@ def told(number: int, rows: float, pending: float, announced: float) -> Samples:
 
 def test_state_is_averaged_over_the_batches_after_the_first() -> None:
     """6 keys wait, and 8 are announced in 2 s. So a key waits 1.5 s, and half a batch to be read."""
-    first = told(0, rows=9e9, pending=9e9, announced=9e9)
-    after = [told(number, rows=10.0 * number, pending=2, announced=8) for number in (1, 2, 3)]
+    first = samples_of(0, rows=9e9, pending=9e9, announced=9e9)
+    after = [samples_of(number, rows=10.0 * number, pending=2, announced=8) for number in (1, 2, 3)]
     found = measured_state(STREAMS, Preset.AUTO, [batch(n, each) for n, each in enumerate([first, *after])])
 
     assert found is not None
@@ -49,8 +49,8 @@ def test_state_is_averaged_over_the_batches_after_the_first() -> None:
 
 def test_nothing_is_known_of_keys_that_no_batch_tells_of() -> None:
     """Under presets that keep no waiting keys, without an announcement, and without progress of a stream."""
-    batches = [batch(n, told(n, rows=10, pending=3, announced=8)) for n in range(3)]
-    silent = [batch(n, told(n, rows=10, pending=3, announced=0)) for n in range(3)]
+    batches = [batch(n, samples_of(n, rows=10, pending=3, announced=8)) for n in range(3)]
+    silent = [batch(n, samples_of(n, rows=10, pending=3, announced=0)) for n in range(3)]
     key = sample("progress_event_time_seconds", stream="bids")
     lost = [
         batch(n, {name: value for name, value in each.samples.items() if name != key})
@@ -72,4 +72,4 @@ def test_nothing_is_known_of_keys_that_no_batch_tells_of() -> None:
 
 def test_one_batch_is_not_enough() -> None:
     assert measured_state(STREAMS, Preset.AUTO, []) is None
-    assert measured_state(STREAMS, Preset.AUTO, [batch(0, told(0, 1, 1, 1))]) is None
+    assert measured_state(STREAMS, Preset.AUTO, [batch(0, samples_of(0, 1, 1, 1))]) is None
