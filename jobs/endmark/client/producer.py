@@ -136,6 +136,7 @@ class StreamProducer:
             raise ValueError(
                 f"the producer of {self._topic} has no `event_time`; name its column of event time"
             )
+        self._spelled(self._event_time, time)  # without a time, it would rule out all times
         self.punctuate({self._event_time: Between(high=time)})
 
     def flush(self) -> None:
