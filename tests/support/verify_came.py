@@ -72,7 +72,9 @@ class Came:
             if topic != stream.topic:
                 continue
             found = fate(stream, value, self.pipeline.join.on)
-            if isinstance(found, str) or self._is_ahead(stream, found, stamped):
+            if isinstance(found, Promise) and self._is_ahead(stream, found, stamped):
+                found = "dead letter"
+            if isinstance(found, str):
                 expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
             elif isinstance(found, Promise):
                 lines.append(Line(partition, offset, (), {}, found))
@@ -90,9 +92,9 @@ class Came:
                     lines.append(Line(partition, offset, said, {}))
         return lines
 
-    def _is_ahead(self, stream: Stream, found: Any, stamped: int) -> bool:
+    def _is_ahead(self, stream: Stream, found: Promise, stamped: int) -> bool:
         """Whether this is a heartbeat that rules out a time at which a row would be of the future."""
-        first = first_possible(stream, found) if isinstance(found, Promise) else None
+        first = first_possible(stream, found)
         return first is not None and is_future(stream, first - timedelta(microseconds=1), stamped)
 
     def _matches(self, line: Line, key: Key) -> bool:
