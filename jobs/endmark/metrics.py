@@ -73,7 +73,7 @@ CATALOGUE: dict[str, str] = {
     "progress_event_time_seconds": "Event time before which no row comes any more, in Unix seconds.",
     "progress_behind_seconds": "How far progress is behind the newest row of the stream, lateness included.",
     "partition_behind_seconds": "How far a partition's newest row is behind its stream's newest row.",
-    "silent_partitions": "1 for each partition without a row so far, which holds progress back.",
+    "silent_partitions": "1 for each partition without a row or heartbeat so far, which holds progress back.",
     "idle_partitions": "1 for each partition that is silent for so long that it does not hold progress back.",
     "profile_seconds_total": "Seconds that Python spent in tasks, summed over tasks, by phase: `read` waits "
     "for Kafka's records, `shuffle` for rows of other tasks, `hand_over` for Spark to take rows; `lookup` "

@@ -23,7 +23,7 @@ from support.cases import cases
 from support.formats import envelope, said
 from support.formats import xml as as_xml
 from support.payload_mutants import FRAGMENTS
-from support.payloads import ALIVE, PIPELINE
+from support.payloads import ALIVE, HEARTBEAT, PIPELINE
 from support.sizes import SIZES
 from support.verify_fates import Promise, fate
 from support.verify_histories import histories, pipelines
@@ -95,7 +95,8 @@ SEEDS = {
             {"nothing": True},
             {"anything": True},
         )
-    ],
+    ]
+    + [as_xml(json.loads(HEARTBEAT), BIDS)],
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from support.payloads import ALIVE, ALIVE_KEYS, MANY, PROMISE, ROW, having
+from support.payloads import ALIVE, ALIVE_KEYS, HEARTBEAT, MANY, PROMISE, ROW, having
 
 FRAGMENTS = [*b'{}[]",:\\ \n\t0123456789.eE+-ntfZ$', *b"\x00\x7f\xff\xed\xc3\xa9"]
 TOKENS = [
@@ -24,6 +24,7 @@ SEEDS = {
     "one key": [
         ROW,
         PROMISE,
+        HEARTBEAT,
         ALIVE["promise between values"][0],
         ALIVE["promise of several values"][0],
         having("note", "\u00fc\U0001f600".encode().join([b'"', b'"'])),

@@ -11,11 +11,13 @@ from endmark.pipeline import Stream
 from support.verify_keys import EVERYTHING
 from support.verify_world import bid, close, instant, make_pipeline
 
-PIPELINE = make_pipeline()
-MANY_KEYS = make_pipeline(keys=EVERYTHING)
+# No value is of the future, whatever the timestamp of its record.
+PIPELINE = make_pipeline(ahead=(None, None))
+MANY_KEYS = make_pipeline(keys=EVERYTHING, ahead=(None, None))
 ROW = bid(7, 1.5).value or b""
 PROMISE = close("bids", 7).value or b""
 MANY = close("bids", 0, keys=EVERYTHING).value or b""
+HEARTBEAT = b'{"$punctuation": {"bid_at": {"between": {"to": "2025-12-31T12:00:00Z"}}}}'
 
 
 def having(member: str, text: bytes) -> bytes:
@@ -161,6 +163,15 @@ DEAD = {
     "promise of an unknown end": PROMISE.replace(b'"equals": 7', b'"between": {"until": 7}'),
     "promise of nothing by a number": PROMISE.replace(b'"equals": 7', b'"nothing": 1'),
     "promise of two types": PROMISE.replace(b'"equals": 7', b'"one_of": [7, "8"]'),
+    "heartbeat with a lower end": HEARTBEAT.replace(b'"to"', b'"from": "2025-12-01T12:00:00Z", "to"'),
+    "heartbeat turned round": HEARTBEAT.replace(b'"to"', b'"from"'),
+    "heartbeat of one time": HEARTBEAT.replace(
+        b'{"to": "2025-12-31T12:00:00Z"}', b'"2025-12-31T12:00:00Z"'
+    ).replace(b"between", b"equals"),
+    "heartbeat with a key": HEARTBEAT[:-2] + b', "item_id": {"equals": 7}}}',
+    "heartbeat on another column": HEARTBEAT.replace(b"bid_at", b"due").replace(b"T12:00:00Z", b""),
+    "heartbeat of a date": HEARTBEAT.replace(b"T12:00:00Z", b""),
+    "heartbeat of nanoseconds": HEARTBEAT.replace(b"00Z", b"00.000000001Z"),
     "promise, comma inside": PROMISE.replace(b"7}", b"7,}"),
     "promise, comma in the middle": PROMISE.replace(b"7}}", b"7} , }"),
     "promise, comma outside": PROMISE[:-1] + b",}",
@@ -214,6 +225,14 @@ ALIVE: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...] | str]] = {
         PROMISE.replace(b'"equals": 7', b'"between": {"from": 1, "to": 7, "to_open": true}'),
         "promise",
     ),
+    "heartbeat": (HEARTBEAT, "promise"),
+    "heartbeat before a time": (HEARTBEAT.replace(b'Z"', b'Z", "to_open": true'), "promise"),
+    "heartbeat of all times": (HEARTBEAT.replace(b'"to": "2025-12-31T12:00:00Z"', b""), "promise"),
+    "heartbeat of any time": (
+        HEARTBEAT.replace(b'"between": {"to": "2025-12-31T12:00:00Z"}', b'"anything": true'),
+        "promise",
+    ),
+    "heartbeat with a key of any value": (HEARTBEAT[:-2] + b', "item_id": {"anything": true}}}', "promise"),
     "promise with space": (b"\n" + PROMISE.replace(b":", b" : ") + b" ", (7,)),
     "promise, escaped": (PROMISE.replace(b"$", rb"\u0024"), (7,)),
 }

@@ -44,6 +44,11 @@ class Promise:
         """Whether it restricts no other columns than these."""
         return all(column in on for column, _ in self.bounds)
 
+    def is_heartbeat(self, column: str) -> bool:
+        """Whether it rules out all times of this column up to one."""
+        bound = dict(self.bounds).get(column)
+        return len(self.bounds) == 1 and bound is not None and bound.among is None and bound.low is None
+
     def matches(self, key: dict[str, Any]) -> bool:
         return all(within(key[column], bound) for column, bound in self.bounds)
 
@@ -82,10 +87,13 @@ def fate(
 
 
 def _promise(stream: Stream, value: bytes | None) -> Promise | Literal["dead letter"]:
-    bounds = read(value or b"", stream.columns, stream.punctuated_on) if stream.punctuated_on else None
-    return (
-        "dead letter" if bounds is None else Promise(tuple(sorted(bounds.items(), key=lambda pair: pair[0])))
-    )
+    bounds = read(value or b"", stream.columns, tuple(stream.columns))
+    if bounds is None:
+        return "dead letter"
+    promise = Promise(tuple(sorted(bounds.items(), key=lambda pair: pair[0])))
+    allowed = stream.punctuated_on and promise.speaks_of(stream.punctuated_on)
+    heartbeat = stream.format != "debezium" and promise.is_heartbeat(stream.event_time.column)
+    return promise if allowed or heartbeat else "dead letter"
 
 
 def _refuse(constant: str) -> None:

@@ -23,6 +23,7 @@ from support.verify_world import (
     Record,
     bid,
     close,
+    heartbeat,
     item,
     make_pipeline,
     promises,
@@ -134,6 +135,7 @@ def pipelines(
         },
         aggregated=able.propagate is not Propagation.NEVER,
         wider=draw(st.sampled_from([(), ("seller_id",)])),
+        timed=(draw(st.integers(0, 3)) == 0, draw(st.integers(0, 3)) == 0),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
         running=draw(st.booleans()),
         others=draw(other_lookups(misses(parking=parking))) if several else {},
@@ -149,8 +151,8 @@ def histories(
     least: int = 0,
 ) -> list[Record]:
     """Records of five keys, which mostly keep what `streams` declare, in partitions by key unless they say
-    otherwise; time moves on, else nearly every row would be late. A few rows are of a far future. Partitions
-    are counted by topic."""
+    otherwise; time moves on, else nearly every row would be late. A few rows and heartbeats are of a far
+    future. Partitions are counted by topic."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     records = []
     size = draw(st.integers(least, 40))
@@ -162,10 +164,10 @@ def histories(
                 ["item"] * 4
                 + ["bid"] * 6
                 + ["items", "bids"] * 2
-                + ["items!", "bids!", "items*", "bids*", "bad"]
+                + ["items!", "bids!", "items*", "bids*", "items~", "bids~", "bad"]
             )
         )
-        stream = STREAM_OF.get(kind, kind.rstrip("!*"))
+        stream = STREAM_OF.get(kind, kind.rstrip("!*~"))
         declared, count = streams.get(stream), partitions[f"all.{stream}"]
         key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
         scattered = declared is not None and declared.punctuation_scope == "topic"
@@ -180,6 +182,11 @@ def histories(
             records.append(raw("bids", b"{"))
         elif kind.endswith("*"):
             records += draw(wider_promises(stream, keys, count))
+        elif kind.endswith("~"):
+            told, before = now + draw(st.sampled_from([-1, 0, 0.5])), draw(st.booleans())
+            records += [
+                heartbeat(stream, told, each, before=before, timestamp=came) for each in draw(speakers(count))
+            ]
         elif kind.endswith("!"):
             records += draw(promises(stream, keys, count))
         else:

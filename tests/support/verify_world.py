@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -55,13 +55,15 @@ def make_pipeline(
     join: Mapping[str, Any] = MappingProxyType({}),
     aggregated: bool = True,
     wider: tuple[str, ...] = (),
+    timed: tuple[bool, bool] = (False, False),
     measures: Mapping[str, Any] | None = None,
     running: bool = False,
     others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> Pipeline:
     """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
     further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
-    punctuated on, `others` further lookups, by their relations in `OTHERS`."""
+    punctuated on, `others` further lookups, by their relations in `OTHERS`. A stream that is `timed` is
+    punctuated on its event time, too."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
@@ -71,7 +73,7 @@ def make_pipeline(
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": _streams(keys, lateness, idle, ahead, punctuated, declared, wider),
+            "streams": _streams(keys, lateness, idle, ahead, punctuated, declared, wider, timed),
             "relations": {
                 name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
                 for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
@@ -99,6 +101,7 @@ def _streams(
     punctuated: tuple[bool, bool],
     declared: tuple[Mapping[str, Any], Mapping[str, Any]],
     wider: tuple[str, ...],
+    timed: tuple[bool, bool],
 ) -> dict[str, Any]:
     own = {
         "items": {"listed_at": "timestamp"},
@@ -121,11 +124,15 @@ def _streams(
                 "idle": silent and f"{silent}s",
                 "ahead": bound,
             },
-            "punctuated_on": [*(keys.types if promises else ()), *wider],
+            "punctuated_on": [
+                *(keys.types if promises else ()),
+                *wider,
+                *(list(columns)[-1:] if times else ()),
+            ],
             **fields,
         }
-        for (stream, columns), allowed, silent, bound, promises, fields in zip(
-            own.items(), lateness, idle, ahead, punctuated, declared, strict=True
+        for (stream, columns), allowed, silent, bound, promises, fields, times in zip(
+            own.items(), lateness, idle, ahead, punctuated, declared, timed, strict=True
         )
     }
 
@@ -169,6 +176,16 @@ def close(stream: str, key: int, partition: int | None = None, keys: KeyKind = L
 
 def promise(stream: str, patterns: Mapping[str, Any], partition: int) -> Record:
     return Record(f"all.{stream}", partition, json.dumps({"$punctuation": patterns}).encode())
+
+
+def heartbeat(
+    stream: str, seconds: float, partition: int, *, before: bool = False, timestamp: int = STAMPED
+) -> Record:
+    """No more rows up to this time, or before it."""
+    columns = {"items": "listed_at", "bids": "bid_at"}
+    ends: dict[str, Any] = {"to": instant(seconds)} | ({"to_open": True} if before else {})
+    record = promise(stream, {columns[stream]: {"between": ends}}, partition)
+    return replace(record, timestamp=timestamp)
 
 
 @st.composite

@@ -37,8 +37,9 @@ COORDINATES = ("kafka_partition", "kafka_offset")
 class EventTime(Model):
     """The column of event time, and the bounds of its values.
 
-    A row may be at most `lateness` older than the newest row of its partition. It may be at most `ahead`
-    after its record's timestamp in Kafka; `null` allows any event time. A partition without records for
+    A row may be at most `lateness` older than the newest row of its partition, and not as old as a heartbeat
+    before it. Rows and heartbeats may be at most `ahead` after their record's timestamp in Kafka; `null`
+    allows any event time. A partition without records for
     longer than `idle`, while other partitions of its topic have some, does not hold progress back.
     """
 
@@ -93,9 +94,13 @@ class Stream(Model):
     letter otherwise. A deletion is a punctuation on `punctuated_on`, which is the table's primary key.
 
     Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
-    `punctuated_on` takes no punctuations. Punctuations close keys if `punctuated_on` has the whole join key.
-    A punctuation that names a key closes it, since the topic is partitioned by the key. If the topic is not,
-    `punctuation_scope: topic` closes a key once every partition has promised it.
+    `punctuated_on` takes no punctuations but heartbeats. Punctuations close keys if `punctuated_on` has the
+    whole join key. A punctuation that names a key closes it, since the topic is partitioned by the key. If
+    the topic is not, `punctuation_scope: topic` closes a key once every partition has promised it.
+
+    A heartbeat is a punctuation on the column of event time alone, which need not be in `punctuated_on`. It
+    promises that its partition has no more rows up to a time, and so advances progress. With
+    `format: debezium` there are none.
 
     Rows can close keys, too. Declare `ordered` if the rows of each partition come in the order of the join
     key: each row then closes the keys before its own. Declare `unique` if no partition has two rows of a key:
@@ -142,6 +147,11 @@ class Stream(Model):
             if name in self.columns:
                 raise ValueError(f"columns.{name}: this name is taken by the record's coordinates")
         return self
+
+    @property
+    def heartbeat_on(self) -> str | None:
+        """The column that heartbeats restrict, which is that of event time; `None` if the format has none."""
+        return self.event_time.column if FORMATS[self.format].heartbeats else None
 
     @property
     def promised_on(self) -> tuple[str, ...]:

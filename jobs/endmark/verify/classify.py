@@ -15,6 +15,7 @@ from endmark.types import ColumnType
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.formats import flatten
+from endmark.verify.heartbeats import read_punctuations, set_heartbeats_aside
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
@@ -90,8 +91,9 @@ SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE pro
 
 # These records are rare, so Python may read them one by one.
 _OTHERS = """
-SELECT r."partition", r."offset", r.value
-FROM $flat r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+SELECT f."partition", f."offset", f.value, r."timestamp"
+FROM $flat f JOIN $classified c ON f."partition" = c.part AND f."offset" = c.off
+JOIN records r ON r.topic = ? AND r."partition" = f."partition" AND r."offset" = f."offset"
 WHERE c.marked AND NOT c.promised
 """
 
@@ -103,19 +105,24 @@ WHERE marked AND NOT promised
 
 _REJECTED = """
 INSERT INTO expected_dead_letters BY NAME
-SELECT r.topic, r."partition", r."offset", r.value
+SELECT r.topic, r."partition", r."offset", r.value,
+    CASE WHEN a."offset" IS NOT NULL THEN 'future' END AS reason
 FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+LEFT JOIN $ahead a ON a."partition" = c.part AND a."offset" = c.off
 WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 """
 
 
 def classify(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_dead_letters`, still without reasons, and tables of each stream from `records`.
+    """Make `expected_dead_letters` and tables of each stream from `records`.
+
+    Dead letters have no reasons yet, except for heartbeats of the future.
 
     `rows_<stream>` has the stream's own columns, named as in the results table. `future_<stream>` has the
     same columns for rows that are too far ahead of Kafka's timestamp. `promises_<stream>` has a row for each
     key that a punctuation names: partition, offset, and the key in columns named by `key_column`.
-    `closed_keys.load` makes `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>`.
+    `closed_keys.load` makes `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>`, and
+    `set_heartbeats_aside` makes `heartbeats_<stream>`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
@@ -154,11 +161,12 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
-    others = session.run(_OTHERS, classified=classified, flat=flat) if declared.punctuated_on else []
-    load(session, stream, declared, key, others)
+    others = session.run(_OTHERS, [declared.topic], classified=classified, flat=flat)
+    sound = set_heartbeats_aside(session, stream, declared, read_punctuations(declared, others))
+    load(session, stream, declared, key, sound)
     close_by_rule(session, stream, declared, key)
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
-    session.run(_REJECTED, [declared.topic], classified=classified)
+    session.run(_REJECTED, [declared.topic], classified=classified, ahead=name(f"ahead_{stream}"))
     session.run("DROP TABLE $classified", classified=classified)
 
 

@@ -23,19 +23,21 @@ class Format:
         reason: returns the reason why a record is a dead letter, for one that is.
         flat: returns a row or a punctuation as flat JSON, and `None` for any other record. `None` as `flat`
             means that the records are flat JSON already.
+        heartbeats: whether a punctuation on the event time may be a heartbeat.
         tombstones: whether a record without a value is skipped, such as the one that Debezium puts behind a
             deletion for Kafka's compaction.
     """
 
     reason: Callable[[bytes, Stream], str]
     flat: Callable[[bytes, Stream], bytes | None] | None = None
+    heartbeats: bool = True
     tombstones: bool = False
 
 
 FORMATS = {
     "json": Format(reasons.of_json),
     "xml": Format(reasons.of_xml, xml.flat),
-    "debezium": Format(reasons.of_debezium, debezium.flat, tombstones=True),
+    "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, tombstones=True),
 }
 
 _FLAT = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])

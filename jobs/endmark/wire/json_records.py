@@ -72,6 +72,7 @@ class JsonParser:
         punctuated_on: the columns that punctuations may restrict; empty for a stream without punctuations.
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name; `None` takes `punctuated_on`.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
     """
 
     def __init__(
@@ -81,8 +82,10 @@ class JsonParser:
         stream: str = "records",
         *,
         key: Sequence[str] | None = None,
+        heartbeat_on: str | None = None,
     ) -> None:
         self._stream = stream
+        self._heartbeat_on = heartbeat_on
         self.columns = dict(columns)
         self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
         self._row = members({name: pattern(kind) for name, kind in self.columns.items()})
@@ -148,8 +151,11 @@ class JsonParser:
                 rejections.append(Rejection(at, *explain_row(value or b"", self.columns), value))
                 continue
             try:
-                promises.append((at, read_promise(value, self._stream, self.columns, self.punctuated_on)))
+                promises.append((at, self._promise(value)))
             except PunctuationError as why:
-                reason, error = explain_punctuation(str(why), value, self.punctuated_on)
+                reason, error = explain_punctuation(str(why), value, self.punctuated_on, self._heartbeat_on)
                 rejections.append(Rejection(at, reason, error, value))
         return promises, rejections
+
+    def _promise(self, value: bytes) -> Punctuation:
+        return read_promise(value, self._stream, self.columns, self.punctuated_on, self._heartbeat_on)

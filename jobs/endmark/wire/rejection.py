@@ -39,7 +39,7 @@ class Rejection:
         at: the position of the record in the input.
         reason: one of empty, not_utf8, malformed, not_an_object, duplicate_field, unknown_field,
             missing_field, wrong_type, bad_value, bad_punctuation, bad_control, bad_envelope, update,
-            too_large.
+            too_large, future.
         error: the error in words.
         value: the bytes of the record; `None` for a record without a value.
     """
@@ -184,16 +184,20 @@ def _shown(value: Any, length: int | None = 80) -> str:
     return json.dumps(value, ensure_ascii=False)[:length]
 
 
-def explain_punctuation(why: str, value: bytes, punctuated_on: Mapping[str, ColumnType]) -> tuple[str, str]:
+def explain_punctuation(
+    why: str, value: bytes, punctuated_on: Mapping[str, ColumnType], heartbeat_on: str | None
+) -> tuple[str, str]:
     """Return the reason and the error of a record that begins like a punctuation and is none.
 
     Args:
         why: the error that reading it has raised.
         value: the bytes of the record.
         punctuated_on: the columns that a punctuation may restrict, with their types.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
     """
     if not punctuated_on:
-        return "bad_punctuation", "this stream has no `punctuated_on`, so it takes no punctuations"
+        but = "" if heartbeat_on is None else f" but heartbeats on {heartbeat_on!r}"
+        return "bad_punctuation", f"this stream has no `punctuated_on`, so it takes no punctuations{but}"
     equals = ", ".join(f'"{name}": {{"equals": {example(kind)}}}' for name, kind in punctuated_on.items())
     found = value[:80].decode("utf-8", "replace")
     return (

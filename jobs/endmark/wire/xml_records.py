@@ -44,6 +44,7 @@ class XmlParser:
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name.
         most: the most bytes that a record may have.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
     """
 
     def __init__(
@@ -54,12 +55,13 @@ class XmlParser:
         *,
         key: Sequence[str],
         most: int,
+        heartbeat_on: str | None = None,
     ) -> None:
         self._stream = stream
         self._most = most
         self._columns = columns
         self._domains = {name: kind.domain for name, kind in columns.items()}
-        self._flat = JsonParser(columns, punctuated_on, stream, key=key)
+        self._flat = JsonParser(columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on)
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""

@@ -30,6 +30,7 @@ from support.verify_world import (
     Record,
     bid,
     close,
+    heartbeat,
     item,
     make_pipeline,
     promises,
@@ -86,6 +87,7 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record], Mapping[str, int]]:
         where=draw(st.sampled_from(list(CONDITIONS))),
         declared=(draw(declarations(keys)), draw(declarations(keys))),
         wider=draw(st.sampled_from([(), ("seller_id",)])),
+        timed=(draw(st.booleans()), draw(st.booleans())),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
     )
     # Time moves on, since in a random order nearly every row would be late.
@@ -101,6 +103,11 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record], Mapping[str, int]]:
         if draw(st.integers(0, 9)) == 0:
             stream = draw(st.sampled_from(["items", "bids"]))
             records += draw(wider_promises(stream, keys, partitions[f"all.{stream}"]))
+        if draw(st.integers(0, 9)) == 0:
+            stream, before = draw(st.sampled_from(["items", "bids"])), draw(st.booleans())
+            seconds = place * pace + draw(st.sampled_from([*range(-3, 4)] * 3 + [40_000_000]))
+            homes = draw(speakers(partitions[f"all.{stream}"]))
+            records += [heartbeat(stream, seconds, home, before=before) for home in homes]
         if draw(st.integers(0, 9)) == 0:
             stream, key = draw(st.sampled_from(["items", "bids"])), draw(st.integers(0, 4))
             if pipeline.streams[stream].punctuation_scope == "topic":

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from endmark.pipeline import Stream
+from endmark.pipeline.formats import FORMATS
 from endmark.punctuation.pattern import Equals
 from endmark.types import ColumnType
 from endmark.wire import debezium
@@ -95,6 +97,20 @@ def test_a_table_without_a_primary_key_has_no_deletions() -> None:
     [rejection] = parser.parse(pa.array([envelope("d", order(4), None)], pa.binary())).rejections
 
     assert rejection.reason == "bad_punctuation"
+
+
+def test_a_table_has_no_heartbeats() -> None:
+    """Not even if a row image is spelled like one."""
+    columns = {"order_id": "long", "at": "timestamp"}
+    stream = Stream.model_validate(
+        {"topic": "t", "format": "debezium", "columns": columns, "event_time": {"column": "at"}}
+    )
+    image = {"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}
+    parser = FORMATS["debezium"].parser(stream, "orders", ("order_id",))
+    parsed = parser.parse(pa.array([envelope("c", None, image)], pa.binary()))
+
+    assert stream.heartbeat_on is None
+    assert [rejection.reason for rejection in parsed.rejections] == ["bad_punctuation"]
 
 
 @pytest.mark.parametrize(

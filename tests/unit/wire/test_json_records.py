@@ -200,6 +200,27 @@ def test_punctuations_of_other_shapes() -> None:
         assert says in rejection.error
 
 
+@pytest.mark.parametrize("punctuated_on", [(), ("id",), ("id", "at")])
+def test_heartbeats_need_no_declaration(punctuated_on: tuple[str, ...]) -> None:
+    """A promise up to a time is read if it is on the column of heartbeats; what else is on it has to be
+    declared."""
+    heartbeat = b'{"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}'
+    other = heartbeat.replace(b'"to"', b'"from"')
+    parser = JsonParser(COLUMNS, punctuated_on, "lots", heartbeat_on="at")
+    parsed = parser.parse(values(heartbeat, record(), other))
+
+    declared = "at" in punctuated_on
+    assert [at for at, _ in parsed.promises] == ([0, 2] if declared else [0])
+    assert parsed.promises[0][1].patterns == (("at", Between(high=datetime(2026, 1, 31, tzinfo=UTC))),)
+    assert [rejection.at for rejection in parsed.rejections] == ([] if declared else [2])
+    if not punctuated_on:
+        assert parsed.rejections[0].error == (
+            "this stream has no `punctuated_on`, so it takes no punctuations but heartbeats on 'at'"
+        )
+    none = JsonParser(COLUMNS, punctuated_on, "lots").parse(values(heartbeat))
+    assert bool(none.promises) == declared
+
+
 @pytest.mark.parametrize(
     ("end", "fits"),
     [
