@@ -45,7 +45,7 @@ _MOST_BYTES = 10**15
 _TEXT_LENGTH = 10_000
 _SHOWN = 60  # letters of a wrong value in an error
 _PLAIN_TYPES = "|".join(domain.value for domain in Domain if domain is not Domain.DECIMAL)
-_TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
+_TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))\??$"
 
 
 def _identifier(value: str) -> str:
@@ -248,10 +248,30 @@ def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str)
         ValueError: there is no such column, or it is a double.
     """
     require_column(columns, name, field)
-    if columns[name] == ColumnType.DOUBLE:
+    if columns[name].domain is Domain.DOUBLE:
         raise ValueError(
             f"{field}: column {name!r} is double, and equal doubles are a matter of rounding; declare it "
             "long, string or decimal(18,2)"
+        )
+
+
+def require_present(columns: Mapping[str, ColumnType], name: str, field: str, why: str) -> None:
+    """Refuse a column that does not exist, or that may be null.
+
+    Args:
+        columns: the types of the columns, by name.
+        name: the name of the column.
+        field: the field that names it, for the error.
+        why: the reason why it must not be null, for the error.
+
+    Raises:
+        ValueError: there is no such column, or it is nullable.
+    """
+    require_column(columns, name, field)
+    if columns[name].nullable:
+        raise ValueError(
+            f"{field}: column {name!r} is {columns[name]}, but {why}; declare it {columns[name].required}, "
+            "so that a record without it is a dead letter"
         )
 
 
@@ -264,12 +284,12 @@ def require_column(
         columns: the types of the columns, by name.
         name: the name of the column.
         field: the field that names it, for the error.
-        kind: the type that the column must have; `None` allows any type.
+        kind: the type that the column must have, nullable or not; `None` allows any type.
 
     Raises:
         ValueError: there is no such column, or it has another type.
     """
     if name not in columns:
         raise ValueError(f"{field}: no column {name!r}; there are {', '.join(columns)}")
-    if kind is not None and columns[name] != kind:
+    if kind is not None and columns[name].required != kind:
         raise ValueError(f"{field}: column {name!r} is {columns[name]}, but must be {kind}")

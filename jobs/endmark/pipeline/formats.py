@@ -31,20 +31,24 @@ class Format:
 def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.json_records import JsonParser
 
-    return JsonParser(stream.columns, stream.punctuated_on, name, key=key)
+    ignoring = stream.extra == "ignore"
+    return JsonParser(stream.columns, stream.punctuated_on, name, key=key, ignoring=ignoring)
 
 
 def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.xml_records import XmlParser
 
-    return XmlParser(stream.columns, stream.punctuated_on, name, key=key, most=stream.max_record)
+    most, ignoring = stream.max_record, stream.extra == "ignore"
+    return XmlParser(stream.columns, stream.punctuated_on, name, key=key, most=most, ignoring=ignoring)
 
 
 def _debezium(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
-    updates = stream.updates == "rows"
-    return DebeziumParser(stream.columns, stream.punctuated_on, name, key=key, updates=updates)
+    updates, ignoring = stream.updates == "rows", stream.extra == "ignore"
+    return DebeziumParser(
+        stream.columns, stream.punctuated_on, name, key=key, updates=updates, ignoring=ignoring
+    )
 
 
 FORMATS = {

@@ -22,6 +22,7 @@ from endmark.pipeline.fields import (
     Topic,
     require_column,
     require_key_column,
+    require_present,
 )
 from endmark.pipeline.formats import FORMATS
 from endmark.types import ColumnType, Direction
@@ -88,14 +89,21 @@ class Quarantine(Model):
 class Stream(Model):
     """A Kafka topic of records in JSON, in XML or in Debezium's envelopes.
 
-    Each row has exactly the declared `columns`, and none is null. With `format: debezium` each snapshot row
-    and each inserted row of the captured table is a row. An update is a row under `updates: rows`, and a dead
-    letter otherwise. A deletion is a punctuation on `punctuated_on`, which is the table's primary key.
+    Each row has exactly the declared `columns`. A column whose type ends with `?` may be missing or null, and
+    all others have a value. A record with other members is a dead letter, unless `extra: ignore` leaves them
+    out.
+
+    With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
+    is a row under `updates: rows`, and a dead letter otherwise. A deletion is a punctuation on
+    `punctuated_on`, which is the table's primary key.
 
     Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
     `punctuated_on` takes no punctuations. Punctuations close keys if `punctuated_on` has the whole join key.
     A punctuation that names a key closes it, since the topic is partitioned by the key. If the topic is not,
     `punctuation_scope: topic` closes a key once every partition has promised it.
+
+    A row with a null in the join key is not joined: it is a violation `null`. A column on which the stream
+    promises something is not nullable.
 
     Rows can close keys, too. Declare `ordered` if the rows of each partition come in the order of the join
     key: each row then closes the keys before its own. Declare `unique` if no partition has two rows of a key:
@@ -119,6 +127,7 @@ class Stream(Model):
     quarantine: AtRestart[Quarantine | Literal["off"]] = Quarantine()
     updates: Pinned[Literal["dead_letter", "rows"]] = "dead_letter"
     columns: Pinned[Columns]
+    extra: Pinned[Literal["dead_letter", "ignore"]] = "dead_letter"
     event_time: Pinned[EventTime]
     punctuated_on: Pinned[AnyNames] = ()
     punctuation_scope: Pinned[Literal["partition", "topic"]] = "partition"
@@ -133,11 +142,19 @@ class Stream(Model):
         for name, why in (field for fields in others for field in fields.items()):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: {why}; leave it out, or set the format")
-        require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
-        for name in self.punctuated_on:
-            require_column(self.columns, name, "punctuated_on")
-        for name in self.closes.on if self.closes else ():
-            require_column(self.columns, name, "closes.on")
+        time = self.event_time.column
+        require_column(self.columns, time, "event_time.column", ColumnType.TIMESTAMP)
+        require_present(self.columns, time, "event_time.column", "a row without event time belongs nowhere")
+        promised = {
+            "punctuated_on": self.punctuated_on,
+            "ordered": tuple(self.ordered),
+            "unique": self.unique,
+            "clustered": self.clustered,
+            "closes.on": self.closes.on if self.closes else (),
+        }
+        for field, promised_on in promised.items():
+            for name in promised_on:
+                require_present(self.columns, name, field, "no promise speaks of null")
         for name in COORDINATES:
             if name in self.columns:
                 raise ValueError(f"columns.{name}: this name is taken by the record's coordinates")
@@ -162,7 +179,13 @@ class Relation(Model):
     retry: AtRestart[Duration] = timedelta(minutes=1)
 
     @model_validator(mode="after")
-    def _check_key(self) -> Self:
+    def _check_columns(self) -> Self:
         for name in self.key:
             require_key_column(self.columns, name, "key")
+        for name, kind in self.columns.items():
+            if kind.nullable:
+                raise ValueError(
+                    f"columns.{name}: {kind} says nothing more than {kind.required}, since the table may have "
+                    f"nulls in any column; write {kind.required}"
+                )
         return self

@@ -20,7 +20,7 @@ from endmark.domain import PunctuationError
 from endmark.wire.json_promises import read_promise
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.rejection import Rejection, explain_punctuation, explain_row, respell
-from endmark.wire.spelling import WS, members, naming, pattern
+from endmark.wire.spelling import WS, members, naming, row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,10 +68,11 @@ class JsonParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row must have exactly these.
+        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
         punctuated_on: the columns that punctuations may restrict; empty for a stream without punctuations.
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name; `None` takes `punctuated_on`.
+        ignoring: whether a row may have other members, which are left out.
     """
 
     def __init__(
@@ -81,15 +82,17 @@ class JsonParser:
         stream: str = "records",
         *,
         key: Sequence[str] | None = None,
+        ignoring: bool = False,
     ) -> None:
         self._stream = stream
         self.columns = dict(columns)
-        self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
-        self._row = members({name: pattern(kind) for name, kind in self.columns.items()})
-        named = self.punctuated_on if key is None else {name: self.columns[name] for name in key}
+        self._ignoring = ignoring
+        self.punctuated_on = {name: self.columns[name].required for name in punctuated_on}
+        self._row = row(self.columns, ignoring=ignoring)
+        named = self.punctuated_on if key is None else {name: self.columns[name].required for name in key}
         closes = bool(named) and named.keys() <= self.punctuated_on.keys()
         self._punctuation = members({MARK: naming(named)}) if closes else None
-        self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns})
+        self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns}, ignoring=ignoring)
         self._closed_keys = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:
@@ -107,13 +110,14 @@ class JsonParser:
         """Return the records, a mask of well-formed rows, and a mask of punctuations that name a key.
 
         A JSON object that matches neither expression is written anew without needless escapes, since the
-        expressions know one spelling of a name.
+        expressions know one spelling of a name. Members that do not count are left out.
         """
         is_row, is_punctuation = self._match(values)
+        counting = self.columns.keys() if self._ignoring else None
         respelled = {
             int(at): plain
             for at in np.flatnonzero(~(is_row | is_punctuation))
-            if (plain := respell(values[at].as_py()))
+            if (plain := respell(values[at].as_py(), counting))
         }
         if respelled:
             at = np.array(list(respelled))
@@ -137,7 +141,7 @@ class JsonParser:
 
         Args:
             values: the records.
-            plain: the records without needless escapes.
+            plain: the records as `_well_formed` returns them.
             rejected: the positions of the records to look at.
         """
         promises, rejections = [], []
@@ -145,7 +149,8 @@ class JsonParser:
         for at, punctuation in zip(rejected.tolist(), begins.tolist(), strict=True):
             value = values[at].as_py()
             if not punctuation:
-                rejections.append(Rejection(at, *explain_row(value or b"", self.columns), value))
+                reason, error = explain_row(value or b"", self.columns, ignoring=self._ignoring)
+                rejections.append(Rejection(at, reason, error, value))
                 continue
             try:
                 promises.append((at, read_promise(value, self._stream, self.columns, self.punctuated_on)))

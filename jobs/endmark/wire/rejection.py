@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from endmark.domain import Domain
+from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.wire_json import first_twice
 from endmark.wire.spelling import example, pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from endmark.types import ColumnType
 
@@ -126,29 +127,55 @@ def read_document(value: bytes) -> Document:
     return record
 
 
-def respell(value: bytes | None) -> bytes | None:
-    """Return a JSON object written without needless escapes; `None` without escapes or object."""
-    if not value or b"\\" not in value:
+def respell(value: bytes | None, columns: Collection[str] | None = None) -> bytes | None:
+    """Return a JSON object written without needless escapes, and without members that do not count.
+
+    Args:
+        value: the bytes of a record.
+        columns: the members that count; `None` for all. If one is `$punctuation`, all others count, too.
+
+    Returns:
+        The JSON object; `None` if the record is none, or would be the same as before.
+    """
+    if not value or (columns is None and b"\\" not in value):
+        return None
+    record = read_object(value, columns)
+    if not isinstance(record, dict):
         return None
     try:
-        record = _read(value)
-        return json.dumps(record, ensure_ascii=False).encode("utf-8") if isinstance(record, dict) else None
+        whole = json.dumps(record, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         return None
+    if columns is None or MEMBER in record or record.keys() <= set(columns):
+        return whole if b"\\" in value else None
+    counting = {name: member for name, member in record.items() if name in columns}
+    return json.dumps(counting, ensure_ascii=False).encode("utf-8")
 
 
-def explain_row(value: bytes, columns: Mapping[str, ColumnType]) -> tuple[str, str]:
-    """Return the reason and the error of a record that is no row of `columns`."""
-    record = read_object(value)
-    return record if isinstance(record, tuple) else _explain_fields(record, columns)
+def explain_row(value: bytes, columns: Mapping[str, ColumnType], *, ignoring: bool = False) -> tuple[str, str]:
+    """Return the reason and the error of a record that is no row.
+
+    Args:
+        value: the bytes of the record.
+        columns: the columns of a row.
+        ignoring: whether a row may have other members.
+    """
+    record = read_object(value, columns if ignoring else None)
+    return record if isinstance(record, tuple) else _explain_fields(record, columns, ignoring=ignoring)
 
 
-def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
-    """Return the members of a JSON object, or the reason and the error if the record is no object."""
+def read_object(value: bytes, columns: Collection[str] | None = None) -> dict[str, Any] | tuple[str, str]:
+    """Return the members of a JSON object, or the reason and the error if the record is no object.
+
+    Args:
+        value: the bytes of the record.
+        columns: the members that may not stand twice. `None` is for all members at any depth, which is also
+            the rule for a record that begins with `$punctuation`.
+    """
     if not value.strip():
         return "empty", "the record has no value"
     try:
-        record = _read(value)
+        record = _read(value) if columns is None else _loads(value, _document)
     except UnicodeDecodeError as error:
         return "not_utf8", f"byte {error.start} is not UTF-8"
     except _DuplicateError as error:
@@ -157,27 +184,36 @@ def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
         return "malformed", f"not JSON: {error}"
     if not isinstance(record, dict):
         return "not_an_object", f"a record is a JSON object, this is {type(record).__name__}"
+    if columns is None or not isinstance(record, Document):
+        return record
+    if next(iter(record), None) == MEMBER:
+        return read_object(value)
+    if twice := record.twice.intersection(columns):
+        return "duplicate_field", f"member {min(twice)!r} stands twice"
     return record
 
 
-def _explain_fields(record: dict[str, Any], columns: Mapping[str, ColumnType]) -> tuple[str, str]:
+def _explain_fields(
+    record: dict[str, Any], columns: Mapping[str, ColumnType], *, ignoring: bool
+) -> tuple[str, str]:
     for name in record:
-        if name not in columns:
+        if name not in columns and (name == MEMBER or not ignoring):
             return "unknown_field", f"field {name!r} is not declared; declared are {', '.join(columns)}"
-    for name, kind in columns.items():
+    there = {name: kind for name, kind in columns.items() if not (kind.nullable and record.get(name) is None)}
+    for name, kind in there.items():
         if record.get(name) is None:
             return "missing_field", f"field {name!r} is missing or null"
         # We ask for type(), since isinstance() takes a bool for an int.
         if type(record[name]) not in _JSON_TYPES[kind.domain]:
             return "wrong_type", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
-    for name, kind in columns.items():
+    for name, kind in there.items():
         if not re.fullmatch(pattern(kind), _shown(record[name], None)):
             return "bad_value", f"field {name!r} must be {_like(kind)}, but is {_shown(record[name])}"
     return "bad_value", "a number is out of range, a day is not in the calendar or a text is no Unicode"
 
 
 def _like(kind: ColumnType) -> str:
-    return f"{kind} like {example(kind)}"
+    return f"{kind.required} like {example(kind)}{' or null' if kind.nullable else ''}"
 
 
 def _shown(value: Any, length: int | None = 80) -> str:
