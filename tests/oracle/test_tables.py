@@ -59,7 +59,7 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
     step where rows are parked; and no result breaks a punctuation of an earlier batch."""
-    pipeline = data.draw(pipelines(kind, keys, parking=True, several=True))
+    pipeline = data.draw(pipelines(kind, keys, parking=True, several=True, gaps=True))
     sizes = data.draw(SIZES)
     records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):

@@ -71,6 +71,10 @@ class Came:
                 lines.append(Line(partition, offset, (), {}, found))
             elif isinstance(found, tuple):
                 lines.append(Line(partition, offset, found, {}))
+            elif None in self.key(found):
+                expected.violations.append(
+                    _violation(stream, Line(partition, offset, self.key(found), found), "null")
+                )
             elif is_future(stream, found[stream.event_time.column], stamped):
                 line = Line(partition, offset, self.key(found), found)
                 expected.violations.append(_violation(stream, line, "future"))
