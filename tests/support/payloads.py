@@ -266,6 +266,7 @@ ALIVE_KEYS: dict[str, tuple[bytes, tuple[Any, ...] | str]] = {
     "with an empty text": (MANY.replace(rb"a \"b\" ,}", b""), (KEY[0], "", *KEY[2:])),
 }
 
+
 def with_extra(text: bytes) -> bytes:
     """A sound bid with further members behind its own."""
     return ROW[:-1] + b", " + text + b"}"
@@ -364,7 +365,7 @@ DEAD_EXTRA = {
     "words": with_extra(b'"extra": maybe'),
     "two documents": with_extra(b'"extra": 1') + ROW,
     "array": b"[" + with_extra(b'"extra": 1') + b"]",
-    "null": b"null",
+    "null document": b"null",
     "no members": b"{}",
     "other members alone": b'{"extra": 1}',
     "empty": b"",

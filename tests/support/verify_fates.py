@@ -105,7 +105,7 @@ def _bound(pattern: Any) -> Any:
 
 
 def _counting(stream: Stream, members: Members) -> Members:
-    """The members that count where others are ignored; all do beside a punctuation, or a text of no letters."""
+    """The members that count where others are ignored; all do beside a punctuation or half a character."""
     try:
         json.dumps(members, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -69,7 +69,14 @@ class PunctuatedFrame(FrameSteps):
             MissingPartError: the broker does not answer, or has no such topic.
         """
         frame = parsed_topic(
-            spark, bootstrap_servers, topic, columns, partitioned_by, punctuations, max_records_per_batch, extra
+            spark,
+            bootstrap_servers,
+            topic,
+            columns,
+            partitioned_by,
+            punctuations,
+            max_records_per_batch,
+            extra,
         )
         return cls(frame, punctuations)
 

@@ -254,9 +254,7 @@ class Pipeline(Model):
         return dict(self._side(stream))
 
     def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
-        columns = [
-            (f"{stream}_{name}", kind.required) for name, kind in self.streams[stream].columns.items()
-        ]
+        columns = [(f"{stream}_{name}", kind.required) for name, kind in self.streams[stream].columns.items()]
         for lookup in self.lookups_of(stream):
             relation = self.relations[lookup.relation]
             columns += [

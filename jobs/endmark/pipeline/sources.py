@@ -185,7 +185,7 @@ class Relation(Model):
         for name, kind in self.columns.items():
             if kind.nullable:
                 raise ValueError(
-                    f"columns.{name}: {kind} says nothing more than {kind.required}, since the table may have "
-                    f"nulls in any column; write {kind.required}"
+                    f"columns.{name}: {kind} says nothing more than {kind.required}, since the table may "
+                    f"have nulls in any column; write {kind.required}"
                 )
         return self

@@ -56,9 +56,7 @@ def _translated(document: Any, declared: Stream) -> bytes | None:
 
 def _row(envelope: _Pairs, declared: Stream) -> bytes:
     members = _object(envelope.one("after"))
-    counting = [
-        member for member, _ in members if declared.extra != "ignore" or member in declared.columns
-    ]
+    counting = [member for member, _ in members if declared.extra != "ignore" or member in declared.columns]
     if len(set(counting)) < len(counting):
         raise ValueError("a column stands twice")
     return json.dumps(dict(members), ensure_ascii=False).encode()

@@ -73,7 +73,8 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
     """Make `flat_<stream>` and `skipped_<stream>` from `records`.
 
     `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
-    any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has the places of tombstones, which `flat_<stream>` leaves out.
+    any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
+    the places of tombstones, which `flat_<stream>` leaves out.
 
     Args:
         session: the session.

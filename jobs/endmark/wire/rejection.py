@@ -80,10 +80,6 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _read(value: bytes) -> Any:
-    return _loads(value, _no_duplicates)
-
-
 def _loads(value: bytes, pairs: Callable[[list[tuple[str, Any]]], Any]) -> Any:
     return json.loads(
         value.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse_constant, parse_int=_integer
@@ -139,8 +135,8 @@ def respell(value: bytes | None, columns: Collection[str] | None = None) -> byte
     """
     if not value or (columns is None and b"\\" not in value):
         return None
-    record = read_object(value, columns)
-    if not isinstance(record, dict):
+    record = _read_members(value, columns)
+    if isinstance(record, tuple):
         return None
     try:
         whole = json.dumps(record, ensure_ascii=False).encode("utf-8")
@@ -152,7 +148,9 @@ def respell(value: bytes | None, columns: Collection[str] | None = None) -> byte
     return json.dumps(counting, ensure_ascii=False).encode("utf-8")
 
 
-def explain_row(value: bytes, columns: Mapping[str, ColumnType], *, ignoring: bool = False) -> tuple[str, str]:
+def explain_row(
+    value: bytes, columns: Mapping[str, ColumnType], *, ignoring: bool = False
+) -> tuple[str, str]:
     """Return the reason and the error of a record that is no row.
 
     Args:
@@ -160,22 +158,45 @@ def explain_row(value: bytes, columns: Mapping[str, ColumnType], *, ignoring: bo
         columns: the columns of a row.
         ignoring: whether a row may have other members.
     """
-    record = read_object(value, columns if ignoring else None)
+    record = _read_members(value, columns if ignoring else None)
     return record if isinstance(record, tuple) else _explain_fields(record, columns, ignoring=ignoring)
 
 
-def read_object(value: bytes, columns: Collection[str] | None = None) -> dict[str, Any] | tuple[str, str]:
+def read_object(value: bytes) -> dict[str, Any] | tuple[str, str]:
     """Return the members of a JSON object, or the reason and the error if the record is no object.
+
+    No member stands twice, at any depth.
+    """
+    return _object(value, _no_duplicates)
+
+
+def _read_members(value: bytes, counting: Collection[str] | None) -> dict[str, Any] | tuple[str, str]:
+    """Return the members of a JSON object, or the reason and the error if the record is no row.
 
     Args:
         value: the bytes of the record.
-        columns: the members that may not stand twice. `None` is for all members at any depth, which is also
+        counting: the members that may not stand twice. `None` is for all members at any depth, which is also
             the rule for a record that begins with `$punctuation`.
     """
+    if counting is None:
+        return read_object(value)
+    record = _object(value, _document)
+    if not isinstance(record, Document):
+        return record
+    if next(iter(record), None) == MEMBER:
+        return read_object(value)
+    if twice := record.twice.intersection(counting):
+        return "duplicate_field", f"member {min(twice)!r} stands twice"
+    return record
+
+
+def _object(
+    value: bytes, pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]]
+) -> dict[str, Any] | tuple[str, str]:
     if not value.strip():
         return "empty", "the record has no value"
     try:
-        record = _read(value) if columns is None else _loads(value, _document)
+        record = _loads(value, pairs)
     except UnicodeDecodeError as error:
         return "not_utf8", f"byte {error.start} is not UTF-8"
     except _DuplicateError as error:
@@ -184,12 +205,6 @@ def read_object(value: bytes, columns: Collection[str] | None = None) -> dict[st
         return "malformed", f"not JSON: {error}"
     if not isinstance(record, dict):
         return "not_an_object", f"a record is a JSON object, this is {type(record).__name__}"
-    if columns is None or not isinstance(record, Document):
-        return record
-    if next(iter(record), None) == MEMBER:
-        return read_object(value)
-    if twice := record.twice.intersection(columns):
-        return "duplicate_field", f"member {min(twice)!r} stands twice"
     return record
 
 
