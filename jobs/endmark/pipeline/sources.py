@@ -19,6 +19,7 @@ from endmark.pipeline.fields import (
     Names,
     Share,
     Size,
+    TableColumns,
     Topic,
     require_column,
     require_key_column,
@@ -175,17 +176,11 @@ class Relation(Model):
     url: AtRestart[str]
     table: AtRestart[Name]
     key: Pinned[Names]
-    columns: Pinned[Columns]
+    columns: Pinned[TableColumns]
     retry: AtRestart[Duration] = timedelta(minutes=1)
 
     @model_validator(mode="after")
-    def _check_columns(self) -> Self:
+    def _check_key(self) -> Self:
         for name in self.key:
             require_key_column(self.columns, name, "key")
-        for name, kind in self.columns.items():
-            if kind.nullable:
-                raise ValueError(
-                    f"columns.{name}: {kind} says nothing more than {kind.required}, since the table may "
-                    f"have nulls in any column; write {kind.required}"
-                )
         return self

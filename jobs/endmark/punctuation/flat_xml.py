@@ -22,8 +22,8 @@ def read_flat(record: bytes, known: Collection[str] | None = None) -> tuple[str,
 
     Args:
         record: the bytes of the record.
-        known: the children that count. All others are left out, whatever they hold, unless the record's
-            element has a prefix. `None`: all children count.
+        known: the children that count. All others may hold anything and stand any number of times, and
+            have an empty text here, unless the record's element has a prefix. `None`: all children count.
 
     Raises:
         PunctuationError: the bytes are no such record in UTF-8.
@@ -69,6 +69,8 @@ class _Reader:
         depth = len(self._path)
         if self._left_out or (depth == 1 and self._is_unknown(name)):
             self._left_out += 1
+            if depth == 1 and self._left_out == 1:
+                self._texts[name] = []
             return
         if depth > 1 or name in self._texts:
             raise PunctuationError(f"{name!r} stands twice or where only flat elements may")

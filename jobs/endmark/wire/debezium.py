@@ -79,7 +79,9 @@ class DebeziumParser:
         # of any other primary key are promises and are read one by one.
         named = {name: columns[name].required for name in key} if set(key) == set(punctuated_on) else {}
         self._forms = [
-            _Form(columns, named, self._row_ops, path, ignoring=ignoring) for path in ((), ("payload",))
+            _Form(columns, named, self._row_ops, path, ignoring=extra)
+            for extra in ((False, True) if ignoring else (False,))
+            for path in ((), ("payload",))
         ]
 
     def parse(self, values: pa.Array) -> Parsed:
@@ -128,7 +130,7 @@ class _Form:
         named: the columns of the key that a deletion names; empty if a deletion names no key.
         row_ops: the values of `op` that stand for a row.
         path: the members that lead to the envelope; `payload` or none.
-        ignoring: whether a row image may have other columns.
+        ignoring: whether a row image may have other columns. Those without any are read before.
     """
 
     def __init__(
@@ -150,8 +152,8 @@ class _Form:
             return rf'\{{{WS}"schema"{ANY_TOKENS}"payload"{WS}:{WS}{envelope}{WS}\}}' if path else envelope
 
         self._nested = bool(path)
-        image = ANY_OBJECT if ignoring else ANY_FLAT
-        self._row = written(f"[{row_ops}]", f"(?:null|{image})", row(columns, ignoring=ignoring))
+        self._ignoring = ignoring
+        self._row = written(f"[{row_ops}]", f"(?:null|{ANY_OBJECT})", row(columns, ignoring=ignoring))
         values = dict.fromkeys(columns, ANY_SCALAR) | {name: pattern(kind) for name, kind in named.items()}
         before = members(values, undeclared(columns) if ignoring else None)
         self._deletion = written("d", before, "null") if named else None
@@ -167,7 +169,8 @@ class _Form:
             among = among & mask(pc.less_equal(opened, _MOST_OPENED))
         rows, row_at = self._rows.read(values, _written(values, among, self._row))
         closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, among, self._deletion))
-        return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [])
+        extra = len(row_at) if self._ignoring else 0
+        return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [], extra=extra)
 
 
 def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
@@ -196,6 +199,7 @@ def _merged(pieces: list[Parsed]) -> Parsed:
             [piece.closed_keys for piece in pieces if piece.closed_keys.num_columns], closed_keys_at
         ),
         closed_keys_at=np.sort(closed_keys_at),
+        extra=sum(piece.extra for piece in pieces),
     )
 
 

@@ -123,7 +123,7 @@ def read_document(value: bytes) -> Document:
     return record
 
 
-def respell(value: bytes | None, columns: Collection[str] | None = None) -> bytes | None:
+def respell(value: bytes | None, columns: Collection[str] | None = None) -> tuple[bytes, bool] | None:
     """Return a JSON object written without needless escapes, and without members that do not count.
 
     Args:
@@ -131,7 +131,8 @@ def respell(value: bytes | None, columns: Collection[str] | None = None) -> byte
         columns: the members that count; `None` for all. If one is `$punctuation`, all others count, too.
 
     Returns:
-        The JSON object; `None` if the record is none, or would be the same as before.
+        The JSON object, and whether members were left out. `None` if the record is no JSON object, or would
+        be the same as before.
     """
     if not value or (columns is None and b"\\" not in value):
         return None
@@ -143,9 +144,9 @@ def respell(value: bytes | None, columns: Collection[str] | None = None) -> byte
     except (ValueError, RecursionError):
         return None
     if columns is None or MEMBER in record or record.keys() <= set(columns):
-        return whole if b"\\" in value else None
+        return (whole, False) if b"\\" in value else None
     counting = {name: member for name, member in record.items() if name in columns}
-    return json.dumps(counting, ensure_ascii=False).encode("utf-8")
+    return json.dumps(counting, ensure_ascii=False).encode("utf-8"), True
 
 
 def explain_row(

@@ -63,7 +63,7 @@ class XmlParser:
         self._columns = columns
         self._domains = {name: kind.domain for name, kind in columns.items()}
         self._known = columns.keys() if ignoring else None
-        self._flat = JsonParser(columns, punctuated_on, stream, key=key)
+        self._flat = JsonParser(columns, punctuated_on, stream, key=key, ignoring=ignoring)
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""

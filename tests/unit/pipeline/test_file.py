@@ -88,7 +88,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "relations.sellers.columns.name",
             "string?",
-            "relations.sellers: columns.name: string? says nothing more than string, since the table may",
+            "relations.sellers.columns.name: string? says nothing more than string, since a table may",
         ),
         ("streams.bids.extra", "drop", "streams.bids.extra: Input should be 'dead_letter' or 'ignore'"),
         ("streams.bids.closes", {"on": "item_id"}, "streams.bids.closes.when: Field required"),

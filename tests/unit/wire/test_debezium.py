@@ -83,6 +83,7 @@ def test_a_new_column_of_the_table_is_ignored_where_it_is_declared_to_be(
         (3, "Ann"),
     ]
     assert (parsed.closed_keys.to_pylist(), parsed.closed_keys_at.tolist()) == ([{"order_id": 1}], [3])
+    assert parsed.extra == 2
     assert [(each.at, each.reason) for each in strict.rejections] == [
         (0, "unknown_field"),
         (1, "unknown_field"),

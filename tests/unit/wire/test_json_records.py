@@ -153,7 +153,7 @@ def test_other_members_are_left_out_where_they_are_ignored() -> None:
 
     parsed = parser.parse(values(other, twice, *(value for value, _ in bad), record()))
 
-    assert parsed.row_at.tolist() == [0, 1, 2 + len(bad)]
+    assert (parsed.row_at.tolist(), parsed.extra) == ([0, 1, 2 + len(bad)], 2)
     assert parsed.rows.to_pylist() == PARSER.parse(values(record())).rows.to_pylist() * 3
     assert [each.reason for each in parsed.rejections] == [reason for _, reason in bad]
     assert parsed.closed_keys.num_rows == 0
@@ -166,7 +166,7 @@ def test_ignored_members_of_usual_depth_are_not_read_one_by_one(monkeypatch: pyt
 
     parsed = JsonParser(COLUMNS, ("id",), ignoring=True).parse(values(record(**nested), record()))
 
-    assert parsed.rows.num_rows == 2
+    assert (parsed.rows.num_rows, parsed.extra) == (2, 1)
 
 
 def test_row_keeps_its_values() -> None:

@@ -133,6 +133,7 @@ def test_other_elements_are_left_out_where_they_are_ignored() -> None:
     parsed = parser.parse(values)
 
     assert parsed.rows.to_pylist() == [{"sno": 8, "ipaddr": "1.1.1.1"}] * 2
+    assert parsed.extra == 1
     assert [each.reason for each in parsed.rejections] == [reason for _, reason in bad]
 
 

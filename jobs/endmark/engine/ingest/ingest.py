@@ -133,6 +133,8 @@ class _Task:
         self._of_partition("partition_punctuations_total", stream, partition, punctuations)
         if parsed.skipped:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
+        if parsed.extra:
+            self._counts[sample("extra_rows_total", stream=stream.name)] += parsed.extra
         parsed = self._without_null_keys(stream, partition, parsed, offsets)
         parsed = self._without_future(stream, partition, parsed, batch)
         self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
