@@ -26,7 +26,7 @@ def without_extra(value: bytes, declared: Stream) -> bytes:
         members = json.loads(
             value.decode("utf-8"), object_pairs_hook=_Pairs, parse_constant=_refuse, parse_int=integer
         )
-        _require_unicode(members)
+        json.dumps(members, ensure_ascii=False).encode("utf-8")  # raises for half a surrogate pair
     except (ValueError, RecursionError):
         return value
     if not isinstance(members, _Pairs) or any(member == MARK for member, _ in members):
@@ -35,10 +35,6 @@ def without_extra(value: bytes, declared: Stream) -> bytes:
     if len(dict(counting)) < len(counting):
         return value
     return json.dumps(dict(counting), ensure_ascii=False).encode()
-
-
-def _require_unicode(document: Any) -> None:
-    json.dumps(document, ensure_ascii=False).encode("utf-8")  # raises for half a surrogate pair
 
 
 def _refuse(constant: str) -> Any:

@@ -90,8 +90,8 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
     records = session.run(_OTHERS, [declared.topic], skipped=skipped)
     for record in records:
         value = record["value"] or b""
-        flat_value = value if form.flat is None else form.flat(value, declared)
-        record["value"] = without_extra(flat_value, declared) if flat_value is not None else None
+        found = value if form.flat is None else form.flat(value, declared)
+        record["value"] = None if found is None else without_extra(found, declared)
     session.run_on(pa.Table.from_pylist(records, _FLAT), "CREATE TABLE $flat AS FROM arriving", flat=flat)
 
 
