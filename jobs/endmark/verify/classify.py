@@ -122,7 +122,8 @@ def classify(session: Session, pipeline: Pipeline) -> None:
     `rows_<stream>` has the stream's own columns, named as in the results table. `aside_<stream>` has the same
     columns, and the `violation`, of rows with a null in the join key and of rows that are too far ahead of
     Kafka's timestamp. `promises_<stream>` has a row for each key that a punctuation names: partition, offset,
-    and the key in columns named by `key_column`. `closed_keys.load` makes `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>`.
+    and the key in columns named by `key_column`. `closed_keys.load` makes `patterns_<stream>`,
+    `wider_<stream>` and `punctuations_<stream>`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
