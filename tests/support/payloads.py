@@ -326,6 +326,10 @@ DEAD_EXTRA = {
     "doubled column, by an escaped name": with_extra(rb'"\u0069tem_id": 7'),
     "doubled column that may be null": with_extra(b'"extra": 1, "note": null'),
     "type of a column": with_extra(b'"extra": 1').replace(b'"item_id": 7', b'"item_id": "7"'),
+    # Arrow's reader would take these values.
+    "time with space": having("bid_at", b'"2026-01-01 00:00:00Z", "extra": 1'),
+    "decimal with leading zero": having("tip", b'"01.5", "extra": 1'),
+    "decimal with plus": having("tip", b'"+1.5", "extra": 1'),
     "nested column": having("note", b'{"note": "n"}'),
     "nested column, doubled inside": having("note", b'{"note": "n", "note": "n"}'),
     "punctuation behind a member": b'{"extra": 1, ' + _PROMISED + b"}",
@@ -392,6 +396,7 @@ ALIVE_EXTRA: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...] | str]] = {
         "name of an escape": rb'"\\u0069tem_id": 1',
         "twice": b'"extra": 1, "extra": "two"',
         "object": b'"extra": {"a": 1, "b": [true, null]}',
+        "twice, beside a large exponent": b'"extra": 1e999, "extra": {"a": 1, "a": 2}',
         "twice inside": b'"extra": {"a": 1, "a": 2}',
         "columns inside": b'"extra": {"item_id": "8", "price": {"note": 1}, "$punctuation": {}}',
         "empty list": b'"extra": [ ]',

@@ -236,7 +236,6 @@ def test_all_other_columns_may_be_nullable(tmp_path: Path) -> None:
     assert pipeline.streams["bids"].columns["item_id"].nullable
     assert pipeline.result_columns() == plain.result_columns()
     assert pipeline.group_columns() == plain.group_columns()
-    assert Pipeline.model_validate(pipeline.model_dump(mode="json")) == pipeline
     assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == "long?"
 
 
