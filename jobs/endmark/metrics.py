@@ -16,12 +16,13 @@ CATALOGUE: dict[str, str] = {
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
     "tombstones_total": "Records without a value after a deletion, which are skipped.",
+    "extra_rows_total": "Rows with fields that are not declared, which `extra: ignore` leaves out.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",
     "closing_failed_rows_total": "Rows on which their stream's closing rule failed, which close nothing.",
     "dead_letters_total": "Records that could not be read, by reason.",
     "control_records_total": "Records of the control topic, by what they ask for.",
-    "violations_total": "Rows that their own stream had ruled out before, and rows dated too far after "
-    "Kafka's time, by reason.",
+    "violations_total": "Rows that their own stream had ruled out before, rows dated too far after Kafka's "
+    "time, and rows with a null in the join key, by reason.",
     "partition_punctuations_total": "Punctuations of a partition, including closing rows.",
     "partition_violations_total": "Rows of a partition that its stream had ruled out.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",

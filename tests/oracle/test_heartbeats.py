@@ -135,7 +135,7 @@ def test_a_heartbeat_of_the_future_is_a_dead_letter(tmp_path: Path, size: int, *
     behind it are joined. A heartbeat of just an hour counts."""
     pipeline = make_pipeline(lookup="items", timed=(timed, False))
     tick = 0.000001
-    everything = {"listed_at": {"between": {}}}
+    everything: dict[str, Any] = {"listed_at": {"between": {}}}
     last = {"listed_at": {"between": {"to": "9999-12-31T23:59:59.999999Z"}}}
     records = stamped(
         (heartbeat("items", HOUR + tick, 0), 0),
@@ -165,7 +165,7 @@ def test_a_heartbeat_of_the_future_is_a_dead_letter(tmp_path: Path, size: int, *
 def test_a_heartbeat_may_end_a_stream_without_a_clock(tmp_path: Path, size: int) -> None:
     """With `ahead: null` one of all times is the last word of its partition."""
     pipeline = make_pipeline(kind=JoinType.LEFT, lookup="items", ahead=(None, None))
-    end = {"bid_at": {"between": {}}}
+    end: dict[str, Any] = {"bid_at": {"between": {}}}
     records = [item(0, 5), item(1, 8_000_000), *(promise("bids", end, partition) for partition in range(2))]
     records.append(bid(0, 5))
 

@@ -80,17 +80,26 @@ class Came:
                 lines.append(Line(partition, offset, (), {}, found))
             elif isinstance(found, tuple):
                 lines.append(Line(partition, offset, found, {}))
-            elif is_future(stream, found[stream.event_time.column], stamped):
-                line = Line(partition, offset, self.key(found), found)
-                expected.violations.append(_violation(stream, line, "future"))
             else:
-                lines.append(Line(partition, offset, self.key(found), found, value=value))
-                said = said_by_row(stream, found, self.pipeline.join.on)
-                if isinstance(said, Promise):
-                    lines.append(Line(partition, offset, (), {}, said))
-                elif said is not None:
-                    lines.append(Line(partition, offset, said, {}))
+                lines += self._row(
+                    stream, Line(partition, offset, self.key(found), found, value=value), stamped, expected
+                )
         return lines
+
+    def _row(self, stream: Stream, row: Line, stamped: int, expected: Expected) -> list[Line]:
+        """The lines of a row and of what it closes; none if it is set aside."""
+        if None in row.key:
+            expected.violations.append(_violation(stream, row, "null"))
+            return []
+        if is_future(stream, row.columns[stream.event_time.column], stamped):
+            expected.violations.append(_violation(stream, row, "future"))
+            return []
+        said = said_by_row(stream, row.columns, self.pipeline.join.on)
+        if said is None:
+            return [row]
+        if isinstance(said, Promise):
+            return [row, Line(row.partition, row.offset, (), {}, said)]
+        return [row, Line(row.partition, row.offset, said, {})]
 
     def _is_ahead(self, stream: Stream, found: Promise, stamped: int) -> bool:
         """Whether this is a heartbeat that rules out a time at which a row would be of the future."""

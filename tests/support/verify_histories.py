@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.sizes import speakers
 from support.verify_declared import LAST
+from support.verify_gaps import nullable, with_gaps
 from support.verify_keys import KeyKind
 from support.verify_measures import any_measures
 from support.verify_others import other_lookups
@@ -45,12 +46,15 @@ CONDITIONS = [
 ]
 AHEAD = ["1h", "1h", "1s", None]
 PRICES = [0.1, 1e17, -3.5]  # whose sum hangs on their order, unless it is exact
+STREAMS = ("items", "bids")
 STREAM_OF = {"item": "items", "bid": "bids", "bad": "bids"}
 NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 
 
 @st.composite
-def declarations(draw: st.DrawFn, keys: KeyKind, *, formats: bool = False) -> dict[str, Any]:
+def declarations(
+    draw: st.DrawFn, keys: KeyKind, *, formats: bool = False, gaps: bool = False
+) -> dict[str, Any]:
     """What a stream says of itself."""
     declared: dict[str, Any] = {
         "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"]))
@@ -64,7 +68,25 @@ def declarations(draw: st.DrawFn, keys: KeyKind, *, formats: bool = False) -> di
     if draw(st.integers(0, 3)) == 0:
         on = draw(st.sampled_from([[*keys.types], [*keys.types], ["seller_id"], [*keys.types, "seller_id"]]))
         declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
+    if gaps:
+        declared["extra"] = draw(st.sampled_from(["dead_letter", "ignore"]))
     return declared | (draw(st.sampled_from(FORMATS)) if formats else {})
+
+
+@st.composite
+def nullable_columns(
+    draw: st.DrawFn,
+    keys: KeyKind,
+    declared: Sequence[Mapping[str, Any]],
+    punctuated: Sequence[bool],
+    wider: Sequence[str],
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns of each stream that may be null."""
+    left, right = (
+        draw(nullable(stream, list(keys.types), own, [*(keys.types if promises else ()), *wider]))
+        for stream, own, promises in zip(STREAMS, declared, punctuated, strict=True)
+    )
+    return left, right
 
 
 def misses(*, parking: bool) -> st.SearchStrategy[Any]:
@@ -94,9 +116,11 @@ def pipelines(
     parking: bool = False,
     several: bool = False,
     formats: bool = False,
+    gaps: bool = False,
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
     parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does; `formats` are any.
+    With `gaps`, columns may be null, and members that are not declared may be ignored.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -108,6 +132,10 @@ def pipelines(
     silence = st.integers(1, 2) if idle else st.none()
     lookup = draw(st.sampled_from(["items", "bids"]))
     matching = draw(st.sampled_from(MATCHINGS))
+    punctuated = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
+    wider: tuple[str, ...] = draw(st.sampled_from([(), ("seller_id",)]))
+    says = declarations(keys, formats=formats, gaps=gaps)
+    declared = draw(says), draw(says)
     return make_pipeline(
         url.format(matching),
         windows=(draw(bound), draw(bound)),
@@ -123,8 +151,9 @@ def pipelines(
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),
             "cache": draw(st.sampled_from([None, {"memory": 300}])),
         },
-        punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
-        declared=(draw(declarations(keys, formats=formats)), draw(declarations(keys, formats=formats))),
+        punctuated=punctuated,
+        declared=declared,
+        nullable=draw(nullable_columns(keys, declared, punctuated, wider)) if gaps else ((), ()),
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),
@@ -134,7 +163,7 @@ def pipelines(
             "memory": draw(st.sampled_from([None, 1, 2000, 8000])) if able.spill else None,
         },
         aggregated=able.propagate is not Propagation.NEVER,
-        wider=draw(st.sampled_from([(), ("seller_id",)])),
+        wider=wider,
         timed=(draw(st.integers(0, 3)) == 0, draw(st.integers(0, 3)) == 0),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
         running=draw(st.booleans()),
@@ -174,9 +203,11 @@ def histories(
         home = draw(st.integers(0, count - 1)) if scattered else keys.home(key, count)
         came = stamp(place * pace)
         if kind == "item":
-            records.append(replace(item(key, now, seller, home, keys), timestamp=came))
+            row = draw(with_gaps(item(key, now, seller, home, keys), declared, list(keys.types)))
+            records.append(replace(row, timestamp=came))
         elif kind == "bid":
             row = bid(key, now, seller, PRICES[seller % 3], home, keys)
+            row = draw(with_gaps(row, declared, list(keys.types)))
             records.append(replace(row, timestamp=came))
         elif kind == "bad":
             records.append(raw("bids", b"{"))

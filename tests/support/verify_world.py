@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -59,11 +59,12 @@ def make_pipeline(
     measures: Mapping[str, Any] | None = None,
     running: bool = False,
     others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    nullable: tuple[Collection[str], Collection[str]] = ((), ()),
 ) -> Pipeline:
     """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
     further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
-    punctuated on, `others` further lookups, by their relations in `OTHERS`. A stream that is `timed` is
-    punctuated on its event time, too."""
+    punctuated on, `others` further lookups, by their relations in `OTHERS`, `nullable` the columns of each
+    stream that may be null. A stream that is `timed` is punctuated on its event time, too."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
@@ -73,7 +74,17 @@ def make_pipeline(
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": _streams(keys, lateness, idle, ahead, punctuated, declared, wider, timed),
+            "streams": _streams(
+                keys,
+                lateness,
+                idle,
+                ahead,
+                punctuated,
+                declared,
+                wider=wider,
+                timed=timed,
+                nullable=nullable,
+            ),
             "relations": {
                 name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
                 for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
@@ -100,8 +111,10 @@ def _streams(
     ahead: tuple[str | None, str | None],
     punctuated: tuple[bool, bool],
     declared: tuple[Mapping[str, Any], Mapping[str, Any]],
+    *,
     wider: tuple[str, ...],
     timed: tuple[bool, bool],
+    nullable: tuple[Collection[str], Collection[str]],
 ) -> dict[str, Any]:
     own = {
         "items": {"listed_at": "timestamp"},
@@ -117,7 +130,10 @@ def _streams(
     return {
         stream: {
             "topic": f"all.{stream}",
-            "columns": keys.types | {"seller_id": "long"} | columns,
+            "columns": {
+                name: f"{kind}?" if name in gaps else kind
+                for name, kind in (keys.types | {"seller_id": "long"} | columns).items()
+            },
             "event_time": {
                 "column": list(columns)[-1],
                 "lateness": f"{allowed}s",
@@ -131,8 +147,8 @@ def _streams(
             ],
             **fields,
         }
-        for (stream, columns), allowed, silent, bound, promises, fields, times in zip(
-            own.items(), lateness, idle, ahead, punctuated, declared, timed, strict=True
+        for (stream, columns), allowed, silent, bound, promises, fields, times, gaps in zip(
+            own.items(), lateness, idle, ahead, punctuated, declared, timed, nullable, strict=True
         )
     }
 

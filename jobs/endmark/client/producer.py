@@ -27,7 +27,7 @@ class StreamProducer:
         bootstrap: the broker's host:port.
         topic: the stream's topic, which exists.
         columns: the types of the columns, as in the pipeline file:
-            `{"item_id": "long", "price": "decimal(18,2)"}`.
+            `{"item_id": "long", "price": "decimal(18,2)", "note": "string?"}`.
         key: the columns whose values decide a row's partition, by Kafka's own hash. A punctuation that names
             their values goes to that partition. Without a key, rows go to any partition and punctuations to
             all, and the stream needs `punctuation_scope: topic`.
@@ -36,7 +36,8 @@ class StreamProducer:
 
     Raises:
         MissingPartError: the broker does not answer, or does not have the topic, until the deadline.
-        ValueError: a type is unknown, a key is not a column, or `event_time` is no column of timestamps.
+        ValueError: a type is unknown, a key is not a column or nullable, or `event_time` is no column of
+            timestamps.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class StreamProducer:
     ) -> None:
         self._topic = topic
         self._columns = {name: ColumnType.parse(kind) for name, kind in columns.items()}
+        self._required = {name for name, kind in self._columns.items() if not kind.nullable}
         self._domains = {name: kind.domain for name, kind in self._columns.items()}
         self._key = (key,) if isinstance(key, str) else tuple(key)
         if unknown := [name for name in self._key if name not in self._columns]:
@@ -60,6 +62,11 @@ class StreamProducer:
         if event_time is not None and self._domains.get(event_time) is not Domain.TIMESTAMP:
             raise ValueError(f"event_time of {topic}: no column {event_time!r} of timestamps; name one")
         self._event_time = event_time
+        if nullable := [name for name in self._key if self._columns[name].nullable]:
+            raise ValueError(
+                f"key of {topic}: column {nullable[0]!r} is {self._columns[nullable[0]]}, but null has no "
+                f"partition; declare it {self._columns[nullable[0]].required}"
+            )
         self._delivery = Delivery(bootstrap, deadline_seconds)
         try:
             self._partitions = self._delivery.partitions(topic)
@@ -74,19 +81,22 @@ class StreamProducer:
         self._delivery.__exit__(kind, *rest)
 
     def send(self, row: Mapping[str, Any]) -> None:
-        """Queue a row, which a background thread sends soon.
+        """Queue a row, which a background thread sends soon. It may lack nullable columns, which are null.
 
         Raises:
-            ValueError: the row does not have exactly the columns, or a value is null or of another type.
+            ValueError: the row lacks a column or has another, or a value is null or of another type.
             MissingPartError: the broker takes no records, or did not take an earlier one.
         """
-        if row.keys() != self._columns.keys():
+        if not self._required <= row.keys() <= self._columns.keys():
             raise ValueError(
                 f"a row of {self._topic} has the columns {', '.join(self._columns)}, "
                 f"this has {', '.join(row)}; send exactly the declared ones"
             )
-        spelled = {name: self._spelled(name, row[name]) for name in self._columns}
-        key = self._key_of([spelled[name] for name in self._key]) if self._key else None
+        spelled = {
+            name: None if kind.nullable and row.get(name) is None else self._spelled(name, row[name])
+            for name, kind in self._columns.items()
+        }
+        key = self._key_of([self._spelled(name, row[name]) for name in self._key]) if self._key else None
         partition = None if key is None else self._partition_of(key)
         self._delivery.send(self._topic, partition, key, _json(spelled))
 

@@ -33,7 +33,14 @@ class Format:
 def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.json_records import JsonParser
 
-    return JsonParser(stream.columns, stream.punctuated_on, name, key=key, heartbeat_on=stream.heartbeat_on)
+    return JsonParser(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        key=key,
+        heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
+    )
 
 
 def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
@@ -46,14 +53,17 @@ def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
         key=key,
         most=stream.max_record,
         heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
     )
 
 
 def _debezium(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
-    updates = stream.updates == "rows"
-    return DebeziumParser(stream.columns, stream.punctuated_on, name, key=key, updates=updates)
+    updates, ignoring = stream.updates == "rows", stream.extra == "ignore"
+    return DebeziumParser(
+        stream.columns, stream.punctuated_on, name, key=key, updates=updates, ignoring=ignoring
+    )
 
 
 FORMATS = {

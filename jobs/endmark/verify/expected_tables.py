@@ -65,7 +65,7 @@ LEFT JOIN (
 )))
 """
 
-_FUTURE = "INSERT INTO $judged BY NAME SELECT *, 'future' AS violation FROM $future"
+_ASIDE = "INSERT INTO $judged BY NAME FROM $aside"
 
 _VIOLATIONS = """
 INSERT INTO expected_violations
@@ -168,7 +168,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         **ordering(pipeline, stream),
         **known,
     )
-    session.run(_FUTURE, future=name(f"future_{stream}"), **known)
+    session.run(_ASIDE, aside=name(f"aside_{stream}"), **known)
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"

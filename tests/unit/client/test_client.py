@@ -130,6 +130,28 @@ def test_a_list_of_keys_goes_to_the_partitions_of_these(broker: Broker) -> None:
     assert told(read_back(broker, "client-lists"), {"item_id": {"one_of": [1, 2, 3]}}) == places
 
 
+def test_a_nullable_column_may_be_left_out(broker: Broker) -> None:
+    """It may be None, too; the others may not, and a key never is."""
+    create_topics(broker.bootstrap, {"client-nulls": 1})
+    columns = {"item_id": "long", "price": "decimal(6,2)?", "day": "date?"}
+    with StreamProducer(broker.bootstrap, "client-nulls", columns, key="item_id") as stream:
+        stream.send({"item_id": 1})
+        stream.send({"item_id": 2, "price": None, "day": date(2026, 1, 31)})
+        for row, why in (({"price": None}, "this has price"), ({"item_id": None}, "is long, which None is")):
+            with pytest.raises(ValueError, match=why):
+                stream.send(row)
+    [values] = read_back(broker, "client-nulls", 1)
+
+    assert [json.loads(value) for value in values] == [
+        {"item_id": 1, "price": None, "day": None},
+        {"item_id": 2, "price": None, "day": "2026-01-31"},
+    ]
+    with pytest.raises(
+        ValueError, match=r"column 'day' is date\?, but null has no partition; declare it date"
+    ):
+        StreamProducer(broker.bootstrap, "client-nulls", columns, key=["item_id", "day"])
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [

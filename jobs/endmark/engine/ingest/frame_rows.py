@@ -8,7 +8,6 @@ heartbeat advances the frame's progress behind the rows of its batch.
 from __future__ import annotations
 
 import json
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +17,14 @@ import pyarrow.compute as pc
 from endmark.engine import channels, frame_rejects
 from endmark.engine.channels import Packer, stream_channel
 from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.engine.violation_rows import NULL
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.admit import Violation
 from endmark.operators.stream_join.announce import aligned
 from endmark.operators.stream_join.side import NEVER
 from endmark.punctuation.heartbeat import first_possible
 from endmark.state import codec
+from endmark.state.keys import nulls
 from endmark.state.segment import int64
 from endmark.wire.json_column import TextPunctuations
 from endmark.wire.renamed_punctuations import Renamer
@@ -100,15 +101,16 @@ class PackFrame:
             ConfigError: a row has such a null, and the frame has no column of punctuations for violations.
         """
         side = self._stream.side
-        with_nulls = [name for name in (*side.key.columns, side.time) if rows.column(name).null_count]
-        if not with_nulls:
+        needed = [*side.key.columns, side.time]
+        null = nulls(rows, needed)
+        if not null.any():
             return rows
         if self._punctuations is None:
-            raise ConfigError(f"column {with_nulls[0]} has nulls, which no row can be joined by; filter them")
-        null = reduce(pc.or_, (rows.column(name).is_null() for name in with_nulls))
-        refusal = Violation(self._stream.name, frame_rejects.NULL, rows.filter(null))
+            first = next(name for name in needed if rows.column(name).null_count)
+            raise ConfigError(f"column {first} has nulls, which no row can be joined by; filter them")
+        refusal = Violation(self._stream.name, NULL, rows.filter(pa.array(null)))
         packer.add(self._buckets.labels[0], channels.REFUSED, frame_rejects.violations(self._stream, refusal))
-        return rows.filter(pc.invert(null))
+        return rows.filter(pa.array(~null))
 
     def _pack_rows(self, packer: Packer, rows: pa.RecordBatch) -> int:
         """Pack rows; return their newest event time (µs)."""

@@ -1,9 +1,9 @@
 """Ingest: Kafka records become packed rows, split by bucket. Dead letters and late rows are set aside.
 
-A row whose event time is too far after Kafka's timestamp is set aside first and has no other effect. A
-heartbeat that far ahead is a dead letter. A task reads one partition of one topic in the order of offsets, so
-it finds rows that are late within the batch. The join keeps each partition's newest event time, and finds
-rows that are late because of earlier batches.
+A row with a null in the join key, or whose event time is too far after Kafka's timestamp, is set aside first
+and has no other effect. A heartbeat that far ahead is a dead letter. A task reads one partition of one topic
+in the order of offsets, so it finds rows that are late within the batch. The join keeps each partition's
+newest event time, and finds rows that are late because of earlier batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.engine.ingest.control_rows import ControlPacker
 from endmark.engine.ingest.heartbeats import FUTURE, late_behind, without_future_heartbeats
 from endmark.engine.ingest.punctuation_rows import PromisePacker
-from endmark.engine.violation_rows import violation_rows
+from endmark.engine.violation_rows import NULL, violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
 from endmark.operators.stream_join.key_runs import ended_runs
@@ -30,6 +30,7 @@ from endmark.operators.stream_join.order import Mark, marks, marks_table
 from endmark.operators.stream_join.side import NEVER
 from endmark.profile import Profile
 from endmark.state import codec
+from endmark.state.keys import nulls
 from endmark.state.segment import int64
 from endmark.stored_text import storable
 
@@ -134,6 +135,9 @@ class _Task:
         self._of_partition("partition_punctuations_total", stream, partition, punctuations)
         if parsed.skipped:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
+        if parsed.extra:
+            self._counts[sample("extra_rows_total", stream=stream.name)] += parsed.extra
+        parsed = self._without_null_keys(stream, partition, parsed, offsets)
         parsed = self._without_future(stream, partition, parsed, batch)
         self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
         self._pack_promises(stream, partition, parsed, offsets)
@@ -167,6 +171,12 @@ class _Task:
             self._parsers[stream.name] = cast("Callable[[], Parser]", stream.parser)()
         return self._parsers[stream.name]
 
+    def _without_null_keys(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
+    ) -> Parsed:
+        """Set aside the rows with a null in the join key; return the others."""
+        return self._without(stream, partition, parsed, offsets, NULL, nulls(parsed.rows, stream.on))
+
     def _without_future(
         self, stream: StreamPlan, partition: int, parsed: Parsed, batch: pa.RecordBatch
     ) -> Parsed:
@@ -176,11 +186,32 @@ class _Task:
         times = _event_times(stream, parsed)
         # A producer may send any number as timestamp, so nothing is added to it: it could overflow.
         future = times - stream.side.ahead > int64(batch.column("timestamp"))[parsed.row_at]
-        if not future.any():
+        return self._without(stream, partition, parsed, int64(batch.column("offset")), FUTURE, future)
+
+    def _without(
+        self,
+        stream: StreamPlan,
+        partition: int,
+        parsed: Parsed,
+        offsets: np.ndarray,
+        reason: str,
+        bad: Bools,
+    ) -> Parsed:
+        """Set aside some rows for a reason; return the others.
+
+        Args:
+            stream: the plan of the stream.
+            partition: the partition of all records.
+            parsed: the parsed records.
+            offsets: the offsets of the records.
+            reason: the reason of the violations.
+            bad: a mask of the rows to set aside.
+        """
+        if not bad.any():
             return parsed
-        rows = _placed(stream, partition, parsed, int64(batch.column("offset")))
-        self._set_aside(stream, partition, FUTURE, rows.filter(pa.array(future)))
-        return replace(parsed, rows=parsed.rows.filter(pa.array(~future)), row_at=parsed.row_at[~future])
+        rows = _placed(stream, partition, parsed, offsets)
+        self._set_aside(stream, partition, reason, rows.filter(pa.array(bad)))
+        return replace(parsed, rows=parsed.rows.filter(pa.array(~bad)), row_at=parsed.row_at[~bad])
 
     def _set_aside(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
         broken = violation_rows(stream, reason, rows)
