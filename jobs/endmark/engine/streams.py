@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from endmark.wire.json_records import Parser
 
 
+_NOBODY = "$nobody"  # no stream can have this name
 _SPARK_TYPES = {
     pa.int32(): "int",
     pa.int64(): "bigint",
@@ -129,6 +130,26 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             closing=closing(pipeline, name),
         )
     return plans
+
+
+def nobody(stream: StreamPlan) -> StreamPlan:
+    """Return the plan of a stream that has ended before its first row.
+
+    A left join with it makes each row of `stream` a result at once, and keeps none. So a stream without a
+    join goes through the same operator.
+    """
+    side, types = stream.side, {name: stream.side.schema.field(name).type for name in stream.side.key.columns}
+    ended = SideSpec(
+        name=_NOBODY,
+        key=side.key,
+        time=side.time,
+        schema=pa.schema(types),
+        partition=None,
+        offset=None,
+        window=None,
+        ended=True,
+    )
+    return StreamPlan(_NOBODY, "", {}, (), stream.on, ended)
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:
