@@ -14,6 +14,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.sizes import speakers
+from support.verify_alone import alone
 from support.verify_declared import LAST
 from support.verify_keys import KeyKind
 from support.verify_measures import any_measures
@@ -44,6 +45,7 @@ CONDITIONS = [
 ]
 AHEAD = ["1h", "1h", "1s", None]
 PRICES = [0.1, 1e17, -3.5]  # whose sum hangs on their order, unless it is exact
+KINDS = ["item"] * 4 + ["bid"] * 6 + ["items", "bids"] * 2 + ["items!", "bids!", "items*", "bids*", "bad"]
 STREAM_OF = {"item": "items", "bid": "bids", "bad": "bids"}
 NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 
@@ -84,7 +86,7 @@ def matched(how: str, lookup: str) -> dict[str, Any]:
 @st.composite
 def pipelines(
     draw: st.DrawFn,
-    kind: JoinType,
+    kind: JoinType | None,
     keys: KeyKind,
     url: str = "sqlite://",
     chosen: Preset | None = None,
@@ -96,10 +98,14 @@ def pipelines(
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
     parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does; `formats` are any.
+    Without a `kind` of join there is one stream alone.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
     preset = draw(st.sampled_from(Preset)) if chosen is None else chosen
+    if kind is None:
+        preset = Preset.AUTO
+    shown = kind or JoinType.INNER
     able = PRESETS[preset]
     windows = st.integers(0, 2) if idle else st.one_of(st.integers(0, 5), st.none())
     bound = windows if able.window else st.none()
@@ -107,7 +113,7 @@ def pipelines(
     silence = st.integers(1, 2) if idle else st.none()
     lookup = draw(st.sampled_from(["items", "bids"]))
     matching = draw(st.sampled_from(MATCHINGS))
-    return make_pipeline(
+    pipeline = make_pipeline(
         url.format(matching),
         windows=(draw(bound), draw(bound)),
         lateness=(draw(lateness), draw(lateness)),
@@ -125,7 +131,7 @@ def pipelines(
         punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
         declared=(draw(declarations(keys, formats=formats)), draw(declarations(keys, formats=formats))),
         keys=keys,
-        kind=kind,
+        kind=shown,
         where=draw(st.sampled_from(CONDITIONS)),
         join={
             "preset": preset,
@@ -134,10 +140,13 @@ def pipelines(
         },
         aggregated=able.propagate is not Propagation.NEVER,
         wider=draw(st.sampled_from([(), ("seller_id",)])),
-        measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
+        measures=draw(st.one_of(st.none(), any_measures(lookup, shown))),
         running=draw(st.booleans()),
         others=draw(other_lookups(misses(parking=parking))) if several else {},
     )
+    if kind is not None:
+        return pipeline
+    return alone(pipeline, draw(st.sampled_from([lookup, lookup, "items", "bids"])))
 
 
 @st.composite
@@ -152,20 +161,14 @@ def histories(
     otherwise; time moves on, else nearly every row would be late. A few rows are of a far future. Partitions
     are counted by topic."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
+    kinds = [kind for kind in KINDS if not streams or _stream_of(kind) in streams]
     records = []
     size = draw(st.integers(least, 40))
     for place in range(size):
         seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
         now = place * pace + draw(st.sampled_from([*range(-2, 3)] * 6 + [250_000_000_000]))
-        kind = draw(
-            st.sampled_from(
-                ["item"] * 4
-                + ["bid"] * 6
-                + ["items", "bids"] * 2
-                + ["items!", "bids!", "items*", "bids*", "bad"]
-            )
-        )
-        stream = STREAM_OF.get(kind, kind.rstrip("!*"))
+        kind = draw(st.sampled_from(kinds))
+        stream = _stream_of(kind)
         declared, count = streams.get(stream), partitions[f"all.{stream}"]
         key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
         scattered = declared is not None and declared.punctuation_scope == "topic"
@@ -186,6 +189,10 @@ def histories(
             homes = draw(speakers(count)) if scattered else [home]
             records += [close(stream, key, each, keys) for each in homes]
     return records
+
+
+def _stream_of(kind: str) -> str:
+    return STREAM_OF.get(kind, kind.rstrip("!*"))
 
 
 def stamped(*records: tuple[Record, float]) -> list[Record]:
@@ -210,7 +217,9 @@ def broken_histories(
     Kafka stamps records as they come, nearly.
     """
     records = draw(histories(keys, partitions, streams, least=30))
-    topic = draw(st.sampled_from(["all.items", "all.bids"]))
+    topic = draw(
+        st.sampled_from(["all.items", "all.bids"] if not streams else [f"all.{name}" for name in streams])
+    )
     partition = draw(st.integers(0, partitions[topic] - 1))
     start = draw(st.integers(0, 10))
     end = start + draw(st.integers(10, 25))

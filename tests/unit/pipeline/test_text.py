@@ -86,6 +86,7 @@ def test_fields_are_set_from_outside() -> None:
     pipeline = load(AUCTION, ENVIRONMENT, [*assignments, "streams.bids.punctuated_on=[item_id, seller_id]"])
     orders = load(ORDERS, ENVIRONMENT, ["lookup.1.page_rows=7"])
 
+    assert pipeline.join is not None
     assert pipeline.join.window.left is not None
     assert pipeline.join.window.left.total_seconds() == 20
     assert pipeline.publish is not None
