@@ -63,7 +63,7 @@ SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
 ) k
 """
 
-_NAMED = "SELECT $key, true AS named FROM $named"
+_NAMED = "SELECT DISTINCT $key, true AS named FROM $named"
 
 _UNCERTAIN_KEYS = """
 INSERT INTO uncertain_punctuations
