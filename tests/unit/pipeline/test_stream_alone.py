@@ -16,7 +16,7 @@ from endmark.pipeline.boundedness import require_bounded, states
 from endmark.pipeline.file import load
 from endmark.pipeline.picture import drawn
 from endmark.pipelines import AUCTION
-from endmark.planning.join_forecast import measured, with_given
+from endmark.planning.join_forecast import measured
 from support.verify_alone import alone
 from support.verify_world import make_pipeline
 
@@ -130,9 +130,8 @@ def test_a_join_has_no_knobs_and_no_forecast() -> None:
     assert tuned_of(BIDS) == []
     with pytest.raises(ConfigError, match=r"'join\.memory' is no knob; there are lookup\.strategy"):
         turned(steps, "join.memory", 1)
-    for predict in (lambda: measured(BIDS, []), lambda: with_given(BIDS, measured(BIDS, []), {}, 1.0)):
-        with pytest.raises(ConfigError, match="pipeline small has no join whose state could be predicted"):
-            predict()
+    with pytest.raises(ConfigError, match="pipeline small has no join whose state could be predicted"):
+        measured(BIDS, [])
 
 
 def test_the_picture_ends_with_the_lookups() -> None:
