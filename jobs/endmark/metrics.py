@@ -50,7 +50,7 @@ CATALOGUE: dict[str, str] = {
     "lookup_held_bytes": "Bytes in memory of the rows that are answered, but wait for others.",
     "lookup_waiting_time_seconds": "When the oldest pending, parked or held row came, in Unix seconds.",
     "lookup_cache_age_seconds": "Age of the oldest answer that any cache of the relation gives.",
-    "join_results_total": "Rows the stream join put out.",
+    "join_results_total": "Rows the stream join put out; without a join, rows that passed the lookups.",
     "join_failed_pairs_total": "Pairs on which the condition of the join failed, so they are no results.",
     "join_inserted_rows_total": "Rows that entered join state.",
     "join_dropped_rows_total": "Rows not stored because the other stream had closed their key.",

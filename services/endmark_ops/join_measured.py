@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 def measured_join(
     described: Description, forecast: JoinStateForecast | None, batches: Sequence[FinishedBatch]
 ) -> MeasuredJoin | None:
-    """Average the join's state over batches from which the forecast was not made; `None` without two of them.
+    """Average the join's state over batches from which the forecast was not made.
 
     Args:
         described: the description of the pipeline by its latest job.
         forecast: the forecast to hold it against; `None` if none is stored.
         batches: the last batches, oldest first.
+
+    Returns:
+        `None` without two such batches, or without a join.
     """
-    join, names = described.steps["join"], list(described.topics)
+    join, names = described.steps.get("join"), list(described.topics)
+    if join is None:
+        return None
     known = None if forecast is None else forecast.measured_until
     later = [batch for batch in batches if known is None or batch.committed_at > known]
     found = measured_state(names, Preset(join["preset"]), later)

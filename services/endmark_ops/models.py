@@ -285,7 +285,10 @@ class StreamInfo(BaseModel):
 
 
 class PipelineInfo(BaseModel):
-    """The pipeline of the latest job. The left stream comes first. `tables` has directories by name."""
+    """The pipeline of the latest job. The left stream comes first. `tables` has directories by name.
+
+    A pipeline of one stream has no join.
+    """
 
     streams: list[StreamInfo]
     lookups: list[LookupDescription]
@@ -321,4 +324,6 @@ class Forecasts(BaseModel):
 
     lookups: list[LookupForecast] = Field(description="sorted by relation")
     join: JoinStateForecast | None = Field(description="null: none is stored")
-    join_measured: MeasuredJoin | None = Field(description="null: there are fewer than two batches for it")
+    join_measured: MeasuredJoin | None = Field(
+        description="null: there are fewer than two batches for it, or there is no join"
+    )

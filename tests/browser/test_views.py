@@ -19,6 +19,7 @@ from endmark_ops.app import SHARED_SECONDS
 from support.broken_records import write_letters
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of, join_forecast_of
 from support.ops_tokens import READER, WRITER
+from support.verify_alone import alone
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -262,6 +263,34 @@ def test_a_prediction_for_other_windows_is_not_held_against_the_job(described_jo
     expect(page.locator("#join-no-plan")).to_be_visible()
     rows = page.get_by_role("region", name="State of the join, predicted and measured").get_by_role("row")
     expect(rows.nth(1)).to_have_text(re.compile(r"Rows of items\s*\u2013\s*[\d.]+k.rows\s*\u2013$"))
+
+
+def test_a_stream_alone_has_no_view_of_a_join(
+    running_job: Job, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lookup leads to the tables, its promises free no rows, and its silence holds up nobody."""
+    monkeypatch.setenv("ENDMARK_RELATION_URL", "sqlite://")
+    running_job.database.describe(PIPELINE, describe(alone(load(AUCTION), "bids")).model_dump())
+    page.goto(f"{page.url.partition('#')[0]}#join")
+    page.reload()
+    links = page.get_by_role("navigation", name="Views").get_by_role("link")
+    expect(links).to_have_text([name for name in VIEWS if name != "Join"])
+    expect(page.locator(".view:visible")).to_have_count(1)
+    expect(page.locator("#view-live")).to_be_visible()
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    graph = page.locator("#graph-picture").get_by_role("img")
+    shown = re.compile(
+        r"^bids: .*; lookup sellers: 1.23k.rows wait; closing group-by: .*; groups: [^;]*; results: "
+    )
+    expect(graph).to_have_attribute("aria-label", shown)
+    running_job.commit(age=900)
+    running_job.commit(age=300, told={"records_total{stream=bids}": 0.0})
+    expect(page.locator("#blocks")).to_contain_text(re.compile(r"bids has sent no record for 1[5-9].min"))
+    expect(page.locator("#blocks")).not_to_contain_text("keep for it")
+    page.goto(f"{page.url.partition('#')[0]}#ledger")
+    ledger = page.locator("#ledger-tables")
+    expect(ledger).to_contain_text("of its rows were violations")
+    expect(ledger).not_to_contain_text("freed")
 
 
 def turn_of(name: str, value: object) -> dict[str, object]:

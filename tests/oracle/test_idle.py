@@ -22,10 +22,10 @@ from support.verify_world import PARTITIONS, bid, item, locate, make_pipeline
 PASSING = [preset for preset, able in PRESETS.items() if able.window]  # by which time matters
 
 
-@pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("kind", [*JoinType, None])
 @cases(7, among=33)
 @given(data=st.data())
-def test_tables_are_within_their_recomputation(kind: JoinType, data: st.DataObject) -> None:
+def test_tables_are_within_their_recomputation(kind: JoinType | None, data: st.DataObject) -> None:
     """Whatever the batches, each row that `verify` is sure of is there, and none that it finds impossible."""
     preset = data.draw(st.sampled_from(PASSING))
     pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=True))

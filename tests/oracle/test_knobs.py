@@ -70,10 +70,10 @@ def mixed(data: st.DataObject, pipeline: Pipeline, records: list[Record]) -> lis
 
 
 @pytest.mark.parametrize("idle", [False, True])
-@pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("kind", [*JoinType, None])
 @cases(4, among=60)
 @given(data=st.data())
-def test_no_result_depends_on_what_is_live(kind: JoinType, idle: bool, data: st.DataObject) -> None:
+def test_no_result_depends_on_what_is_live(kind: JoinType | None, idle: bool, data: st.DataObject) -> None:
     """Of what is turned `verify` is told by the control topic alone, and by no clock."""
     preset = data.draw(st.sampled_from(PASSING)) if idle else None
     pipeline = data.draw(pipelines(kind, LONG, chosen=preset, idle=idle, several=True))

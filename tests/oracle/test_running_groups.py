@@ -56,8 +56,8 @@ class Groups:
 
     def _shown(self, row: dict[str, Any], name: str) -> Any:
         """Of the row that is there."""
-        own = row[f"items_{name}"]
-        return row[f"bids_{name}"] if own is None else own
+        found = (row.get(f"{stream}_{name}") for stream in self._pipeline.sides)
+        return next(value for value in found if value is not None)
 
     def _group(self, key: tuple[Any, ...]) -> dict[str, Any]:
         rows = self._results[key]
@@ -65,10 +65,10 @@ class Groups:
         return dict(zip(self._by, key, strict=True)) | values
 
 
-@pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("kind", [*JoinType, None])
 @cases(5, among=60)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
-def test_a_batch_tells_what_it_changed(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
+def test_a_batch_tells_what_it_changed(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Each group once, whatever waits, is spilled or enters in steps; and as `verify` has it in the end."""
     pipeline = data.draw(
         pipelines(kind, keys, several=True).filter(lambda each: bool(each.running_columns()))

@@ -55,10 +55,10 @@ TURNS = [
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
 
-@pytest.mark.parametrize("kind", JoinType)
+@pytest.mark.parametrize("kind", [*JoinType, None])
 @cases(20, among=25)
 @given(data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())))
-def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
+def test_tables_equal_their_recomputation(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
     step where rows are parked; and no result breaks a punctuation of an earlier batch."""
     pipeline = data.draw(pipelines(kind, keys, parking=True, several=True, gaps=True))

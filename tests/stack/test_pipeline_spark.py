@@ -51,7 +51,7 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
-    kind, keys = draw(st.sampled_from(JoinType)), draw(st.sampled_from(list(KEY_KINDS.values())))
+    kind, keys = draw(st.sampled_from([*JoinType, None])), draw(st.sampled_from(list(KEY_KINDS.values())))
     idle = draw(st.booleans())
     sizes = draw(SIZES)
     partitions = sizes.partitions

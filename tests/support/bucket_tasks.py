@@ -61,9 +61,9 @@ def relation_in_memory(declared: Relation, rows: Iterable[tuple[Any, ...]]) -> M
 class BucketTasks:
     """One task for each bucket, restored from its snapshot before every batch.
 
-    `relation` are rows of that of the first lookup, or where it is, `others` by the name of theirs. `reports`
-    are what the last batch told of itself, as the sink gets them. `partitions` are counted by topic, unless
-    each has as many.
+    `relation` are rows of the one that `others` does not name, or where it is; `others` are by their name.
+    `reports` are what the last batch told of itself, as the sink gets them. `partitions` are counted by
+    topic, unless each has as many.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class BucketTasks:
         streams = stream_plans(pipeline, counts)
         lookups = []
         for declared in pipeline.lookups:
-            rows = relation if declared is pipeline.lookups[0] else others[declared.relation]
+            rows = others.get(declared.relation, relation)
             reader: PagedRelation
             if isinstance(rows, Iterable):
                 reader, page_rows = relation_in_memory(pipeline.relations[declared.relation], rows), 2

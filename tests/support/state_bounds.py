@@ -138,6 +138,7 @@ class Bench:
     def __init__(self, pipeline: Pipeline, directory: Path) -> None:
         plans = stream_plans(pipeline, dict.fromkeys(SIDES, 1))
         self._specs: tuple[SideSpec, SideSpec] = plans["left"].side, plans["right"].side
+        assert pipeline.join is not None
         self._policy = pipeline.join.policy(buckets=1)
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshot: bytes | None = None

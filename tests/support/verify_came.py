@@ -1,4 +1,4 @@
-"""What becomes of records before the join, by definition: nested loops over Python values, nothing clever."""
+"""What becomes of records before any join, by definition: nested loops over Python values, nothing clever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any
 
 from endmark.pipeline import Lookup, Pipeline, Stream
-from endmark.types import JoinType
 from support.verify_declared import (
     end_of_run,
     first_possible,
@@ -41,7 +40,7 @@ class Expected:
 
 
 class Came:
-    """What came of both streams, and what was processed of it; `expected` learns what was not."""
+    """What came of each stream, and what was processed of it; `expected` learns what was not."""
 
     def __init__(
         self,
@@ -55,14 +54,13 @@ class Came:
         self.sellers = sellers
         self.streams = [pipeline.streams[name] for name in pipeline.sides]
         self.partitions = [range(partitions[stream.topic]) for stream in self.streams]
-        self.windows = (pipeline.join.window.left, pipeline.join.window.right)
-        kind = pipeline.join.type
-        self.kept = (kind in (JoinType.LEFT, JoinType.FULL), kind in (JoinType.RIGHT, JoinType.FULL))
         located = locate(records)
         self.lines = [self._read(stream, located, expected) for stream in self.streams]
-        self.came: list[set[tuple[int, Key]]] = [set(), set()]  # partition and key of what was processed
-        self.live = [self._processed(side, expected) for side in (0, 1)]
-        self.progress = [self._progress(side) for side in (0, 1)]
+        sides = range(len(self.streams))
+        # Partition and key of what was processed.
+        self.came: list[set[tuple[int, Key]]] = [set() for _ in sides]
+        self.live = [self._processed(side, expected) for side in sides]
+        self.progress = [self._progress(side) for side in sides]
 
     def _read(
         self, stream: Stream, located: list[tuple[str, int, int, bytes | None, int]], expected: Expected
@@ -71,7 +69,7 @@ class Came:
         for topic, partition, offset, value, stamped in located:
             if topic != stream.topic:
                 continue
-            found = fate(stream, value, self.pipeline.join.on)
+            found = fate(stream, value, self.pipeline.key)
             if isinstance(found, Promise) and self._is_ahead(stream, found, stamped):
                 found = "dead letter"
             if isinstance(found, str):
@@ -94,7 +92,7 @@ class Came:
         if is_future(stream, row.columns[stream.event_time.column], stamped):
             expected.violations.append(_violation(stream, row, "future"))
             return []
-        said = said_by_row(stream, row.columns, self.pipeline.join.on)
+        said = said_by_row(stream, row.columns, self.pipeline.key)
         if said is None:
             return [row]
         if isinstance(said, Promise):
@@ -110,7 +108,7 @@ class Came:
         """Whether a punctuation speaks of a key, whatever the other columns."""
         if line.promise is None:
             return line.key == key
-        on = self.pipeline.join.on
+        on = self.pipeline.key
         return line.promise.speaks_of(on) and line.promise.matches(dict(zip(on, key, strict=True)))
 
     def closed(self, side: int, key: Key) -> bool:
@@ -137,10 +135,10 @@ class Came:
         return end_of_run(self.streams[side], rows, key)
 
     def _names(self, line: Line, key: Key) -> bool:
-        return line.promise is None or key in line.promise.named(self.pipeline.join.on)
+        return line.promise is None or key in line.promise.named(self.pipeline.key)
 
     def key(self, columns: dict[str, Any]) -> Key:
-        return tuple(columns[name] for name in self.pipeline.join.on)
+        return tuple(columns[name] for name in self.pipeline.key)
 
     def time(self, side: int, line: Line) -> datetime:
         moment: datetime = line.columns[self.streams[side].event_time.column]
@@ -206,7 +204,7 @@ class Came:
         by = [other for other in before if not other.columns and self._matches(other, key)]
         if not by or any(other.promise is not None for other in by):
             return None, None, None
-        pattern = {name: {"equals": value} for name, value in zip(self.pipeline.join.on, key, strict=True)}
+        pattern = {name: {"equals": value} for name, value in zip(self.pipeline.key, key, strict=True)}
         return json.dumps(pattern, sort_keys=True, default=str), by[0].partition, by[0].offset
 
     def _end(self, side: int, line: Line) -> datetime | None:

@@ -14,6 +14,7 @@ from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.sizes import speakers
+from support.verify_alone import alone
 from support.verify_declared import LAST
 from support.verify_gaps import nullable, with_gaps
 from support.verify_keys import KeyKind
@@ -46,6 +47,12 @@ CONDITIONS = [
 ]
 AHEAD = ["1h", "1h", "1s", None]
 PRICES = [0.1, 1e17, -3.5]  # whose sum hangs on their order, unless it is exact
+KINDS = [
+    *["item"] * 4,
+    *["bid"] * 6,
+    *["items", "bids"] * 2,
+    *["items!", "bids!", "items*", "bids*", "items~", "bids~", "bad"],
+]
 STREAMS = ("items", "bids")
 STREAM_OF = {"item": "items", "bid": "bids", "bad": "bids"}
 NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
@@ -107,7 +114,7 @@ def matched(how: str, lookup: str) -> dict[str, Any]:
 @st.composite
 def pipelines(
     draw: st.DrawFn,
-    kind: JoinType,
+    kind: JoinType | None,
     keys: KeyKind,
     url: str = "sqlite://",
     chosen: Preset | None = None,
@@ -120,11 +127,15 @@ def pipelines(
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
     parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does; `formats` are any.
-    With `gaps`, columns may be null, and members that are not declared may be ignored.
+    With `gaps`, columns may be null, and members that are not declared may be ignored. Without a `kind` of
+    join there is one stream alone.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
     preset = draw(st.sampled_from(Preset)) if chosen is None else chosen
+    if kind is None:
+        preset = Preset.AUTO
+    shown = kind or JoinType.INNER
     able = PRESETS[preset]
     windows = st.integers(0, 2) if idle else st.one_of(st.integers(0, 5), st.none())
     bound = windows if able.window else st.none()
@@ -136,7 +147,7 @@ def pipelines(
     wider: tuple[str, ...] = draw(st.sampled_from([(), ("seller_id",)]))
     says = declarations(keys, formats=formats, gaps=gaps)
     declared = draw(says), draw(says)
-    return make_pipeline(
+    pipeline = make_pipeline(
         url.format(matching),
         windows=(draw(bound), draw(bound)),
         lateness=(draw(lateness), draw(lateness)),
@@ -155,7 +166,7 @@ def pipelines(
         declared=declared,
         nullable=draw(nullable_columns(keys, declared, punctuated, wider)) if gaps else ((), ()),
         keys=keys,
-        kind=kind,
+        kind=shown,
         where=draw(st.sampled_from(CONDITIONS)),
         join={
             "preset": preset,
@@ -165,10 +176,13 @@ def pipelines(
         aggregated=able.propagate is not Propagation.NEVER,
         wider=wider,
         timed=(draw(st.integers(0, 3)) == 0, draw(st.integers(0, 3)) == 0),
-        measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
+        measures=draw(st.one_of(st.none(), any_measures(lookup, shown))),
         running=draw(st.booleans()),
         others=draw(other_lookups(misses(parking=parking))) if several else {},
     )
+    if kind is not None:
+        return pipeline
+    return alone(pipeline, draw(st.sampled_from([lookup, lookup, "items", "bids"])))
 
 
 @st.composite
@@ -183,20 +197,14 @@ def histories(
     otherwise; time moves on, else nearly every row would be late. A few rows and heartbeats are of a far
     future. Partitions are counted by topic."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
+    kinds = [kind for kind in KINDS if not streams or _stream_of(kind) in streams]
     records = []
     size = draw(st.integers(least, 40))
     for place in range(size):
         seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
         now = place * pace + draw(st.sampled_from([*range(-2, 3)] * 6 + [250_000_000_000]))
-        kind = draw(
-            st.sampled_from(
-                ["item"] * 4
-                + ["bid"] * 6
-                + ["items", "bids"] * 2
-                + ["items!", "bids!", "items*", "bids*", "items~", "bids~", "bad"]
-            )
-        )
-        stream = STREAM_OF.get(kind, kind.rstrip("!*~"))
+        kind = draw(st.sampled_from(kinds))
+        stream = _stream_of(kind)
         declared, count = streams.get(stream), partitions[f"all.{stream}"]
         key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
         scattered = declared is not None and declared.punctuation_scope == "topic"
@@ -226,6 +234,10 @@ def histories(
     return records
 
 
+def _stream_of(kind: str) -> str:
+    return STREAM_OF.get(kind, kind.rstrip("!*~"))
+
+
 def stamped(*records: tuple[Record, float]) -> list[Record]:
     """Records with Kafka's timestamps, in seconds after `EPOCH`."""
     return [replace(record, timestamp=stamp(seconds)) for record, seconds in records]
@@ -248,7 +260,9 @@ def broken_histories(
     Kafka stamps records as they come, nearly.
     """
     records = draw(histories(keys, partitions, streams, least=30))
-    topic = draw(st.sampled_from(["all.items", "all.bids"]))
+    topic = draw(
+        st.sampled_from(["all.items", "all.bids"] if not streams else [f"all.{name}" for name in streams])
+    )
     partition = draw(st.integers(0, partitions[topic] - 1))
     start = draw(st.integers(0, 10))
     end = start + draw(st.integers(10, 25))

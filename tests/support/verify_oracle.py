@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from endmark.operators.stream_join.presets import Preset
-from endmark.pipeline import Pipeline
+from endmark.pipeline import Aggregate, Join, Pipeline
 from endmark.types import JoinType
 from support.hashable_rows import hashable_row
 from support.verify_came import Came, Expected, Sellers
@@ -29,10 +29,11 @@ def recompute(
 ) -> Expected:
     """`condition` is what `join.where` says, of a pair's columns; `partitions` are counted by topic."""
     expected = Expected()
-    world = _World(pipeline, sellers, list(records), expected, partitions)
-    pairs = [pair for pair in world.pairs() if condition(world.shown(*pair))]
-    expected.results += [tuple(row.values()) for row in world.results(pairs)]
-    expected.groups += world.groups(world.results(pairs))
+    given = pipeline, sellers, list(records), expected, partitions
+    world = _World(*given) if pipeline.join is None else _Joined(*given, pipeline.join, condition)
+    results = world.results()
+    expected.results += [tuple(row.values()) for row in results]
+    expected.groups += world.groups(results)
     expected.punctuations += world.announced()
     return expected
 
@@ -42,7 +43,82 @@ def _equals(stream: str, on: tuple[str, ...], key: Key) -> dict[str, Any]:
 
 
 class _World(Came):
+    """What was processed. Without a join, each row is a result."""
+
+    def results(self) -> list[dict[str, Any]]:
+        return [self._side(0, line) for line in self.live[0]]
+
+    def _side(self, side: int, line: Line | None) -> dict[str, Any]:
+        name = self.pipeline.sides[side]
+        columns = list(self.pipeline.side_columns(name))
+        if line is None:
+            return dict.fromkeys(columns)
+        own = (line.columns[column] for column in self.streams[side].columns)
+        return dict(zip(columns, (*own, *line.found, line.partition, line.offset), strict=True))
+
+    def _is_final(self, key: Key) -> bool:
+        """Whether no result to come can have this key."""
+        return self.closed(0, key)
+
+    def announced(self) -> list[Row]:
+        """By the columns of each side that results show."""
+        lines = [line for side in self.lines for line in side]
+        named = {line.key for line in lines if not line.columns and line.promise is None}
+        return [
+            (json.dumps(_equals(stream, self.pipeline.key, key), default=str), "closed")
+            for key in sorted(named)
+            if self._is_final(key)
+            for stream in self.pipeline.shown
+        ]
+
+    def groups(self, results: list[dict[str, Any]]) -> list[Row]:
+        if self.pipeline.aggregate is None:
+            return []
+        by_key: dict[Key, list[dict[str, Any]]] = {}
+        for row in results:
+            sides = (self._key_of(name, row) for name in self.pipeline.sides)
+            by_key.setdefault(next(key for key in sides if None not in key), []).append(row)
+        return [
+            self._group(self.pipeline.aggregate, key, rows)
+            for key, rows in by_key.items()
+            if self._is_final(key)
+        ]
+
+    def _key_of(self, stream: str, row: dict[str, Any]) -> Key:
+        return tuple(row.get(f"{stream}_{column}") for column in self.pipeline.key)
+
+    def _group(self, aggregate: Aggregate, key: Key, rows: list[dict[str, Any]]) -> Row:
+        found = dict(zip(self.pipeline.key, key, strict=True))
+        group = [found[name] for name in aggregate.by]
+        group += [measured(self.pipeline, measure, rows) for measure in aggregate.measures.values()]
+        return hashable_row(group)
+
+
+class _Joined(_World):
     """The join of what was processed."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        sellers: Sellers,
+        records: list[Record],
+        expected: Expected,
+        partitions: Mapping[str, int],
+        join: Join,
+        condition: Callable[[dict[str, Any]], bool],
+    ) -> None:
+        super().__init__(pipeline, sellers, records, expected, partitions)
+        self._join = join
+        self._condition = condition
+        self.windows = (join.window.left, join.window.right)
+        self.kept = (
+            join.type in (JoinType.LEFT, JoinType.FULL),
+            join.type in (JoinType.RIGHT, JoinType.FULL),
+        )
+
+    def results(self) -> list[dict[str, Any]]:
+        pairs = [pair for pair in self.pairs() if self._condition(self.shown(*pair))]
+        return self._of_pairs(pairs)
 
     def pairs(self) -> list[Pair]:
         return [
@@ -56,8 +132,8 @@ class _World(Came):
         window = self.windows[0 if ahead >= timedelta(0) else 1]
         return window is None or abs(ahead) <= window
 
-    def results(self, pairs: list[Pair]) -> list[dict[str, Any]]:
-        if self.pipeline.join.type is JoinType.SEMI:
+    def _of_pairs(self, pairs: list[Pair]) -> list[dict[str, Any]]:
+        if self._join.type is JoinType.SEMI:
             found = [left for left in self.live[0] if any(pair[0] is left for pair in pairs)]
             return [self._side(0, left) for left in found]
         alone = [self._alone(side, pairs) if self.kept[side] else [] for side in (0, 1)]
@@ -83,14 +159,6 @@ class _World(Came):
     def shown(self, left: Line | None, right: Line | None) -> dict[str, Any]:
         return self._side(0, left) | self._side(1, right)
 
-    def _side(self, side: int, line: Line | None) -> dict[str, Any]:
-        name = self.pipeline.sides[side]
-        columns = list(self.pipeline.side_columns(name))
-        if line is None:
-            return dict.fromkeys(columns)
-        own = (line.columns[column] for column in self.streams[side].columns)
-        return dict(zip(columns, (*own, *line.found, line.partition, line.offset), strict=True))
-
     def _is_final(self, key: Key) -> bool:
         """Whether no result to come can have this key."""
         if self.closed(0, key) and self.closed(1, key):
@@ -98,36 +166,7 @@ class _World(Came):
         for side in (0, 1):
             times = [self.time(side, line) for line in self.live[side] if line.key == key]
             over = all(self._has_left(side, moment) for moment in times)
-            early = self.pipeline.join.preset not in (Preset.PJOIN, Preset.MJOIN)
+            early = self._join.preset not in (Preset.PJOIN, Preset.MJOIN)
             if self.closed(side, key) and over and early and not self.kept[1 - side]:
                 return True
         return False
-
-    def announced(self) -> list[Row]:
-        """By the columns of each side that results show."""
-        lines = [line for side in self.lines for line in side]
-        named = {line.key for line in lines if not line.columns and line.promise is None}
-        shown = self.pipeline.sides[:1] if self.pipeline.join.type is JoinType.SEMI else self.pipeline.sides
-        return [
-            (json.dumps(_equals(stream, self.pipeline.join.on, key), default=str), "closed")
-            for key in sorted(named)
-            if self._is_final(key)
-            for stream in shown
-        ]
-
-    def groups(self, results: list[dict[str, Any]]) -> list[Row]:
-        by_key: dict[Key, list[dict[str, Any]]] = {}
-        for row in results:
-            sides = (self._key_of(name, row) for name in self.pipeline.sides)
-            by_key.setdefault(next(key for key in sides if None not in key), []).append(row)
-        return [self._group(key, rows) for key, rows in by_key.items() if self._is_final(key)]
-
-    def _key_of(self, stream: str, row: dict[str, Any]) -> Key:
-        return tuple(row.get(f"{stream}_{column}") for column in self.pipeline.join.on)
-
-    def _group(self, key: Key, rows: list[dict[str, Any]]) -> Row:
-        found, aggregate = dict(zip(self.pipeline.join.on, key, strict=True)), self.pipeline.aggregate
-        assert aggregate is not None
-        group = [found[name] for name in aggregate.by]
-        group += [measured(self.pipeline, measure, rows) for measure in aggregate.measures.values()]
-        return hashable_row(group)

@@ -53,6 +53,8 @@ _CHANNELS = {"punctuations": "announced"}
 
 def sellers_of(pipeline: Pipeline) -> Sellers:
     """R, as the pipeline expects it."""
+    if "sellers" not in pipeline.relations:
+        return SELLERS
     lookup = pipeline.lookup_in("sellers")
     if lookup.as_of is not None:
         return [

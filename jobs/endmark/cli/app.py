@@ -105,7 +105,8 @@ def validate(
 
 def _check_conditions(spec: Pipeline) -> None:
     """Check the conditions of a pipeline, or say that a package for that is missing."""
-    if spec.join.where is None and all(stream.closes is None for stream in spec.streams.values()):
+    has_where = spec.join is not None and spec.join.where is not None
+    if not has_where and all(stream.closes is None for stream in spec.streams.values()):
         return
     try:
         from endmark.engine.streams import check_conditions
@@ -163,7 +164,10 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure reads of the relation; predict the rate of each lookup strategy and the state of the join."""
+    """Measure reads of the relation; predict the rate of each lookup strategy and the state of the join.
+
+    Without a join there is nothing to predict of it.
+    """
     from endmark.planning.forecast import forecast
     from endmark.planning.join_forecast import forecast_join, measured, with_given
     from endmark.planning.join_state import BATCHES
@@ -177,7 +181,8 @@ def plan(
     if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
             batches = database.batches_after(spec.name, -1, BATCHES)
-    figures = with_given(spec, measured(spec, batches), given, lag)
+    is_planned = spec.join is not None or lag is not None or any(given.values())
+    figures = with_given(spec, measured(spec, batches), given, lag) if is_planned else None
     join = None if figures is None else forecast_join(spec, figures, buckets)
     found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
     if ops_url:
@@ -191,7 +196,8 @@ def plan(
         return
     lines = [] if found is None else [*found.lines(), ""]
     unknown = "the join is not predicted: give --rate of each stream, or --ops-url of a job that has run"
-    lines += [unknown] if join is None else join.lines()
+    if spec.join is not None:
+        lines += [unknown] if join is None else join.lines()
     typer.echo("\n".join(lines))
 
 

@@ -25,7 +25,7 @@ class Description(BaseModel):
 
     `topics` has the topic of each stream, the left one first. `tables` has the directory of each table within
     the warehouse; the table of running groups is left out if the pipeline does not write it. `steps` has the
-    fields of the steps with knobs, with durations in seconds.
+    fields of the steps with knobs, with durations in seconds; there is no `join` for a stream alone.
     """
 
     steps: Steps

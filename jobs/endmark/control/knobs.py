@@ -33,7 +33,8 @@ def steps_of(pipeline: Pipeline) -> Steps:
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
     steps: dict[str, Model] = dict(zip(names, lookups, strict=True))
-    steps |= {"join": pipeline.join, "batch": pipeline.batch}
+    steps |= {} if pipeline.join is None else {"join": pipeline.join}
+    steps["batch"] = pipeline.batch
     times = {name: pipeline.streams[name].event_time for name in pipeline.sides}
     steps |= {f"streams.{name}.event_time": time for name, time in times.items() if time.idle is not None}
     plain = {name: json.dumps(step.model_dump(), default=as_number) for name, step in steps.items()}

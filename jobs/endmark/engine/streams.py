@@ -15,7 +15,6 @@ from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.state.keys import KeySpec
-from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from endmark.wire.json_records import Parser
 
 
+_NOBODY = "$nobody"  # no stream can have this name
 _SPARK_TYPES = {
     pa.int32(): "int",
     pa.int64(): "bigint",
@@ -57,7 +57,7 @@ class StreamPlan:
         topic: its topic.
         columns: the types of its columns, by name.
         punctuated_on: the columns that its punctuations may restrict.
-        on: the columns of the join key.
+        on: the columns of the key.
         side: the stream as an input of the join.
         parser: makes the parser of its records; `None` for a frame.
         keeps_value: whether rows keep the value of their Kafka record.
@@ -96,14 +96,19 @@ class GroupPlan:
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
     """Make the plans of a pipeline's streams, by name; `partitions` is the number of partitions by topic."""
-    windows = dict(zip(pipeline.sides, (pipeline.join.window.left, pipeline.join.window.right), strict=True))
+    windows: dict[str, timedelta | None] = dict.fromkeys(pipeline.sides)
+    if pipeline.join is not None:
+        windows = {
+            pipeline.join.left: pipeline.join.window.left,
+            pipeline.join.right: pipeline.join.window.right,
+        }
+    kinds = [kind.arrow for kind in pipeline.key_types.values()]
     plans = {}
     for name in pipeline.sides:
         stream = pipeline.streams[name]
-        kinds = [stream.columns[column].arrow for column in pipeline.join.on]
         side = SideSpec(
             name=name,
-            key=KeySpec.of([f"{name}_{column}" for column in pipeline.join.on], kinds),
+            key=KeySpec.of([f"{name}_{column}" for column in pipeline.key], kinds),
             schema=arrow_schema(pipeline.side_columns(name)),
             time=f"{name}_{stream.event_time.column}",
             partition=f"{name}_kafka_partition",
@@ -124,14 +129,34 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             topic=stream.topic,
             columns=dict(stream.columns),
             punctuated_on=stream.punctuated_on,
-            on=pipeline.join.on,
-            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.join.on),
+            on=pipeline.key,
+            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.key),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
         )
     return plans
+
+
+def nobody(stream: StreamPlan) -> StreamPlan:
+    """Return the plan of a stream that has ended before its first row.
+
+    A left join with it makes each row of `stream` a result at once, and keeps none. So a stream without a
+    join goes through the same operator.
+    """
+    side, types = stream.side, {name: stream.side.schema.field(name).type for name in stream.side.key.columns}
+    ended = SideSpec(
+        name=_NOBODY,
+        key=side.key,
+        time=side.time,
+        schema=pa.schema(types),
+        partition=None,
+        offset=None,
+        window=None,
+        ended=True,
+    )
+    return StreamPlan(_NOBODY, "", {}, (), stream.on, ended)
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:
@@ -146,10 +171,9 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         for name, measure in pipeline.aggregate.measures.items()
     ]
     # Results of a semi join have no right columns. They always have the key on the left.
-    sides = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
     keys = [
-        KeyColumn(name, columns[name].arrow, tuple(f"{side}_{name}" for side in sides))
-        for name in pipeline.join.on
+        KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
+        for name, kind in pipeline.key_types.items()
     ]
     return GroupPlan(keys, measures, list(columns), pipeline.aggregate.running)
 
@@ -177,7 +201,7 @@ def _result_column(pipeline: Pipeline, reference: str) -> str:
 
 
 def check_conditions(pipeline: Pipeline) -> None:
-    """Check `join.where` and the closing rules.
+    """Check `join.where`, if there is a join, and the closing rules.
 
     Raises:
         ConfigError: one of them is no condition over the columns that it may use.
@@ -196,8 +220,9 @@ def residual(pipeline: Pipeline) -> Condition | None:
     # Tasks import this module, and DuckDB takes a tenth of a second to import.
     from endmark.condition import Condition
 
-    where = pipeline.join.where
-    return None if where is None else Condition.of(where, arrow_schema(pipeline.pair_columns()))
+    if pipeline.join is None or pipeline.join.where is None:
+        return None
+    return Condition.of(pipeline.join.where, arrow_schema(pipeline.pair_columns()))
 
 
 def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:

@@ -1,8 +1,7 @@
 """The closing group-by on a frame.
 
-The frame is joined with a stream that never has a row and promises so at once. Each row of the frame is
-therefore a result beside nulls, and a group is final once the frame has closed its key. The group-by itself
-is the stream join's.
+The frame is joined with a stream that has ended before its first row. So each row of the frame is a result at
+once, and a group is final once the frame has closed its key. The group-by itself is the stream join's.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from endmark.engine import channels
 from endmark.engine.bucket.plan import BucketPlan
-from endmark.engine.channels import Packer
 from endmark.engine.ingest.frame_rows import PackFrame, UnpackFrame
-from endmark.engine.ingest.punctuation_rows import PromisePacker
-from endmark.engine.streams import GroupPlan
+from endmark.engine.streams import GroupPlan, nobody
 from endmark.errors import ConfigError
 from endmark.frame.texts import FRAME
 from endmark.operators.group_by.group_by import KeyColumn
@@ -30,8 +27,6 @@ from endmark.operators.group_by.running_groups import BATCH, FINAL
 from endmark.operators.stream_join.presets import Preset, policy
 from endmark.pipeline.measures import FUNCTIONS, same, several
 from endmark.pipeline.steps import Aggregate
-from endmark.punctuation.pattern import Between
-from endmark.punctuation.punctuation import Punctuation
 from endmark.spark.dataframe import gathered, state_buckets
 from endmark.spark.frame_inputs import frame_stream, is_key
 from endmark.spark.processor import BucketProcessor
@@ -82,13 +77,12 @@ class Grouping:
         # Control rows have nulls even in a column that Spark takes for one without nulls.
         keys = [rows.field(name).with_nullable(True) for name in declared.by]
         frame = _stream(FRAME, [*rows, pa.field(*_AT)], declared.by)
-        nobody = _stream("nobody", [*keys, pa.field(*_AT)], declared.by)
         measures = [_measure(name, measure, rows, places) for name, measure in declared.measures.items()]
         columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
         group = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
         plan = BucketPlan(
             frame,
-            nobody,
+            nobody(frame),
             JoinType.LEFT,
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
@@ -112,13 +106,12 @@ class Grouping:
 
         Measures count as computed, since punctuations of groups restrict columns of the key alone.
         """
-        results = [*self.plan.left.side.schema, *self.plan.right.side.schema]
         origins = {name: _seen(name) if name in self.plan.left.on else None for name in self.schema.names}
-        return Renaming(pa.schema(results), origins)
+        return Renaming(self.plan.left.side.schema, origins)
 
 
 class PackGroups:
-    """A function for `mapInArrow` that packs the rows of a frame, and the promise of the empty other stream.
+    """A function for `mapInArrow` that packs the rows of a frame, with an event time.
 
     Args:
         plan: the plan of the group-by.
@@ -129,21 +122,9 @@ class PackGroups:
 
     def __init__(self, plan: BucketPlan, buckets: Buckets, punctuations: int, renaming: Renaming) -> None:
         self._pack = PackFrame(plan.left, buckets, punctuations, renaming)
-        self._nobody = plan.right
-        self._buckets = buckets
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = False
-        for packed in self._pack(self._timed(batches)):
-            seen = True
-            yield packed
-        if seen:
-            # The promise is in every batch, since any batch may be the first of a bucket. The join takes it
-            # once.
-            packer = Packer()
-            never = Punctuation.of(self._nobody.name, dict.fromkeys(self._nobody.on, Between()))
-            PromisePacker(packer, self._buckets, self._nobody).promise(0, 0, never)
-            yield from packer.flush()
+        return self._pack(self._timed(batches))
 
     def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         name, kind = _AT

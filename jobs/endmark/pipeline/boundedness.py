@@ -98,7 +98,7 @@ class State:
 
 @dataclass(frozen=True)
 class _Input:
-    """One side of the join, as far as state is concerned."""
+    """One side of the join, or the one stream, as far as state is concerned."""
 
     name: str
     window: timedelta | None
@@ -134,10 +134,13 @@ class _Input:
 
 def states(pipeline: Pipeline) -> list[State]:
     """Return all the state that a pipeline keeps from one batch to the next."""
-    left, right = _inputs(pipeline)
-    preset = pipeline.join.preset
+    inputs = [_input(pipeline, name) for name in pipeline.sides]
+    closed = [_closed_keys(pipeline, side) for side in inputs if side.names_keys]
+    if pipeline.join is None:
+        groups = [] if pipeline.aggregate is None else [_groups_alone(inputs[0])]
+        return [*groups, *closed]
+    (left, right), preset = inputs, pipeline.join.preset
     groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]
-    closed = [_closed_keys(pipeline, side) for side in (left, right) if side.names_keys]
     return [_rows(left, right, preset), _rows(right, left, preset), *groups, *closed]
 
 
@@ -160,22 +163,18 @@ def require_bounded(pipeline: Pipeline) -> None:
     )
 
 
-def _inputs(pipeline: Pipeline) -> tuple[_Input, _Input]:
-    join = pipeline.join
-
-    def side(name: str, window: timedelta | None, field: str, preserved: bool) -> _Input:
-        stream = pipeline.streams[name]
-        rule = stream.closes is not None and set(stream.closes.on) == set(join.on)
-        by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
-        means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
-        closes = next((by for by, does in means.items() if does), None)
-        declared = stream.punctuated_on
-        return _Input(name, window, f"join.window.{field}", closes, declared, preserved, join.on)
-
-    return (
-        side(join.left, join.window.left, "left", join.type.keeps_left),
-        side(join.right, join.window.right, "right", join.type.keeps_right),
-    )
+def _input(pipeline: Pipeline, name: str) -> _Input:
+    stream, key, join = pipeline.streams[name], pipeline.key, pipeline.join
+    rule = stream.closes is not None and set(stream.closes.on) == set(key)
+    by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
+    means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
+    closes = next((by for by, does in means.items() if does), None)
+    field, window, preserved = "", None, False
+    if join is not None and name == join.left:
+        field, window, preserved = "join.window.left", join.window.left, join.type.keeps_left
+    elif join is not None:
+        field, window, preserved = "join.window.right", join.window.right, join.type.keeps_right
+    return _Input(name, window, field, closes, stream.punctuated_on, preserved, key)
 
 
 def _rows(side: _Input, other: _Input, preset: Preset) -> State:
@@ -227,6 +226,10 @@ def _groups(left: _Input, right: _Input, preset: Preset) -> State:
     if bounds:
         return State("groups", "groups", tuple(bounds))
     return State("groups", "groups", note=" and ".join(notes), mends=tuple(mends))
+
+
+def _groups_alone(side: _Input) -> State:
+    return State("groups", "groups", (Bound((side.name,), (str(side.closes),), side.on),))
 
 
 def _closed_keys(pipeline: Pipeline, side: _Input) -> State:

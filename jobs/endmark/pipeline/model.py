@@ -28,7 +28,12 @@ _RUNNING = {"final": ColumnType.BOOLEAN, "batch": ColumnType.LONG}
 
 
 class Pipeline(Model):
-    """A whole pipeline: two streams, lookups on either or both, their join and maybe a closing group-by.
+    """A whole pipeline: one stream or the join of two, their lookups, and maybe a closing group-by.
+
+    Two streams have a `join`. A stream alone has none: each of its rows is a result once its lookups have
+    answered. Its key is `aggregate.by`. Without an aggregate, the key is the columns of the first of these
+    that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time and doubles
+    are no columns of a key.
 
     `lookup` is one lookup or a list of lookups. Each has a relation of its own, so a table that is looked up
     twice is declared under two names. A lookup asks by columns of its stream. All lookups of a stream run
@@ -41,10 +46,10 @@ class Pipeline(Model):
         Name,
         ChangeRule(change=Change.RESTART, remark="names the control topic, unless control.topic does"),
     ]
-    streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=2, max_length=2)]]
+    streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=1, max_length=2)]]
     relations: Pinned[Annotated[dict[Name, Relation], Field(default_factory=dict)]]
     lookup: Pinned[Lookups] = ()
-    join: Pinned[Join]
+    join: Pinned[Join | None] = None
     aggregate: Pinned[Aggregate | None] = None
     tables: Pinned[Tables] = Tables()
     publish: Annotated[Publish | None, PUBLISHING] = None
@@ -54,10 +59,7 @@ class Pipeline(Model):
 
     @model_validator(mode="after")
     def _check_references(self) -> Self:
-        for field, name in (("join.left", self.join.left), ("join.right", self.join.right)):
-            require_name(self.streams, name, field, "streams")
-        if self.join.left == self.join.right:
-            raise ValueError(f"join.right: {self.join.right!r} is also join.left; name two streams")
+        self._check_inputs()
         topics = [stream.topic for stream in self.streams.values()]
         if len(set(topics)) != len(topics):
             raise ValueError(f"streams: topic {topics[0]!r} is named twice")
@@ -74,11 +76,31 @@ class Pipeline(Model):
         for lookup in self.lookups:
             self._check_lookup(lookup, self._field_of(lookup))
         self._check_relations()
-        self._check_join()
+        self._check_key()
         if self.aggregate is not None:
             self._check_aggregate(self.aggregate)
         self._check_names()
         return self
+
+    def _check_inputs(self) -> None:
+        names = _listed(tuple(self.streams))
+        if self.join is None:
+            if len(self.streams) > 1:
+                raise ValueError(
+                    f"join: streams {names} need a join; name them in join.left and join.right, and their "
+                    "key in join.on, or leave one of them out"
+                )
+            return
+        if len(self.streams) == 1:
+            raise ValueError(
+                f"join: {names} is the only stream, so its rows are results without a join; leave join out, "
+                "or add the stream to join it with"
+            )
+        for field, name in (("join.left", self.join.left), ("join.right", self.join.right)):
+            require_name(self.streams, name, field, "streams")
+        if self.join.left == self.join.right:
+            raise ValueError(f"join.right: {self.join.right!r} is also join.left; name two streams")
+        self.join.policy()  # raises for a field that the preset has no use for
 
     def _field_of(self, lookup: Lookup) -> str:
         one = isinstance(self.lookup, Lookup)
@@ -122,16 +144,17 @@ class Pipeline(Model):
                     f"lookup: relation {name!r} is looked up twice; declare it once more under another name"
                 )
 
-    def _check_join(self) -> None:
-        self.join.policy()  # raises for a field that the preset has no use for
-        for name in self.join.on:
-            self._check_key(name)
+    def _check_key(self) -> None:
+        origin, key = self._key
+        for name in key:
+            self._check_key_column(name, origin)
+        whose = "key" if self.join is None else "join key"
         for side in self.sides:
-            missing = tuple(name for name in self.join.on if name not in self.streams[side].promised_on)
-            if missing and len(missing) < len(self.join.on):
+            missing = tuple(name for name in key if name not in self.streams[side].promised_on)
+            if missing and len(missing) < len(key):
                 raise ValueError(
-                    f"streams.{side}.punctuated_on: {_listed(missing)} of the join key "
-                    f"{_listed(self.join.on)} is missing; name all of the key, or none of it"
+                    f"streams.{side}.punctuated_on: {_listed(missing)} of the {whose} {_listed(key)} is "
+                    "missing; name all of the key, or none of it"
                 )
             declared = self.streams[side]
             if declared.unique and declared.clustered:
@@ -144,39 +167,40 @@ class Pipeline(Model):
                 "clustered": declared.clustered,
             }
             for field, by in implied.items():
-                if by and (set(by) != set(self.join.on) or (field == "ordered" and len(self.join.on) > 1)):
+                if by and (set(by) != set(key) or (field == "ordered" and len(key) > 1)):
                     raise ValueError(
-                        f"streams.{side}.{field}: {_listed(by)} is not the join key {_listed(self.join.on)}, "
-                        "so it closes no key; leave it out"
+                        f"streams.{side}.{field}: {_listed(by)} is not the {whose} {_listed(key)}, so it "
+                        "closes no key; leave it out"
                     )
 
-    def _check_key(self, name: str) -> None:
+    def _check_key_column(self, name: str, field: str) -> None:
         for side in self.sides:
-            require_column(self.streams[side].columns, name, "join.on")
-        left, right = (self.streams[side].columns[name].required for side in self.sides)
-        if left != right:
+            require_column(self.streams[side].columns, name, field)
+        kinds = {side: self.streams[side].columns[name].required for side in self.sides}
+        if len(set(kinds.values())) > 1:
+            (left, one), (right, other) = kinds.items()
             raise ValueError(
-                f"join.on: column {name!r} is {left} in stream {self.join.left}, but {right} in "
-                f"{self.join.right}; declare one type for both"
+                f"{field}: column {name!r} is {one} in stream {left}, but {other} in {right}; declare one "
+                "type for both"
             )
-        if left == ColumnType.DOUBLE:
+        if ColumnType.DOUBLE in kinds.values():
             raise ValueError(
-                f"join.on: column {name!r} is double, and equal doubles are a matter of rounding; declare "
-                "it long, string or decimal(18,2) in both streams"
+                f"{field}: column {name!r} is double, and equal doubles are a matter of rounding; declare it "
+                "long, string or decimal(18,2) in each stream"
             )
 
     def _check_aggregate(self, aggregate: Aggregate) -> None:
-        if set(aggregate.by) != set(self.join.on):
+        if set(aggregate.by) != set(self.key):
             raise ValueError(
-                f"aggregate.by: {_listed(aggregate.by)} is not the join key {_listed(self.join.on)}; "
+                f"aggregate.by: {_listed(aggregate.by)} is not the join key {_listed(self.key)}; "
                 "only the join key is closed by punctuations"
             )
         if not any(self.closes_keys(side) for side in self.sides):
             raise ValueError(
-                "aggregate.by: no stream is punctuated on the join key, so no group would ever close; "
-                f"set streams.<name>.punctuated_on: [{', '.join(self.join.on)}]"
+                f"aggregate.by: no stream is punctuated on {_listed(self.key)}, so no group would ever "
+                f"close; set streams.<name>.punctuated_on: [{', '.join(self.key)}]"
             )
-        if self.join.policy().propagate is Propagation.NEVER:
+        if self.join is not None and self.join.policy().propagate is Propagation.NEVER:
             able = [
                 preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER
             ]
@@ -196,7 +220,7 @@ class Pipeline(Model):
             measure.kind(self.type_of(reference))
         except ValueError as error:
             raise ValueError(f"{field}: {error}") from error
-        if self.join.type is JoinType.SEMI and self.stream_of(origin) == self.join.right:
+        if self.stream_of(origin) not in self.shown:
             raise ValueError(
                 f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
                 "columns alone; join.type: inner keeps both"
@@ -229,9 +253,49 @@ class Pipeline(Model):
         return next(lookup for lookup in self.lookups if lookup.relation == relation)
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """The names of the left and the right stream of the join."""
-        return self.join.left, self.join.right
+    def sides(self) -> tuple[str, ...]:
+        """The names of the left and the right stream of the join, or of the one stream."""
+        return tuple(self.streams) if self.join is None else (self.join.left, self.join.right)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The streams whose columns results have: the left one of a semi join, and otherwise all."""
+        return self.sides[:1] if self.join is not None and self.join.type is JoinType.SEMI else self.sides
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the join key, or of the key of a stream alone."""
+        return self._key[1]
+
+    @property
+    def key_types(self) -> dict[str, ColumnType]:
+        """The types of the key's columns, by name."""
+        columns = self.streams[self.sides[0]].columns
+        return {name: columns[name].required for name in self.key}
+
+    @property
+    def _key(self) -> tuple[str, tuple[str, ...]]:
+        """The field that names the key, and the columns of the key."""
+        if self.join is not None:
+            return "join.on", self.join.on
+        ((name, stream),) = self.streams.items()
+        rule = stream.closes.on if stream.closes else ()
+        asks_by_null = any(
+            stream.columns[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
+        )
+        fields = {
+            "aggregate.by": () if self.aggregate is None else self.aggregate.by,
+            f"streams.{name}.unique": stream.unique,
+            f"streams.{name}.clustered": stream.clustered,
+            f"streams.{name}.ordered": tuple(stream.ordered),
+            f"streams.{name}.closes.on": rule if stream.could_be_keys(rule) == rule else (),
+            f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
+            # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
+            # of the relation. No row may lack the key, so a nullable column is none.
+            "lookup.key": self.lookups[0].key if self.lookups and not asks_by_null else (),
+            f"streams.{name}.event_time.column": (stream.event_time.column,),
+        }
+        return next((field, columns) for field, columns in fields.items() if columns)
 
     @property
     def control_topic(self) -> str:
@@ -239,14 +303,14 @@ class Pipeline(Model):
         return self.control.topic or f"{self.name}-control"
 
     def closes_keys(self, stream: str) -> bool:
-        """Return whether a stream can close keys of the join, by punctuations or by a declaration."""
-        declared, key = self.streams[stream], set(self.join.on)
+        """Return whether a stream can close keys, by punctuations or by a declaration."""
+        declared, key = self.streams[stream], set(self.key)
         rule = set(declared.closes.on) if declared.closes else set()
         promised = {*declared.punctuated_on, *(rule if rule <= key else ())}
         return bool(declared.ordered or declared.unique or declared.clustered) or key <= promised
 
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
-        """Return the columns of one join input, named as in the results table.
+        """Return the columns of one stream behind its lookups, named as in the results table.
 
         A name is `<stream or relation>_<column>`. The stream's own columns come first, then the columns of
         its relations in the order of lookups, then the record's coordinates.
@@ -266,13 +330,11 @@ class Pipeline(Model):
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Return the columns that `join.where` may name: those of the left input, then those of the right."""
-        return self.side_columns(self.join.left) | self.side_columns(self.join.right)
+        return dict(column for side in self.sides for column in self._side(side))
 
     def result_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the results table. A semi join has those of the left input alone."""
-        if self.join.type is JoinType.SEMI:
-            return self.side_columns(self.join.left)
-        return self.pair_columns()
+        return dict(column for side in self.shown for column in self._side(side))
 
     def group_columns(self) -> dict[str, ColumnType]:
         """Return the columns of the groups table: the group key, then the measures.
@@ -281,8 +343,7 @@ class Pipeline(Model):
         """
         if self.aggregate is None:
             return {}
-        keys = self.streams[self.join.left].columns
-        columns = {name: keys[name].required for name in self.aggregate.by}
+        columns = {name: self.key_types[name] for name in self.aggregate.by}
         for name, measure in self.aggregate.measures.items():
             of = None if measure.column is None else self.type_of(measure.column)
             columns[name] = ColumnType.LONG if of is None else measure.kind(of)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def drawn(pipeline: Pipeline) -> str:
     """Return the Mermaid text: topics, relations, steps and tables, and the flow between them."""
-    join, lines = pipeline.join, ["flowchart LR"]
+    lines, last = ["flowchart LR"], "join"
     for side in pipeline.sides:
         stream = pipeline.streams[side]
         lines.append(f'  topic_{side}[("{stream.topic}<br>{stream.format}")]')
@@ -24,20 +24,24 @@ def drawn(pipeline: Pipeline) -> str:
                 f"  relation_{lookup.relation} -.-> lookup_{lookup.relation}",
             ]
             before, arrow = f"lookup_{lookup.relation}", "-->"
-        lines.append(f"  {before} {arrow} join")
-    lines.append(f'  join["{join.type} join, {join.preset}<br>{", ".join(join.on)}"]')
-    lines += _table(pipeline, "join", "results")
+        if pipeline.join is None:
+            last = before
+        else:
+            lines.append(f"  {before} {arrow} join")
+    if (join := pipeline.join) is not None:
+        lines.append(f'  join["{join.type} join, {join.preset}<br>{", ".join(join.on)}"]')
+    lines += _table(pipeline, last, "results")
     if pipeline.aggregate is not None:
         lines += [
             f'  group["closing group-by<br>{", ".join(pipeline.aggregate.by)}"]',
-            "  join --> group",
+            f"  {last} --> group",
             *_table(pipeline, "group", "groups"),
             *(_table(pipeline, "group", "running") if pipeline.aggregate.running else []),
         ]
     for table in ("violations", "punctuations", "dead_letters"):
-        lines += _table(pipeline, "join", table)
+        lines += _table(pipeline, last, table)
     if pipeline.publish is not None:
-        lines += [f'  published[("{pipeline.publish.topic}")]', "  join --> published"]
+        lines += [f'  published[("{pipeline.publish.topic}")]', f"  {last} --> published"]
     return "\n".join(lines)
 
 

@@ -176,6 +176,14 @@ class Stream(Model):
         """The columns that the stream's punctuations restrict, including those of its closing rule."""
         return tuple(dict.fromkeys([*self.punctuated_on, *(self.closes.on if self.closes else ())]))
 
+    def could_be_keys(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the columns that may be of a key: not the event time, and no double."""
+        return tuple(
+            name
+            for name in columns
+            if name != self.event_time.column and self.columns[name] != ColumnType.DOUBLE
+        )
+
 
 class Relation(Model):
     """The master table R of a lookup join, reached by an SQLAlchemy URL.

@@ -336,7 +336,7 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """The closing group-by over the join's results: a group is emitted once, when its key is closed.
+    """The closing group-by over the results: a group is emitted once, when its key is closed.
 
     With `running`, a table of its own gets a row of each group after each batch that had results of the
     group: the measures so far and the number of the `batch`. The last row of a group is marked as `final`,

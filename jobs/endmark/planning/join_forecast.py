@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from endmark.control.database import FinishedBatch
-    from endmark.pipeline import Pipeline
+    from endmark.pipeline import Join, Pipeline
 
 _PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # predicted windows, as parts of those in the file
 _ROW_BYTES = 40  # bytes of a row in state, if no job has measured them
@@ -162,14 +162,14 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
         figures: the figures of both of its streams.
         buckets: buckets of the job.
     """
-    windows, by_preset = _windows(pipeline), {}
+    join, windows, by_preset = _join_of(pipeline), _windows(pipeline), {}
     left, right = (figures.streams[name] for name in pipeline.sides)
     for preset, able in PRESETS.items():
         setup = partial(
             Setup,
             preset=preset,
             lag=_lag(pipeline, figures),
-            purge_every=pipeline.join.purge_every if able.batch else 1,
+            purge_every=join.purge_every if able.batch else 1,
             batch_seconds=figures.batch_seconds,
             buckets=buckets,
         )
@@ -178,7 +178,7 @@ def forecast_join(pipeline: Pipeline, figures: JoinFigures, buckets: int) -> Joi
             part: predict(setup(_side(left, windows[0], part), _side(right, windows[1], part)))
             for part in parts
         }
-    return JoinForecast(figures, pipeline.join.preset, windows, pipeline.join.purge_every, by_preset)
+    return JoinForecast(figures, join.preset, windows, join.purge_every, by_preset)
 
 
 def with_given(
@@ -233,14 +233,18 @@ def measured(pipeline: Pipeline, batches: Sequence[FinishedBatch]) -> JoinFigure
     Args:
         pipeline: the pipeline, as the job runs it.
         batches: batches in a row, oldest first.
+
+    Raises:
+        ConfigError: the pipeline has no join.
     """
-    found = measured_state(pipeline.sides, pipeline.join.preset, batches)
+    preset = _join_of(pipeline).preset
+    found = measured_state(pipeline.sides, preset, batches)
     if found is None or found.seconds is None:
         return None
     rates = {name: _rows(found.counts, name) / found.seconds for name in pipeline.sides}
     if not all(rates.values()):
         return None
-    able, windows = PRESETS[pipeline.join.preset], _windows(pipeline)
+    able, windows = PRESETS[preset], _windows(pipeline)
     streams = {}
     for name, opposite, window in zip(pipeline.sides, pipeline.sides[::-1], windows, strict=True):
         punctuations = sum(
@@ -302,8 +306,18 @@ def _apart(held_back: Sequence[float], windows: tuple[float | None, float | None
     return float(mean), float(left[at] / (left[at] + right[at]))
 
 
+def _join_of(pipeline: Pipeline) -> Join:
+    if pipeline.join is None:
+        raise ConfigError(
+            f"pipeline {pipeline.name} has no join whose state could be predicted; leave out --rate, "
+            "--interval, --until-closed and --lag"
+        )
+    return pipeline.join
+
+
 def _windows(pipeline: Pipeline) -> tuple[float | None, float | None]:
-    left, right = pipeline.join.window.left, pipeline.join.window.right
+    window = _join_of(pipeline).window
+    left, right = window.left, window.right
     return (
         None if left is None else left.total_seconds(),
         None if right is None else right.total_seconds(),

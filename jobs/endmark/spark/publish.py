@@ -1,9 +1,9 @@
 """Publishes results and output punctuations to a Kafka topic, in the wire format of a stream.
 
-The key of a record is the join key. So the results of a key and the punctuation that names it are in one
-partition. A pattern goes to every partition. The broker acknowledges all results of a batch before the first
-punctuation of the batch is sent. So no result follows a punctuation that matches it. A repeated batch is the
-exception, since Kafka gets each batch at least once. The headers of a record name its batch.
+The key of a record is the pipeline's key. So the results of a key and the punctuation that names it are in
+one partition. A pattern goes to every partition. The broker acknowledges all results of a batch before the
+first punctuation of the batch is sent. So no result follows a punctuation that matches it. A repeated batch
+is the exception, since Kafka gets each batch at least once. The headers of a record name its batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
 from endmark.engine.streams import spark_type
-from endmark.types import JoinType
 from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class OutputTopic:
 
     @classmethod
     def of(cls, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> Self:
-        """Return the output topic of a pipeline, whose records have the join key as their key.
+        """Return the output topic of a pipeline, whose records have the pipeline's key as their key.
 
         Args:
             pipeline: the pipeline.
@@ -83,8 +82,7 @@ class OutputTopic:
             bootstrap: the broker's host:port.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
-        streams = pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
-        key = {name: [f"{stream}_{name}" for stream in streams] for name in pipeline.join.on}
+        key = {name: [f"{stream}_{name}" for stream in pipeline.shown] for name in pipeline.key}
         return cls(pipeline.result_columns(), key, topic, partitions, bootstrap, app_id)
 
     def publish(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.state import codec
-from endmark.state.segment import Segment
+from endmark.state.segment import Segment, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ class SegmentRows:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        return self.segment.batch.take(pa.array(self.positions))
+        return taken(self.segment.batch, self.positions)
 
     @property
     def alive(self) -> SegmentRows:
@@ -64,7 +64,7 @@ class SegmentRows:
     @property
     def unmatched(self) -> pa.RecordBatch:
         """The rows that never had a partner."""
-        return self.segment.batch.take(pa.array(self.segment.unmatched(self.positions)))
+        return taken(self.segment.batch, self.segment.unmatched(self.positions))
 
 
 def kill(rows: list[SegmentRows]) -> list[SegmentRows]:

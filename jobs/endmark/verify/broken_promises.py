@@ -63,7 +63,7 @@ def name_promises(session: Session, pipeline: Pipeline, stream: str) -> None:
         stream: the stream's name.
     """
     known = stream_names(pipeline, stream)
-    kinds = {column: pipeline.streams[stream].columns[column] for column in pipeline.join.on}
+    kinds = pipeline.key_types
     rows = session.run(_CLOSED, ordered=ordering(pipeline, stream)["ordered"], **known)
     descending = "descending" in pipeline.streams[stream].ordered.values()
     patterns = session.run('FROM $patterns ORDER BY "partition", "offset"', **known)

@@ -133,7 +133,7 @@ def classify(session: Session, pipeline: Pipeline) -> None:
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
-        _classify_stream(session, stream, declared, pipeline.join.on)
+        _classify_stream(session, stream, declared, pipeline.key)
 
 
 def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:

@@ -28,11 +28,7 @@ SELECT $named_key, $partition AS "partition" FROM $judged WHERE $by_row
 """
 
 # A key that the other stream names may be final without a row.
-_MENTIONED = """
-CREATE TABLE mentioned AS
-SELECT $left_key FROM $left_rows UNION SELECT $right_key FROM $right_rows
-    UNION SELECT $key FROM $left_named UNION SELECT $key FROM $right_named
-"""
+_MENTIONED = "SELECT $named_key FROM $rows UNION SELECT $key FROM $named"
 
 # A pattern does not say which partition has its keys, so every partition must have one that matches the key.
 _CLOSED = """
@@ -117,23 +113,14 @@ def wider_columns(declared: Stream, key: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def close_keys(session: Session, pipeline: Pipeline) -> None:
-    """Make `closed_<stream>` for both streams: its closed keys among those that rows or promises name."""
-    left, right = (stream_names(pipeline, side) for side in pipeline.sides)
-    key = names([key_column(column) for column in pipeline.join.on])
+    """Make `closed_<stream>` for each stream: its closed keys among those that rows or promises name."""
+    key = names([key_column(column) for column in pipeline.key])
     for stream in pipeline.sides:
         by_row = "violation IS NULL" if pipeline.streams[stream].unique else '"#came" IS NOT NULL'
         session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
-    session.run(
-        _MENTIONED,
-        key=key,
-        left_key=left["named_key"],
-        left_rows=left["rows"],
-        left_named=left["named"],
-        right_key=right["named_key"],
-        right_rows=right["rows"],
-        right_named=right["named"],
-    )
-    keys = {column: f"k.{name(key_column(column))}" for column in pipeline.join.on}
+    mentioned = [fill(_MENTIONED, **stream_names(pipeline, stream)) for stream in pipeline.sides]
+    session.run("CREATE TABLE mentioned AS $all", all=" UNION ".join(mentioned))
+    keys = {column: f"k.{name(key_column(column))}" for column in pipeline.key}
     for stream in pipeline.sides:
         declared = pipeline.streams[stream]
         gather_patterns(session, pipeline, stream)

@@ -128,7 +128,8 @@ def _with(pipeline: Pipeline, name: str, value: Any) -> Model | None:
     lookups = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
     if len(lookups) == 1:
         lookups = {"lookup": pipeline.lookups[0]}
-    parts: dict[str, Model] = {"join": pipeline.join, "batch": pipeline.batch, **lookups}
+    parts: dict[str, Model] = {"batch": pipeline.batch, **lookups}
+    parts |= {} if pipeline.join is None else {"join": pipeline.join}
     parts |= {f"{name}.cache": lookup.cache for name, lookup in lookups.items() if lookup.cache is not None}
     for stream, declared in pipeline.streams.items():
         if declared.event_time.idle is not None:

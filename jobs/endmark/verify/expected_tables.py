@@ -10,7 +10,7 @@ from endmark.verify.join import join
 from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
 from endmark.verify.measures import expression
 from endmark.verify.order import ordering
-from endmark.verify.output_punctuations import ANNOUNCES
+from endmark.verify.output_punctuations import announces
 from endmark.verify.relation import lookup_key
 from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
@@ -104,6 +104,9 @@ LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY
 WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT $reached FROM progress WHERE stream = ?))
 """
 
+# Without a join, no row is live.
+_FINAL_ALONE = "INSERT INTO $final SELECT $key FROM $closed"
+
 _GROUPS = """
 CREATE TABLE $groups AS
 SELECT $by, $measures FROM (SELECT *, $found_key FROM ($results)) SEMI JOIN $final USING ($key)
@@ -130,14 +133,16 @@ def expect(session: Session, pipeline: Pipeline) -> None:
         "promise_offset BIGINT, record VARCHAR)"
     )
     session.run("CREATE TABLE progress (stream VARCHAR, lowest BIGINT, highest BIGINT)")
-    keys = pipeline.streams[pipeline.join.left].columns
     for final in ("final", "possibly_final"):
-        session.create(final, {key_column(column): keys[column] for column in pipeline.join.on})
+        session.create(final, {key_column(column): kind for column, kind in pipeline.key_types.items()})
     for stream in pipeline.sides:
         _judge(session, pipeline, stream)
         _keep_processed(session, pipeline, stream)
     close_keys(session, pipeline)
     join(session, pipeline)
+    if pipeline.join is None:
+        (stream,) = pipeline.sides
+        session.run(_FINAL_ALONE, final="final", **stream_names(pipeline, stream))
     for side in both_sides(pipeline):
         _close(session, pipeline, side, "final", "lowest")
         if is_uncertain(pipeline):
@@ -153,17 +158,17 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     def among(columns: tuple[str, ...]) -> str:
         return within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
 
-    wider = wider_columns(declared, pipeline.join.on)
+    wider = wider_columns(declared, pipeline.key)
     measure_progress(session, pipeline, stream)
     session.run(
         _JUDGED,
         [lateness],
-        within=among(pipeline.join.on),
+        within=among(pipeline.key),
         within_wider=among(wider),
         unique=str(bool(declared.unique)),
         clustered=str(bool(declared.clustered)),
         by_row=text("unclustered" if declared.clustered else "repeated"),
-        own_key=names([f"{stream}_{column}" for column in pipeline.join.on]),
+        own_key=names([f"{stream}_{column}" for column in pipeline.key]),
         overtaken=possibly_idle(pipeline, stream),
         **ordering(pipeline, stream),
         **known,
@@ -213,7 +218,7 @@ def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached
     session.run(
         _FINAL,
         [
-            side.other_preserved or ANNOUNCES[pipeline.join.preset] == "closed by both",
+            side.other_preserved or announces(pipeline) == "closed by both",
             microseconds(side.window),
             side.other,
         ],
@@ -230,17 +235,17 @@ def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
     ]
     shown = pipeline.result_columns()
     found_key = []
-    for column in pipeline.join.on:
+    for column in pipeline.key:
         both = names([found for stream in pipeline.sides if (found := f"{stream}_{column}") in shown])
         found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
     fragments = {
         "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in aggregate.by),
         "measures": ", ".join(measures),
         "found_key": ", ".join(found_key),
-        "key": names([key_column(column) for column in pipeline.join.on]),
+        "key": names([key_column(column) for column in pipeline.key]),
     }
     if aggregate.running:
-        expect_running(session, named=names(list(pipeline.join.on)), **fragments)
+        expect_running(session, named=names(list(pipeline.key)), **fragments)
     certain = "FROM expected_results"
     session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)
     session.run(

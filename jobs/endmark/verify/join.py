@@ -1,8 +1,8 @@
-"""Makes the results of the join by its definition: pairs, rows with a partner, rows that can have none."""
+"""Makes the results by their definition: pairs, rows with a partner, rows that can have none, all rows."""
 
 from __future__ import annotations
 
-from endmark.pipeline import Pipeline
+from endmark.pipeline import Join, Pipeline
 from endmark.types import JoinType
 from endmark.verify.conditions import keep_where
 from endmark.verify.idle_partitions import is_uncertain
@@ -19,6 +19,9 @@ SELECT $columns, $rows FROM $left l $join $right r ON $same_key
 
 # A left row of a semi join is a result once, even if several of its candidates meet the condition.
 _MET = "CREATE TABLE expected_results AS SELECT $distinct $columns, $rows FROM candidates_kept"
+
+# Each row of a stream alone is a result.
+_ALL = "CREATE TABLE expected_results AS SELECT $columns, s.rowid AS $row FROM $side s"
 
 # The bound is that of a final group: a row at exactly progress may still be a partner.
 _ALONE = """
@@ -38,7 +41,12 @@ def join(session: Session, pipeline: Pipeline) -> None:
     Raises:
         ConfigError: `join.where` is no condition over the columns of a pair.
     """
-    _match(session, pipeline)
+    if pipeline.join is None:
+        (stream,) = pipeline.sides
+        columns = names(list(pipeline.result_columns()))
+        session.run(_ALL, columns=columns, **stream_names(pipeline, stream))
+    else:
+        _match(session, pipeline, pipeline.join)
     session.run("CREATE TABLE uncertain_results AS FROM expected_results LIMIT 0")
     for side in both_sides(pipeline):
         if side.preserved:
@@ -47,14 +55,14 @@ def join(session: Session, pipeline: Pipeline) -> None:
                 _add_rows_alone(session, pipeline, side, "uncertain_results", "highest")
 
 
-def _match(session: Session, pipeline: Pipeline) -> None:
+def _match(session: Session, pipeline: Pipeline, declared: Join) -> None:
     left, right = (stream_names(pipeline, stream) for stream in pipeline.sides)
-    window = pipeline.join.window
+    window = declared.window
     same_key = [
-        f"l.{name(f'{pipeline.join.left}_{column}')} = r.{name(f'{pipeline.join.right}_{column}')}"
-        for column in pipeline.join.on
+        f"l.{name(f'{declared.left}_{column}')} = r.{name(f'{declared.right}_{column}')}"
+        for column in declared.on
     ]
-    semi, where = pipeline.join.type is JoinType.SEMI, pipeline.join.where
+    semi, where = declared.type is JoinType.SEMI, declared.where
     rows = [left["row"]] if semi else [left["row"], right["row"]]
     numbers = {left["row"]: "l.rowid", right["row"]: "r.rowid"}
     semi_join = semi and where is None  # the condition may name columns of both sides

@@ -1,4 +1,4 @@
-"""The two inputs of the join, and the names that SQL templates use for their tables and columns."""
+"""The inputs of the join, and the names that SQL templates use for tables and columns of streams."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class Side:
     other_preserved: bool
 
 
-def both_sides(pipeline: Pipeline) -> tuple[Side, Side]:
-    """Return the left and the right input."""
+def both_sides(pipeline: Pipeline) -> tuple[Side, ...]:
+    """Return the left and the right input of the join; none if there is no join."""
     join = pipeline.join
+    if join is None:
+        return ()
     preserved = join.type.keeps_left, join.type.keeps_right
     return (
         Side(join.left, join.right, join.window.left, *preserved),
@@ -82,7 +84,7 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
     expected results with the `rowid` in `side`, since a record may be several rows there.
     """
     partition, offset = map(name, coordinates(stream))
-    keys = {name(key_column(column)): name(f"{stream}_{column}") for column in pipeline.join.on}
+    keys = {name(key_column(column)): name(f"{stream}_{column}") for column in pipeline.key}
     return {
         "rows": name(f"rows_{stream}"),
         "promises": name(f"promises_{stream}"),

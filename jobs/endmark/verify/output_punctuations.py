@@ -16,7 +16,7 @@ from typing import Any
 
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
-from endmark.types import ColumnType, JoinType
+from endmark.types import ColumnType
 from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
 from endmark.verify.idle_partitions import is_uncertain
@@ -58,12 +58,12 @@ INSERT INTO announced_keys
 SELECT to_json($written)::VARCHAR, k.named AND NOT k.patterned FROM (
     SELECT f.*, n.named IS NOT NULL AS named, p.patterned IS NOT NULL AS patterned
     FROM (SELECT DISTINCT $key FROM final) f
-    LEFT JOIN (
-        SELECT $key, true AS named FROM $left_named UNION SELECT $key, true FROM $right_named
-    ) n USING ($key)
+    LEFT JOIN ($named) n USING ($key)
     LEFT JOIN (SELECT DISTINCT *, true AS patterned FROM pattern_keys) p USING ($key)
 ) k
 """
+
+_NAMED = "SELECT DISTINCT $key, true AS named FROM $named"
 
 _UNCERTAIN_KEYS = """
 INSERT INTO uncertain_punctuations
@@ -95,21 +95,23 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
     They are made from the tables of `expected_tables`, and from `actual_punctuations`.
     """
     session.run(_PLAIN)
-    kinds = {column: pipeline.streams[pipeline.join.left].columns[column] for column in pipeline.join.on}
+    kinds = pipeline.key_types
     session.create("pattern_keys", {key_column(column): kind for column, kind in kinds.items()})
     session.run("CREATE TABLE announced_keys (punctuation VARCHAR, required BOOLEAN)")
     for table in ("announced_patterns", "uncertain_punctuations"):
         session.run("CREATE TABLE $table (punctuation VARCHAR)", table=table)
-    if ANNOUNCES[pipeline.join.preset] != "never":
+    if announces(pipeline) != "never":
         _add_keys(session, pipeline, kinds)
-        if ANNOUNCES[pipeline.join.preset] == "closed by either":
-            for side in both_sides(pipeline):
-                _add_patterns(session, pipeline, side)
+        if announces(pipeline) == "closed by either":
+            sides = {side.stream: side for side in both_sides(pipeline)}
+            for stream in pipeline.sides:
+                _add_patterns(session, pipeline, stream, sides.get(stream))
     session.run(_EXPECTED)
 
 
-def _shown(pipeline: Pipeline) -> tuple[str, ...]:
-    return pipeline.sides[:1] if pipeline.join.type is JoinType.SEMI else pipeline.sides
+def announces(pipeline: Pipeline) -> str:
+    """Return when keys are announced. A stream without a join announces what it closes."""
+    return "closed by either" if pipeline.join is None else ANNOUNCES[pipeline.join.preset]
 
 
 def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnType]) -> None:
@@ -122,15 +124,15 @@ def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnTy
             patterns=name(f"closing_{stream}"),
             within=within({column: f"k.{name(key_column(column))}" for column in kinds}),
         )
-    for stream in _shown(pipeline):
+    own = [fill(_NAMED, key=key, named=name(f"named_{stream}")) for stream in pipeline.sides]
+    for stream in pipeline.shown:
         scalars = {
             f"{stream}_{column}": _scalar(f"k.{name(key_column(column))}", kinds[column])
             for column in sorted(kinds)
         }
         members = ", ".join(f"{text(column)}: {{'equals': {scalar}}}" for column, scalar in scalars.items())
-        left, right = (name(f"named_{side}") for side in pipeline.sides)
         written_key = f"{{{members}}}"
-        session.run(_KEYS, key=key, written=written_key, left_named=left, right_named=right)
+        session.run(_KEYS, key=key, written=written_key, named=" UNION ".join(own))
         session.run(_UNCERTAIN_KEYS, written=written_key)
 
 
@@ -141,14 +143,15 @@ def _scalar(value: str, kind: ColumnType) -> str:
     return spelled(value, kind)
 
 
-def _add_patterns(session: Session, pipeline: Pipeline, side: Side) -> None:
-    declared, key = pipeline.streams[side.stream], pipeline.join.on
+def _add_patterns(session: Session, pipeline: Pipeline, stream: str, side: Side | None) -> None:
+    """Add the patterns of a stream to `announced_patterns`; `side` is `None` without a join."""
+    declared, key = pipeline.streams[stream], pipeline.key
     kinds = {column: declared.columns[column] for column in wider_columns(declared, key)}
     promised: dict[int, list[Promise]] = {}
     news: list[Promise] = []
     kept = {}
     for table, columns in (("patterns", key), ("wider", tuple(kinds))):
-        for row in session.run("FROM $promises", promises=name(f"{table}_{side.stream}")):
+        for row in session.run("FROM $promises", promises=name(f"{table}_{stream}")):
             bounds = {column: bound_of(row, column) for column in columns}
             kept[row["partition"], row["offset"]] = {
                 column: tuple(spans_of(bound, kinds[column]))
@@ -165,13 +168,15 @@ def _add_patterns(session: Session, pipeline: Pipeline, side: Side) -> None:
     if len(promised) < partitions:
         return
     complete = [one for one in news if all(_includes(others, one) for others in promised.values())]
-    waiting = [kept[place] for place in _matched(session, pipeline, side, kinds, "lowest")]
-    if is_uncertain(pipeline):
-        bound = [kept[place] for place in _matched(session, pipeline, side, kinds, "highest")]
-        perhaps = [one for one in complete if one in waiting and one not in bound]
-        _announce(session, _texts(pipeline, side, perhaps, kinds), "uncertain_punctuations")
+    waiting = []  # a stream without a join has no live rows
+    if side is not None:
+        waiting = [kept[place] for place in _matched(session, pipeline, side, kinds, "lowest")]
+        if is_uncertain(pipeline):
+            bound = [kept[place] for place in _matched(session, pipeline, side, kinds, "highest")]
+            perhaps = [one for one in complete if one in waiting and one not in bound]
+            _announce(session, _texts(pipeline, stream, side, perhaps, kinds), "uncertain_punctuations")
     over = [one for one in complete if one not in waiting]
-    _announce(session, _texts(pipeline, side, over, kinds), "announced_patterns")
+    _announce(session, _texts(pipeline, stream, side, over, kinds), "announced_patterns")
 
 
 def _announce(session: Session, written: Iterable[str], table: str) -> None:
@@ -196,7 +201,7 @@ def _matched(
         The partitions and offsets of these promises.
     """
     live, stream = name(f"live_{side.stream}_{reached}"), side.stream
-    semi = pipeline.join.type is JoinType.SEMI and stream == pipeline.join.left
+    semi = side.other not in pipeline.shown
     known = stream_names(pipeline, stream)
     spent = fill(
         "EXISTS (FROM expected_results e WHERE e.$row = r.rowid)",
@@ -212,7 +217,7 @@ def _matched(
         **known,
     )
     found = []
-    for table, columns in (("patterns", pipeline.join.on), ("wider", tuple(kinds))):
+    for table, columns in (("patterns", pipeline.key), ("wider", tuple(kinds))):
         matching = within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})
         found += session.run(_MATCHED, promises=name(f"{table}_{stream}"), live=live, within=matching)
     return [(row["partition"], row["offset"]) for row in found]
@@ -242,16 +247,20 @@ def _covers(spans: Sequence[Span], others: Sequence[Span]) -> bool:
 
 
 def _texts(
-    pipeline: Pipeline, side: Side, promises: Sequence[Promise], kinds: Mapping[str, ColumnType]
+    pipeline: Pipeline,
+    stream: str,
+    side: Side | None,
+    promises: Sequence[Promise],
+    kinds: Mapping[str, ColumnType],
 ) -> Iterator[str]:
-    key, shown = pipeline.join.on, _shown(pipeline)
-    itself = set(key) <= set(pipeline.streams[side.other].promised_on)
+    key, other = pipeline.key, None
+    if side is not None:
+        itself = set(key) <= set(pipeline.streams[side.other].promised_on)
+        other = None if side.other_preserved or itself else side.other
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
         patterns = patterns or {key[0]: {"between": {}}}
-        streams = [side.stream]
-        if patterns.keys() <= set(key) and not (side.other_preserved or itself):
-            streams.append(side.other)
-        for stream in streams:
-            if stream in shown:
-                yield json.dumps({f"{stream}_{column}": pattern for column, pattern in patterns.items()})
+        on_key = patterns.keys() <= set(key)
+        for each in (stream, other) if on_key else (stream,):
+            if each in pipeline.shown:
+                yield json.dumps({f"{each}_{column}": pattern for column, pattern in patterns.items()})

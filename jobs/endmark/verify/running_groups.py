@@ -90,4 +90,4 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
 
 def _named(pipeline: Pipeline) -> str:
-    return names(list(pipeline.join.on))
+    return names(list(pipeline.key))

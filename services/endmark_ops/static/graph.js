@@ -1,4 +1,5 @@
-// The pipeline as a picture: streams, lookups, join and tables from left to right, with rates.
+// The pipeline as a picture: streams, lookups, join and tables from left to right, with rates. A stream alone has no
+// join, so its lookups lead to the tables.
 
 import { byId, setItems, svg } from "./dom.js";
 import { NONE, written } from "./format.js";
@@ -17,23 +18,24 @@ function parts(pipeline, history, status) {
   const middle = (sinks.length - 1) / 2;
   const streams = streamsOf(pipeline, rate, silentStreams(pipeline, history, status.now), middle);
   const lookups = lookupsOf(pipeline, total, streams);
-  const columns = lookups.length ? 1 : 0;
-  const join = { id: "join", title: "join", detail: `${total("state_rows", "rows")} in state`, row: middle };
-  join.column = 1 + columns;
-  const group = { id: "group", title: "closing group-by", detail: rate("groups_closed_total", "groups/s"), row: 0 };
-  group.column = 2 + columns;
-  for (const sink of sinks) sink.column = (pipeline.aggregate ? 3 : 2) + columns;
-  const asked = new Set(pipeline.lookups.map(({ stream }) => stream));
+  const detail = `${total("state_rows", "rows")} in state`;
+  const joins = streams.length > 1 ? [{ id: "join", title: "join", detail, row: middle }] : [];
+  const groups = pipeline.aggregate
+    ? [{ id: "group", title: "closing group-by", detail: rate("groups_closed_total", "groups/s"), row: 0 }]
+    : [];
+  for (const [column, boxes] of [streams, lookups, joins, groups, sinks].filter(({ length }) => length).entries())
+    for (const each of boxes) each.column = column;
+  const asked = new Set(lookups.map(({ stream }) => stream));
+  const ready = [...streams.filter(({ id }) => !asked.has(id)), ...lookups].map(({ id }) => id);
+  const last = joins.length ? ["join"] : ready;
+  const feeding = ({ part }) => (["groups", "running"].includes(part) ? ["group"] : last);
   const lines = [
-    ...streams.flatMap(({ id }) => (asked.has(id) ? [] : [[id, "join"]])),
-    ...lookups.flatMap(({ id, stream }) => [
-      [stream, id],
-      [id, "join"],
-    ]),
-    ...(pipeline.aggregate ? [["join", "group"]] : []),
-    ...sinks.map(({ id, part }) => [["groups", "running"].includes(part) ? "group" : "join", id]),
+    ...lookups.map(({ id, stream }) => [stream, id]),
+    ...joins.flatMap(({ id }) => ready.map((from) => [from, id])),
+    ...groups.flatMap(({ id }) => last.map((from) => [from, id])),
+    ...sinks.flatMap((sink) => feeding(sink).map((from) => [from, sink.id])),
   ];
-  return { boxes: [...streams, ...lookups, join, ...(pipeline.aggregate ? [group] : []), ...sinks], lines };
+  return { boxes: [...streams, ...lookups, ...joins, ...groups, ...sinks], lines };
 }
 
 /** Side by side around the middle, the left one above. */
@@ -45,8 +47,7 @@ function streamsOf(pipeline, rate, silent, middle) {
     detail: quiet.has(name) ? "idle: no record comes" : rate(`records_total{stream=${name}}`, "records/s"),
     hint: `topic ${topic}`,
     tone: quiet.has(name) ? "blocked" : "",
-    column: 0,
-    row: middle + i - 0.5,
+    row: middle + i - (pipeline.streams.length - 1) / 2,
   }));
 }
 
@@ -60,7 +61,6 @@ function lookupsOf(pipeline, total, streams) {
         stream,
         title: `lookup ${relation}`,
         detail: `${total(`lookup_pending_rows{relation=${relation}}`, "rows")} wait`,
-        column: 1,
         row: row + (i === 0 ? -n : n),
       })),
   );

@@ -18,6 +18,7 @@ function partitionsOf(stream, history) {
   return [...new Set(numbers.map(({ partition }) => Number(partition)))].sort((a, b) => a - b);
 }
 
+/** The ledger of a stream; `other` is the stream that it is joined with, undefined without a join. */
 function ofStream(stream, other, history, now) {
   const { totals } = history.last;
   const figure = (name, labels) => totals[`${name}{${labels}}`] ?? 0;
@@ -29,12 +30,12 @@ function ofStream(stream, other, history, now) {
     const when = at === null ? NONE : ago(Math.max(0, now - at));
     return [`partition ${partition}`, exact(promised), when, exact(broken)];
   });
-  const freed = figure("join_purged_rows_total", `stream=${other}`);
-  const spared = figure("join_dropped_rows_total", `stream=${other}`);
+  const freed = exact(figure("join_purged_rows_total", `stream=${other}`));
+  const spared = exact(figure("join_dropped_rows_total", `stream=${other}`));
   const all = figure("rows_total", `stream=${stream}`);
   const broken = rows.reduce((sum, row) => sum + Number(row[3].replaceAll(",", "")), 0);
   const facts = [
-    `freed ${exact(freed)} rows of ${other} and kept ${exact(spared)} from being stored`,
+    ...(other ? [`freed ${freed} rows of ${other} and kept ${spared} from being stored`] : []),
     `${percent(broken, all)} of its rows were violations`,
     `remembers ${exact(figure("closed_keys", `stream=${stream}`))} keys as closed`,
   ];
@@ -49,10 +50,13 @@ function ofStream(stream, other, history, now) {
   });
 }
 
-/** Shows the ledger of both streams. */
+/** Shows the ledger of each stream. */
 export function showLedger({ pipeline, history, status }) {
   if (!pipeline || !history.last) return;
-  const [left, right] = pipeline.streams.map(({ name }) => name);
-  const both = [ofStream(left, right, history, status.now), ofStream(right, left, history, status.now)];
-  setChildren(byId("ledger-tables"), both);
+  const names = pipeline.streams.map(({ name }) => name);
+  const other = (name) => names.find((each) => each !== name);
+  setChildren(
+    byId("ledger-tables"),
+    names.map((name) => ofStream(name, other(name), history, status.now)),
+  );
 }

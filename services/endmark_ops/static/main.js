@@ -16,7 +16,7 @@ import { showLookup } from "./lookup.js";
 import { PANELS } from "./panels.js";
 import { createTiles } from "./tiles.js";
 import { createTotals } from "./totals.js";
-import { createViews, shownView } from "./views.js";
+import { createViews, offerView, shownView } from "./views.js";
 
 const TICK_MS = 1000;
 const SHARED_MS = 500;
@@ -54,6 +54,7 @@ function draw(status, changed) {
 // The job that started last says what the pipeline is made of.
 async function describe(status) {
   if (pipeline === null || status.run?.run_id !== latest?.run?.run_id) pipeline = await fetchPipeline();
+  offerView("join", pipeline?.streams.length !== 1);
 }
 
 async function show(view) {

@@ -23,8 +23,8 @@ export function silentStreams(pipeline, history, now) {
     if (!history.last || (seconds !== null && seconds < QUIET_SECONDS + unknown)) return [];
     const since = seconds === null ? "any batch on screen" : duration(seconds);
     const others = pipeline.streams.filter((other) => other.name !== name).map((other) => other.name);
-    const sentence = `${name} has sent no record for ${since}: what ${others.join(", ")} keep for it stays`;
-    return [{ name, sentence }];
+    const stays = others.length ? `: what ${others.join(", ")} keep for it stays` : "";
+    return [{ name, sentence: `${name} has sent no record for ${since}${stays}` }];
   });
 }
 

@@ -81,7 +81,7 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
         "set join.window.left, declare streams.bids.punctuated_on: [item_id, seller_id], "
         "or accept it with unbounded_state: allow"
     )
-    with pytest.raises(ValueError, match="no stream is punctuated on the join key"):
+    with pytest.raises(ValueError, match="no stream is punctuated on 'item_id'"):
         make_pipeline(punctuated=(False, False), wider=("seller_id",))
 
 

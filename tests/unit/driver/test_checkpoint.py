@@ -19,6 +19,8 @@ from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
+assert SPEC.join is not None
+JOIN = SPEC.join
 
 
 def parking(then: Fate, attempts: int) -> Parking:
@@ -54,7 +56,7 @@ RUNNING = Aggregate.model_validate(SPEC.model_dump()["aggregate"] | {"running": 
         ({}, 3, "buckets was 2, is 3"),
         ({"aggregate": RUNNING}, 2, "aggregate.running was false, is true"),
         (
-            {"join": SPEC.join.model_copy(update={"preset": Preset.PJOIN})},
+            {"join": JOIN.model_copy(update={"preset": Preset.PJOIN})},
             2,
             'join.preset was "auto", is "pjoin"',
         ),
@@ -123,7 +125,7 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
 
 
 def test_knobs_of_the_join_may_change(tmp_path: Path) -> None:
-    join = SPEC.join.model_copy(update={"purge_every": 3, "memory": 1000})
+    join = JOIN.model_copy(update={"purge_every": 3, "memory": 1000})
     with claimed(tmp_path):
         pin(tmp_path, settings(SPEC, buckets=2))
         pin(tmp_path, settings(SPEC.model_copy(update={"join": join}), buckets=2))

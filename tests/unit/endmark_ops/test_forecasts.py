@@ -11,10 +11,13 @@ import pytest
 
 from endmark.control import forecasts
 from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
 from endmark.metrics import Samples, sample
 from endmark_ops.app import create_app
 from support.ops_client import OpsClient
 from support.ops_job import PIPELINE, Job, described_job, forecast_of, join_forecast_of
+from support.verify_alone import alone
+from support.verify_world import make_pipeline
 
 
 @pytest.fixture
@@ -73,6 +76,16 @@ def test_state_is_measured_without_a_forecast(database: OpsDatabase, job: Job) -
         "streams": [{"stream": name, "rows": 150.0, "bytes": 7500.0} for name in ("items", "bids")],
         "announced_after": 3.0,  # 8 keys wait, 4 are announced a second, and a batch takes 2 s
     }
+
+
+def test_a_stream_alone_has_no_state_of_a_join(database: OpsDatabase) -> None:
+    pipeline = alone(make_pipeline(), "bids")
+    database.describe(PIPELINE, describe(pipeline).model_dump())
+    job = Job(database)
+    job.start()
+    for number in range(3):
+        job.commit(told=state(number, 100.0))
+    assert answer(database) == {"lookups": [], "join": None, "join_measured": None}
 
 
 def test_a_forecast_is_not_held_against_batches_that_it_was_made_from(

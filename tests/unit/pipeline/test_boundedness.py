@@ -34,6 +34,7 @@ class History:
     def __init__(self, pipeline: Pipeline, directory: Path) -> None:
         plans = stream_plans(pipeline, {"all.items": 1, "all.bids": 1})
         items, bids = plans["items"].side, plans["bids"].side
+        assert pipeline.join is not None
         self.join = StreamJoin(items, bids, SegmentStore(MemoryBlobs(), directory), kind=pipeline.join.type)
         self.announced: set[int] = set()
         self.results: set[int] = set()

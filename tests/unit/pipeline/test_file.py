@@ -194,7 +194,7 @@ def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
     pipeline = Pipeline.model_validate(document)
 
     assert pipeline.aggregate is not None
-    assert pipeline.join.on == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
+    assert pipeline.key == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
     assert str(pipeline.group_columns()["item_id"]) == kind.replace(" ", "")
     assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == kind.replace(" ", "")
 

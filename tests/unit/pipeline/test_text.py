@@ -86,6 +86,7 @@ def test_fields_are_set_from_outside() -> None:
     pipeline = load(AUCTION, ENVIRONMENT, [*assignments, "streams.bids.punctuated_on=[item_id, seller_id]"])
     orders = load(ORDERS, ENVIRONMENT, ["lookup.1.page_rows=7"])
 
+    assert pipeline.join is not None
     assert pipeline.join.window.left is not None
     assert pipeline.join.window.left.total_seconds() == 20
     assert pipeline.publish is not None
@@ -214,7 +215,7 @@ def test_errors_are_bounded(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text("\n".join(f"f{at}{'x' * 900}: 1" for at in range(100)))
 
-    with pytest.raises(ConfigError, match="; and 83 more") as refused:
+    with pytest.raises(ConfigError, match="; and 82 more") as refused:
         load(file, ENVIRONMENT)
     assert len(str(refused.value)) < 15_000
 

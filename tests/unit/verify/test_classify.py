@@ -44,7 +44,7 @@ def fates(stream: str, values: list[bytes | None]) -> list[Any]:
             'SELECT * FROM promises_bids QUALIFY count(*) OVER (PARTITION BY "offset") = 1'
         ):
             assert found[row["offset"]] == "promise"
-            found[row["offset"]] = tuple(row[f"#{name}"] for name in pipeline.join.on)
+            found[row["offset"]] = tuple(row[f"#{name}"] for name in pipeline.key)
         for row in session.run("SELECT * FROM rows_bids"):
             assert row["bids_kafka_offset"] not in found
             columns = {name: row[f"bids_{name}"] for name in pipeline.streams["bids"].columns}

@@ -1,4 +1,4 @@
-"""The lookups of both streams in the task of a bucket, with their caches and metrics."""
+"""The lookups of all streams in the task of a bucket, with their caches and metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SECOND = 1_000_000
 
 
 class Lookups:
-    """The lookups of both streams in one bucket, with a gate for each stream.
+    """The lookups of all streams in one bucket, with a gate for each stream.
 
     Attributes:
         gates: the gate of each stream that has lookups, by the stream's name.

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
-from endmark.engine.streams import group_plan, residual
+from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
+from endmark.operators.stream_join.presets import DEFAULT
+from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
     from endmark.engine.streams import GroupPlan, StreamPlan
     from endmark.operators.stream_join.presets import Policy
     from endmark.pipeline import Pipeline
-    from endmark.types import JoinType
 
 
 @dataclass(frozen=True)
 class BucketPlan:
     """The plan of a bucket: the join of two streams, and the group-by on its key if there is one.
+
+    A stream without a join is joined with a stream that has ended (`nobody`).
 
     Args:
         left, right: the streams.
@@ -76,13 +79,14 @@ class BucketPlan:
             buckets: the number of buckets.
             full_batch: the field of the plan.
         """
-        left, right = (streams[name] for name in pipeline.sides)
+        left, *right = (streams[name] for name in pipeline.sides)
+        join = pipeline.join
         return cls(
             left=left,
-            right=right,
-            kind=pipeline.join.type,
+            right=right[0] if right else nobody(left),
+            kind=JoinType.LEFT if join is None else join.type,
             residual=residual(pipeline),
-            policy=pipeline.join.policy(buckets),
+            policy=DEFAULT if join is None else join.policy(buckets),
             group=group_plan(pipeline),
             full_batch=full_batch,
             buckets=buckets,

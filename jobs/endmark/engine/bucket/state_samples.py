@@ -21,6 +21,8 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
     """Return the sizes of a bucket's state after a batch; `groups` is `None` without a group-by."""
     samples: Counter[str] = Counter()
     for side, opposite in ((join.left, join.right), (join.right, join.left)):
+        if side.spec.ended:
+            continue
         labels = {"operator": "join", "stream": side.spec.name}
         samples.update(_state_samples(side.rows, labels))
         spilled = [one for one in side.rows.segments if one.joined_to is not None]
@@ -43,6 +45,8 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
 def progress_samples(side: SideState) -> Samples:
     """Return the progress of one side. All buckets return the same, since each knows all partitions."""
     stream, samples = side.spec.name, Samples()
+    if side.spec.ended:
+        return samples
     newest = max(side.newest.values(), default=NEVER)
     for partition in range(side.spec.partitions):
         labels = {"stream": stream, "partition": str(partition)}

@@ -26,7 +26,6 @@ from endmark.operators.stream_join.join import StreamJoin
 from endmark.punctuation.json_text import named
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
-from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -232,10 +231,9 @@ class BucketTask:
         join may have one side alone, so one punctuation on the columns of both would not cover it.
         """
         join = self._join
-        shown = (join.left,) if self._plan.kind is JoinType.SEMI else (join.left, join.right)
         for by, keys in join.output.announced_by.items():
             values = [keys.column(name) for name in join.left.key.columns]
-            for side in shown:
+            for side in join.shown:
                 texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
                 reasons = pa.repeat(pa.scalar(by), len(texts))
                 rows = pa.record_batch([texts, reasons], schema=channels.PUNCTUATION_SCHEMA)

@@ -35,7 +35,6 @@ from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.promises import match
 from endmark.operators.stream_join.side import NEVER
 from endmark.punctuation.columns import matches
-from endmark.types import JoinType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -212,14 +211,16 @@ class PatternAnnouncer:
 
     Args:
         left, right: the two sides of the bucket.
-        kind: the type of the join. Results of a semi join have columns of the left side alone.
+        shown: the sides whose columns results have.
         early: whether the rule is `early`. By the other rules, no pattern is announced.
     """
 
-    def __init__(self, left: SideState, right: SideState, kind: JoinType, *, early: bool = True) -> None:
+    def __init__(
+        self, left: SideState, right: SideState, shown: Sequence[SideState], *, early: bool = True
+    ) -> None:
         self._early = early
         self._sides = ((left, right), (right, left))
-        self._shown = (left,) if kind is JoinType.SEMI else (left, right)
+        self._shown = shown
         self._report = Report()
 
     def begin(self, left: Sequence[Punctuation], right: Sequence[Punctuation]) -> None:

@@ -100,6 +100,7 @@ class StreamJoin:
 
     Attributes:
         output: the output of the last batch.
+        shown: the sides whose columns results have: the left one of a semi join, and no side that has ended.
         notes: JSON values of the caller, which a snapshot keeps.
 
     Args:
@@ -131,7 +132,9 @@ class StreamJoin:
         self._spiller = Spiller(self.left, self.right, self._probe, policy.memory)
         self._purger = Purger(self.left, self.right, policy, self._spiller)
         early = policy.propagate is Propagation.EARLY
-        self._patterns = PatternAnnouncer(self.left, self.right, kind, early=early)
+        sides = self._sides[:1] if kind is JoinType.SEMI else self._sides
+        self.shown = [side for side in sides if not side.spec.ended]
+        self._patterns = PatternAnnouncer(self.left, self.right, self.shown, early=early)
         self.output = BatchOutput()
         self.notes: dict[str, Any] = {}
         if restored is not None:

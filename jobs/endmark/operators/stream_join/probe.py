@@ -43,7 +43,7 @@ class Probe:
         self._right = right
         self._semi = kind is JoinType.SEMI
         self._residual = residual
-        self._results = Results(left.spec.schema, right.spec.schema)
+        self._results = Results(left.spec.shown, right.spec.shown)
         if residual is not None:
             schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
             self._candidates = Results(schemas[0], schemas[1])

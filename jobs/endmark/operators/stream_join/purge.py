@@ -44,7 +44,8 @@ class Purger:
     def __init__(self, left: SideState, right: SideState, policy: Policy, spiller: Spiller) -> None:
         self._policy = policy
         self._spiller = spiller
-        results = Results(left.spec.schema, right.spec.schema)
+        results = Results(left.spec.shown, right.spec.shown)
+        self._measured = not (left.spec.ended or right.spec.ended)
         self._alone = {left.spec.name: results.left_alone, right.spec.name: results.right_alone}
         self.counts: Counter[tuple[str, str]] = Counter()
 
@@ -172,11 +173,12 @@ class Purger:
             yield self._alone[side.spec.name](unmatched)
 
     def count(self, name: str, side: SideState, rows: int) -> None:
-        """Add to a metric of a side.
+        """Add to a metric of a side, unless the other side has ended: then there is no join to measure.
 
         Args:
             name: the metric.
             side: the state of the side.
             rows: the number of rows to add.
         """
-        self.counts[name, side.spec.name] += rows
+        if self._measured:
+            self.counts[name, side.spec.name] += rows

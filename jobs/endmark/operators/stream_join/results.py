@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
+
+from endmark.state.segment import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +35,8 @@ class Results:
             right: rows of the right side.
             j: positions in `right`, as many as in `i`.
         """
-        columns = _taken(left, self._left.names, i) + _taken(right, self._right.names, j)
+        columns = taken(left.select(self._left.names), i).columns
+        columns += taken(right.select(self._right.names), j).columns
         return pa.record_batch(columns, names=self._names)
 
     def left_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -46,14 +48,6 @@ class Results:
         """Return right rows beside nulls."""
         columns = _nulls(self._left, rows.num_rows) + rows.select(self._right.names).columns
         return pa.record_batch(columns, names=self._names)
-
-
-def _taken(rows: pa.RecordBatch, names: list[str], positions: Ints) -> list[pa.Array]:
-    if len(positions) == rows.num_rows and np.array_equal(positions, np.arange(rows.num_rows)):
-        whole: list[pa.Array] = rows.select(names).columns
-        return whole  # to copy the columns would take ten times as long as this check
-    columns: list[pa.Array] = rows.select(names).take(pa.array(positions)).columns
-    return columns
 
 
 def _nulls(fields: Iterable[pa.Field], rows: int) -> list[pa.Array]:

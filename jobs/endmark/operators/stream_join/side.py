@@ -55,7 +55,7 @@ class SideSpec:
         name: the stream's name.
         key: the key of its rows; both sides have as many columns, of the same types.
         time: the column of their event time.
-        schema: the columns that results show, with the columns of the key.
+        schema: the columns of its rows in results, with the columns of the key.
         partition, offset: the columns that order its rows; `None` for a frame, which has no order within a
             batch. Then all rows count as one partition, before the punctuations of their batch.
         window: microseconds of event time for which a row stays joinable; `None`: for ever.
@@ -71,6 +71,8 @@ class SideSpec:
         idle: microseconds of silence after which a partition does not hold back progress; `None`: it always
             does.
         clustered: no partition has two runs of rows of one key.
+        ended: the stream has ended before its first row, so it has closed every key, and results do not show
+            its columns.
     """
 
     name: str
@@ -89,6 +91,12 @@ class SideSpec:
     unique: bool = False
     idle: int | None = None
     clustered: bool = False
+    ended: bool = False
+
+    @property
+    def shown(self) -> pa.Schema:
+        """The columns that results show."""
+        return pa.schema([]) if self.ended else self.schema
 
     @cached_property
     def codec(self) -> PromiseCodec:
@@ -239,6 +247,8 @@ class SideState:
             closed_keys: newly closed keys of the present batch, which are stored when the batch ends; `None`
                 without any.
         """
+        if self.spec.ended:
+            return np.ones(len(keys), bool)
         closed = self.closed_keys.closed.contains(keys) | self.key_promises.contain(keys)
         return closed if closed_keys is None else closed | keys.among(self.key.keys(closed_keys))
 

@@ -98,7 +98,9 @@ def test_what_a_preset_has_no_use_for_is_refused(
 )
 def test_a_goal_sets_what_the_file_leaves_out(join: dict[str, Any], chosen: Policy) -> None:
     """An explicit value wins, even if it is the default. When keys are announced is for the preset to say."""
-    assert make_pipeline(windows=(None, None), join=join).join.policy() == chosen
+    declared = make_pipeline(windows=(None, None), join=join).join
+    assert declared is not None
+    assert declared.policy() == chosen
 
 
 def test_a_knob_starts_from_its_goal() -> None:
@@ -134,7 +136,9 @@ def test_an_aggregate_needs_announcements(tmp_path: Path) -> None:
 
 def test_memory_is_a_size_that_buckets_share() -> None:
     """In decimal units, as disks are sold."""
-    assert preset_of("xjoin", memory="256MB").join.policy(buckets=2).memory == 128_000_000
+    declared = preset_of("xjoin", memory="256MB").join
+    assert declared is not None
+    assert declared.policy(buckets=2).memory == 128_000_000
     with pytest.raises(ValueError, match="'1MiB' is not a size such as 500kB, 256MB or 2GB"):
         preset_of("xjoin", memory="1MiB")
 
