@@ -19,7 +19,6 @@ from support.nary_join_driver import NaryDriver
 from support.nary_join_world import (
     KEYS,
     SHARE,
-    NaryStreams,
     Result,
     Stream,
     Tagged,
