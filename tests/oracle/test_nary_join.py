@@ -84,7 +84,7 @@ def test_nary_equals_definition(
         assert join.live() == {row[:3] for row in rows}
         assert Counter(join.announced) == Counter(announced(found, rows, chosen.propagate))
 
-        now = max((row.time for row in found.rows), default=0)
+        now = max(found.times, default=0)
         in_step = defined(world, found, now, punctuated=chosen.purge_every is not None)
         join.reach(now)
         assert join.live() == places(in_step.needed())

@@ -94,6 +94,7 @@ class Found:
         closed: the keys that each side has closed.
         progress: the time before which no row of a side comes; `None` while it is unknown.
         results: the places of the rows of each.
+        times: the times of all rows, also of violations.
     """
 
     violations: set[tuple[str, str, int, int]]
@@ -101,6 +102,7 @@ class Found:
     closed: dict[str, set[int]]
     progress: dict[str, int | None]
     results: set[Result]
+    times: list[int]
 
 
 _TABLES = """
@@ -154,6 +156,7 @@ def recompute(world: NaryStreams, key: KeyKind) -> Found:
         closed=closed,
         progress=progress,
         results={tuple(zip(row[::2], row[1::2], strict=True)) for row in results},
+        times=[time for *_, time, _ in judged],
     )
 
 
