@@ -57,7 +57,7 @@ def places(rows: set[NaryRow]) -> set[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("preset", Preset)
-@cases(40, among=len(Preset))
+@cases(20, among=len(Preset))
 @given(data=st.data(), key=st.sampled_from(KINDS), restart=st.booleans(), buckets=BUCKETS, merging=MERGING)
 def test_nary_equals_definition(
     preset: Preset, data: st.DataObject, key: KeyKind, restart: bool, buckets: int, merging: Merging
@@ -128,11 +128,11 @@ def test_nary_spilled_rows_are_joined_once(
         join.drain()
         join.pause()
 
-    assert join.results == Counter(found.results)
-    assert join.too_late == []
-    rows = kept(world, found, purges=chosen.purge_every is not None)
-    assert join.live() == {row[:3] for row in rows}
-    assert Counter(join.announced) == Counter(announced(found, rows, chosen.propagate))
+        assert join.results == Counter(found.results)
+        assert join.too_late == []
+        rows = kept(world, found, purges=chosen.purge_every is not None)
+        assert join.live() == {row[:3] for row in rows}
+        assert Counter(join.announced) == Counter(announced(found, rows, chosen.propagate))
 
 
 PROMPT = [preset for preset in Preset if PRESETS[preset].purge]
