@@ -207,8 +207,8 @@ def event(element: NaryElement) -> Event:
         case punctuation.OneOf(values):
             return Event(0, None, patterns=(Pattern(among=frozenset(map(int, map(str, values)))),))
         case punctuation.Between(low, high, low_open, high_open):
-            ends_at = [None if end is None else int(str(end)) for end in (low, high)]
-            return Event(0, None, patterns=(Pattern(None, *ends_at, low_open, high_open),))
+            first, last = (None if end is None else int(str(end)) for end in (low, high))
+            return Event(0, None, patterns=(Pattern(None, first, last, low_open, high_open),))
         case _:
             return Event(0, None, patterns=(Pattern(),))
 

@@ -148,7 +148,6 @@ class KeyAnnouncer:
         if self._rule is Propagation.NEVER:
             return np.zeros(len(keys), bool)
         closed = [side.has_closed(keys) for side in self._sides]
-        if self._rule is Propagation.CLOSED:
-            over: Bools = np.logical_and.reduce(closed)
-            return over
-        return np.logical_or.reduce(closed) & ~self.pending.contains(keys)
+        everywhere = self._rule is Propagation.CLOSED
+        over: Bools = (np.logical_and if everywhere else np.logical_or).reduce(closed)
+        return over if everywhere else over & ~self.pending.contains(keys)
