@@ -19,6 +19,7 @@ from support.nary_join_driver import NaryDriver
 from support.nary_join_world import (
     KEYS,
     SHARE,
+    NaryStreams,
     Result,
     Stream,
     Tagged,
@@ -182,6 +183,27 @@ def test_nary_after_each_batch_is_the_literal_definition(
             assert join.live() == {(row.side, 0, row.serial) for row in world.needed()}
             assert Counter(join.announced) == Counter(ends(world, chosen.propagate))
             assert join.too_late == []
+
+
+def test_nary_rows_that_leave_by_key_and_window_free_others() -> None:
+    """The row of a leaves, since b has closed its key and c has left its window. It was a's last row of a key
+    that a has closed, so the row of b is of no use either, though c could still send one."""
+    closing = Event(0, None)
+    world = NaryStreams(
+        streams={
+            "a": Stream([[Event(0, 0), closing]], 2, 0, keyed=True),
+            "b": Stream([[Event(0, 0), closing]], None, 0, keyed=True),
+            "c": Stream([[Event(1, 0), Event(1, 10)]], None, 0, keyed=True),
+        },
+        cuts=[{"a": [2], "b": [2], "c": [1]}],
+    )
+    with small_limits(Merging(2, 1 << 19)) as directory:
+        join = NaryDriver(world.streams, LONG, directory, restart=True, policy=Policy())
+        first, second = world.batches()
+        join.take(first)
+        assert (len(join.live()), join.announced) == (3, [])
+        join.take(second)
+        assert (join.live(), join.announced) == ({("c", 0, 0), ("c", 0, 1)}, [0])
 
 
 def cut(elements: list[Numbered], sizes: list[int]) -> list[list[Numbered]]:

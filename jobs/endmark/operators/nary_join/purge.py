@@ -16,16 +16,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
 from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.side import NEVER
+from endmark.state import codec
 from endmark.state.segment_list import SegmentRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
 
     from endmark.operators.stream_join.presets import Policy
     from endmark.operators.stream_join.side import SideState
@@ -207,17 +207,30 @@ class NaryPurger:
         return self._sides[number].has_closed(keys) if self._purges else np.zeros(len(keys), bool)
 
     def _of_closed_keys_without_rows(self, gone: Found) -> Found:
-        """Return the rows of other sides that end since a side's last row of a closed key is gone."""
+        """Return the rows of other sides that end since a side's last row of a closed key is gone.
+
+        Rows of a key that all sides have closed are not among them, since its closings have found them.
+        """
         found: Found = []
+        sides = range(len(self._sides))
         # With two sides, the other side's rows of closed keys are gone already.
-        for number, rows in gone if len(self._sides) > 2 else []:
-            keys, _ = rows.distinct_keys()
-            ended = without_rows(keys, [self._has_closed(number, keys)], [self._held[number]])
-            if ended.any():
+        for number in sides if self._purges and len(sides) > 2 else ():
+            own = [rows for of, rows in gone if of == number]
+            if own:
+                keys = self._keys(number, own)
+                closed = [self._has_closed(each, keys) for each in sides]
+                some_open = ~np.logical_and.reduce(closed)
+                ended = without_rows(keys, [closed[number]], [self._held[number]], some_open)
                 keys = keys.take(np.flatnonzero(ended))
-                others = (other for other in range(len(self._sides)) if other != number)
-                found += [(other, those) for other in others for those in self._held[other].having(keys)]
+                others = (other for other in sides if other != number and len(keys))
+                found += [(other, rows) for other in others for rows in self._held[other].having(keys)]
         return found
+
+    def _keys(self, number: int, rows: list[SegmentRows]) -> Keys:
+        """Return the keys of some rows of one side, each once, in order of code."""
+        key = self._sides[number].spec.key
+        stored = [one.segment.batch.select(key.stored).take(pa.array(one.positions)) for one in rows]
+        return key.keys(key.distinct(codec.concat(stored)))
 
     def _retire(self, rows: Found, metric: str) -> Iterator[pa.RecordBatch]:
         """Take live rows out of state. They get the results that they are owed before."""
