@@ -16,12 +16,13 @@ CATALOGUE: dict[str, str] = {
     "rows_total": "Well-formed data rows.",
     "punctuations_total": "Well-formed punctuations.",
     "tombstones_total": "Records without a value after a deletion, which are skipped.",
+    "extra_rows_total": "Rows with fields that are not declared, which `extra: ignore` leaves out.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",
     "closing_failed_rows_total": "Rows on which their stream's closing rule failed, which close nothing.",
     "dead_letters_total": "Records that could not be read, by reason.",
     "control_records_total": "Records of the control topic, by what they ask for.",
-    "violations_total": "Rows that their own stream had ruled out before, and rows dated too far after "
-    "Kafka's time, by reason.",
+    "violations_total": "Rows that their own stream had ruled out before, rows dated too far after Kafka's "
+    "time, and rows with a null in the join key, by reason.",
     "partition_punctuations_total": "Punctuations of a partition, including closing rows.",
     "partition_violations_total": "Rows of a partition that its stream had ruled out.",
     "lookup_rows_total": "Stream rows that entered the lookup join.",
@@ -73,7 +74,7 @@ CATALOGUE: dict[str, str] = {
     "progress_event_time_seconds": "Event time before which no row comes any more, in Unix seconds.",
     "progress_behind_seconds": "How far progress is behind the newest row of the stream, lateness included.",
     "partition_behind_seconds": "How far a partition's newest row is behind its stream's newest row.",
-    "silent_partitions": "1 for each partition without a row so far, which holds progress back.",
+    "silent_partitions": "1 for each partition without a row or heartbeat so far, which holds progress back.",
     "idle_partitions": "1 for each partition that is silent for so long that it does not hold progress back.",
     "profile_seconds_total": "Seconds that Python spent in tasks, summed over tasks, by phase: `read` waits "
     "for Kafka's records, `shuffle` for rows of other tasks, `hand_over` for Spark to take rows; `lookup` "

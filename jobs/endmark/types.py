@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+_NULLABLE = "?"
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 
@@ -21,17 +22,22 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 class ColumnType:
     """A column's type; `str` gives its name in a pipeline file. Timestamps are UTC with microseconds.
 
+    A nullable type has a `?` behind its name. Only columns of streams say whether they are nullable: columns
+    of relations and of tables may always be null.
+
     Args:
         domain: the kind of values.
         precision: a decimal's digits in all; 0 for every other domain.
         scale: a decimal's digits after the point; 0 for every other domain.
         many: whether the values are arrays; no column of a stream or a relation has arrays.
+        nullable: whether a row of a stream may have no value in the column.
     """
 
     domain: Domain
     precision: int = 0
     scale: int = 0
     many: bool = False
+    nullable: bool = False
 
     LONG: ClassVar[ColumnType]
     DOUBLE: ClassVar[ColumnType]
@@ -65,11 +71,13 @@ class ColumnType:
         Raises:
             ValueError: no type has the name; the text lists the names.
         """
-        if found := _DECIMAL.fullmatch(text):
-            return cls.decimal(int(found[1]), int(found[2]))
+        value = text.removesuffix(_NULLABLE)
+        nullable = value != text
+        if found := _DECIMAL.fullmatch(value):
+            return replace(cls.decimal(int(found[1]), int(found[2])), nullable=nullable)
         plain = {domain.value: domain for domain in Domain if domain is not Domain.DECIMAL}
-        if text in plain:
-            return cls(plain[text])
+        if value in plain:
+            return cls(plain[value], nullable=nullable)
         hint = ""
         if text.startswith("decimal"):  # within { }, YAML ends a text without quotes at its comma
             hint = '; between braces a decimal needs quotes: {price: "decimal(18,2)"}'
@@ -79,12 +87,17 @@ class ColumnType:
         one = (
             f"decimal({self.precision},{self.scale})" if self.domain is Domain.DECIMAL else self.domain.value
         )
-        return f"array<{one}>" if self.many else one
+        return f"array<{one}>" if self.many else f"{one}{_NULLABLE}" if self.nullable else one
 
     @property
     def array(self) -> ColumnType:
         """The type of arrays of this type's values."""
         return replace(self, many=True)
+
+    @property
+    def required(self) -> ColumnType:
+        """The same type without nulls. Two columns have values of one type if these are equal."""
+        return replace(self, nullable=False) if self.nullable else self
 
     def fits(self, number: Decimal) -> bool:
         """Return whether a number has no more digits before and after the point than this type.
@@ -101,7 +114,7 @@ class ColumnType:
         if self.many:
             return f"{replace(self, many=False).duckdb}[]"
         names = {Domain.LONG: "BIGINT", Domain.STRING: "VARCHAR", Domain.TIMESTAMP: "TIMESTAMPTZ"}
-        return names.get(self.domain, str(self).upper())
+        return names.get(self.domain, str(self.required).upper())
 
     @property
     def arrow(self) -> pa.DataType:

@@ -53,7 +53,7 @@ def _run(run: Run, snapshot: Snapshot) -> RunInfo:
         stopped_at=run.stopped_at,
         uptime_seconds=max(0.0, until - run.started_at),
         error=run.error,
-        heartbeat_age_seconds=snapshot.beat_age,
+        sign_of_life_age_seconds=snapshot.sign_of_life_age,
     )
 
 

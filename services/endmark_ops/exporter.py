@@ -35,11 +35,11 @@ class OpsCollector(Collector):
             "1 while the latest run is running and its driver gives signs of life.",
             1.0 if run is not None and run.state == "running" and not is_lost(snapshot) else 0.0,
         )
-        if snapshot.beat_age is not None:
+        if snapshot.sign_of_life_age is not None:
             yield self._gauge(
-                "endmark_heartbeat_age_seconds",
+                "endmark_sign_of_life_age_seconds",
                 "Seconds since the driver of the latest run gave a sign of life.",
-                snapshot.beat_age,
+                snapshot.sign_of_life_age,
             )
         if (waited := _without_batch(snapshot)) is not None:
             yield self._gauge(

@@ -37,7 +37,7 @@ def is_lost(snapshot: Snapshot) -> bool:
     run = snapshot.run
     if run is None or run.state not in ("starting", "running"):
         return False
-    return snapshot.beat_at is None or abs(snapshot.now - snapshot.beat_at) > LOST_SECONDS
+    return snapshot.alive_at is None or abs(snapshot.now - snapshot.alive_at) > LOST_SECONDS
 
 
 def reasons_not_ready(snapshot: Snapshot, stale_seconds: float) -> list[str]:

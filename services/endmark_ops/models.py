@@ -40,7 +40,7 @@ class RunInfo(BaseModel):
     stopped_at: float | None
     uptime_seconds: float
     error: str | None
-    heartbeat_age_seconds: float | None = Field(description="seconds since its driver gave a sign of life")
+    sign_of_life_age_seconds: float | None = Field(description="seconds since its driver gave a sign of life")
 
 
 class LastBatch(BaseModel):

@@ -68,7 +68,7 @@ class Snapshot:
         run: the newest run; `None`: no job has started.
         batch: the newest batch; `None`: none was committed.
         now: the time at which the snapshot was taken.
-        beat_at: the time of the last sign of life of the run's driver; `None`: not known.
+        alive_at: the time of the last sign of life of the run's driver; `None`: not known.
         lag: records that no batch has read, by topic; `None`: not known.
         ends: records that a stream's topic has ever had, by topic; `None`: not known.
     """
@@ -76,14 +76,14 @@ class Snapshot:
     run: Run | None
     batch: FinishedBatch | None
     now: float
-    beat_at: float | None = None
+    alive_at: float | None = None
     lag: Mapping[str, int] | None = None
     ends: Mapping[str, int] | None = None
 
     @property
-    def beat_age(self) -> float | None:
+    def sign_of_life_age(self) -> float | None:
         """Seconds since the run's driver gave a sign of life, never negative; `None`: not known."""
-        return None if self.beat_at is None else max(0.0, self.now - self.beat_at)
+        return None if self.alive_at is None else max(0.0, self.now - self.alive_at)
 
     @property
     def batch_age(self) -> float | None:
@@ -130,17 +130,17 @@ class OpsSource:
             )
         )
         run = Run(**{name: row[name] for name in Run.__dataclass_fields__}) if row else None
-        beat_at = row["beat_at"] if row else None
+        alive_at = row["alive_at"] if row else None
         if description is None:
-            return Snapshot(run, batch, now, beat_at)
+            return Snapshot(run, batch, now, alive_at)
         found = Description.model_validate(description)
         streams = found.topics.values()
         ends = self._ends({*streams, found.control_topic})
         if ends is None:
-            return Snapshot(run, batch, now, beat_at)
+            return Snapshot(run, batch, now, alive_at)
         waiting = lag(ends, {} if batch is None else batch.offsets)
         had = {topic: sum(end for _, end in ends[topic].values()) for topic in streams}
-        return Snapshot(run, batch, now, beat_at, waiting, had)
+        return Snapshot(run, batch, now, alive_at, waiting, had)
 
     def batches(self, after: int, limit: int) -> Sequence[FinishedBatch]:
         """Return the newest `limit` batches with a greater id than `after`, oldest first."""

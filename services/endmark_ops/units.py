@@ -7,6 +7,7 @@ UNITS: dict[str, str] = {
     "rows_total": "rows",
     "punctuations_total": "punctuations",
     "tombstones_total": "records",
+    "extra_rows_total": "rows",
     "closing_rows_total": "rows",
     "closing_failed_rows_total": "rows",
     "dead_letters_total": "records",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from endmark.control.heartbeat import Heartbeat
+from endmark.control.sign_of_life import SignsOfLife
 from support.ops_job import PIPELINE, Job, job_in
 from support.ops_sidecar import Sidecar
 
@@ -44,8 +44,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
-    """A job that beats, so that a slow test does not make the sidecar take it for lost."""
-    with job_in(tmp_path) as job, Heartbeat(job.database, job.run_id):
+    """A job that gives signs of life, so that a slow test does not make the sidecar take it for lost."""
+    with job_in(tmp_path) as job, SignsOfLife(job.database, job.run_id):
         yield job
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.pipeline.formats import FORMATS
 from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern
 from endmark.verify.formats import reason_of
 from endmark.verify.patterns import Bound
-from endmark.wire.json_records import JsonParser
 from support.cases import cases
 from support.payload_mutants import mutants
 from support.payloads import LISTED, STREAMS
@@ -23,7 +23,7 @@ def fates(stream: str, values: list[bytes | None]) -> list[Any]:
     """What the parser makes of all values at once: columns of a row, a closed key, a promise, or `dead
     letter`, for the reason that `verify` finds."""
     declared, *_ = STREAMS[stream]
-    parser = JsonParser(declared.columns, declared.punctuated_on)
+    parser = FORMATS["json"].parser(declared, "bids", declared.punctuated_on)
     parsed = parser.parse(pa.array(values, pa.binary()))
     found: dict[int, Any] = {}
     found.update(zip(parsed.row_at.tolist(), parsed.rows.to_pylist(), strict=True))
@@ -69,6 +69,16 @@ def test_listed_values_do_not_spoil_each_other(stream: str) -> None:
 def test_mutants_meet_the_same_fate(values: list[bytes]) -> None:
     """Small cuts and insertions never make the parser and a strict reading differ."""
     assert fates("one key", list(values)) == [fate(STREAMS["one key"][0], value) for value in values]
+
+
+@pytest.mark.parametrize("stream", ["gaps", "extra members"])
+@cases(100, among=4)
+@given(data=st.data())
+def test_mutants_with_gaps_and_extra_members_meet_the_same_fate(stream: str, data: st.DataObject) -> None:
+    """Nor do they where columns may be null, or members are ignored."""
+    values = data.draw(st.lists(mutants(stream), min_size=1, max_size=40))
+
+    assert fates(stream, list(values)) == [fate(STREAMS[stream][0], value) for value in values]
 
 
 @cases(100, among=2)

@@ -23,7 +23,7 @@ from support.cases import cases
 from support.formats import envelope, said
 from support.formats import xml as as_xml
 from support.payload_mutants import FRAGMENTS
-from support.payloads import ALIVE, PIPELINE
+from support.payloads import ALIVE, HEARTBEAT, PIPELINE
 from support.sizes import SIZES
 from support.verify_fates import Promise, fate
 from support.verify_histories import histories, pipelines
@@ -95,7 +95,8 @@ SEEDS = {
             {"nothing": True},
             {"anything": True},
         )
-    ],
+    ]
+    + [as_xml(json.loads(HEARTBEAT), BIDS)],
 }
 
 
@@ -219,7 +220,7 @@ def test_a_decimal_is_spelled_with_no_more_digits_than_its_column(
 @given(data=st.data(), kind=st.sampled_from(JoinType), keys=st.sampled_from(list(KEY_KINDS.values())))
 def test_tables_equal_their_recomputation(data: st.DataObject, kind: JoinType, keys: KeyKind) -> None:
     """Whatever formats the streams have."""
-    pipeline = data.draw(pipelines(kind, keys, formats=True))
+    pipeline = data.draw(pipelines(kind, keys, formats=True, gaps=True))
     sizes = data.draw(SIZES)
     records = said(data.draw(histories(keys, sizes.partitions, pipeline.streams)), pipeline.streams)
     size = data.draw(st.integers(1, 20))

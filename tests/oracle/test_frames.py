@@ -30,12 +30,12 @@ from support.frame_world import (
     named_by,
     of_frames,
     punctuations,
-    sets,
     without_time,
     wrong,
 )
 from support.output_world import KEYS, SIDES, History, World, histories
 from support.sizes import BUCKETS
+from support.times import sets
 
 
 def join_of(history: History, directory: Path, **join: Any) -> FrameTasks:
@@ -43,7 +43,7 @@ def join_of(history: History, directory: Path, **join: Any) -> FrameTasks:
     for side in SIDES:
         window = history.windows[side]
         span = None if window is None else timedelta(microseconds=window)
-        frames[side] = Frame(SCHEMA, ("key",), "at", span, history.keyed[side])
+        frames[side] = Frame(SCHEMA, ("key",), "time", span, history.keyed[side])
     return FrameTasks(frames, directory, kind=history.kind, **join)
 
 
@@ -82,8 +82,8 @@ def test_a_pattern_waits_for_the_last_bucket(order: list[int], buckets: int) -> 
     """One that matches rows of all keys is announced with the last of them to be closed, in any order,
     though each batch has a punctuation for one bucket alone."""
     whole = {"value": {"equals": 1}}
-    rows = [{"key": key, "value": 1, "number": key, "at": START} for key in order]
-    both: dict[str, Frame] = dict.fromkeys(SIDES, Frame(SCHEMA, ("key",), "at"))
+    rows = [{"key": key, "value": 1, "number": key, "time": START} for key in order]
+    both: dict[str, Frame] = dict.fromkeys(SIDES, Frame(SCHEMA, ("key",), "time"))
     with tempfile.TemporaryDirectory() as directory:
         join = FrameTasks(both, Path(directory), buckets=buckets)
         out = [join.batch([*rows, said(whole)])]
@@ -106,8 +106,8 @@ def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int
     out: list[Rows] = []
     with tempfile.TemporaryDirectory() as directory:
         join = join_of(first, Path(directory), buckets=buckets)
-        left = Frame(pa.schema(list(join.schema)[:-1]), ("left_key",), "left_at")
-        right = Frame(SCHEMA, ("key",), "at", punctuated=third.keyed["right"])
+        left = Frame(pa.schema(list(join.schema)[:-1]), ("left_key",), "left_time")
+        right = Frame(SCHEMA, ("key",), "time", punctuated=third.keyed["right"])
         over = FrameTasks(
             {"left": left, "right": right}, Path(directory), buckets=buckets, lateness=timedelta(days=9)
         )
@@ -137,7 +137,7 @@ def test_a_result_is_an_input_of_the_next_join(data: st.DataObject, buckets: int
     twice = {text for key in _alone_in_patterns(first) | _alone_in_patterns(third) for text in _spelled(key)}
     assert {count for text, count in announced.items() if text not in twice} <= {1}
     assert all(announced[text] <= 2 for text in twice)
-    assert [row for row, text in following(out) if matches(sets(json.loads(text)), row)] == []
+    assert [row for row, text in following(out) if matches(sets(json.loads(text), START), row)] == []
     named = set.intersection(named_by(first, "left"), named_by(first, "right"), named_by(third, "right"))
     for key in named - by_pattern:
         assert [announced[text] for text in _spelled(key)] == [1, 1, 1]

@@ -5,9 +5,11 @@ The two share no code but the pipeline file, so they agree on what a pipeline me
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -28,7 +30,7 @@ from support.cases import cases
 from support.kept_promises import broken_promises
 from support.sizes import SIZES
 from support.verify_histories import histories, pipelines, stamped
-from support.verify_keys import KEY_KINDS, KeyKind
+from support.verify_keys import COMPOSITE, KEY_KINDS, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promise
@@ -59,7 +61,7 @@ STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 def test_tables_equal_their_recomputation(kind: JoinType, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the key, the join, the condition, the knobs and the batches, in which the buckets are not in
     step where rows are parked; and no result breaks a punctuation of an earlier batch."""
-    pipeline = data.draw(pipelines(kind, keys, parking=True, several=True))
+    pipeline = data.draw(pipelines(kind, keys, parking=True, several=True, gaps=True))
     sizes = data.draw(SIZES)
     records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
     for turn in data.draw(st.lists(st.sampled_from(TURNS), max_size=3)):
@@ -231,6 +233,57 @@ def test_a_row_of_the_future_counts_for_nothing(tmp_path: Path, declared: str, s
     first = 0 if declared == "unique" else 1
     assert told(found) == [(first + at, "future", None, None) for at in range(3)]
     assert len(found["results"]) == (2 if declared == "unique" else 3)
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("keys", [LONG, COMPOSITE], ids=["long", "composite"])
+def test_a_row_without_a_key_counts_for_nothing(tmp_path: Path, keys: KeyKind, size: int) -> None:
+    """It is no result of an outer join, no later row is late because of it, it makes no progress and fires no
+    closing rule. It is `null` even if it is of the future."""
+    column = list(keys.types)[-1]
+    rule = {"closes": {"on": "seller_id", "when": "seller_id = 2"}}
+    pipeline = make_pipeline(
+        keys=keys, kind=JoinType.LEFT, punctuated=(False, True), nullable=({column}, ()), declared=(rule, {})
+    )
+
+    def without(record: Record) -> Record:
+        row = json.loads(record.value or b"")
+        return replace(record, value=json.dumps(row | {column: None}).encode())
+
+    hour = timedelta(hours=1).total_seconds()
+    ahead = [without(item(0, seconds, 2, partition=0, keys=keys)) for seconds in (100, 3 * hour)]
+    rows = [item(0, 5, partition=0, keys=keys), *ahead, item(0, 6, 2, partition=0, keys=keys)]
+    records = stamped(
+        *((row, 10) for row in rows), (bid(0, 5, keys=keys), 10), (close("bids", 0, keys=keys), 10)
+    )
+
+    found = in_batches(pipeline, records, size, tmp_path)
+
+    assert told(found) == [(1, "null", None, None), (2, "null", None, None)]
+    assert [json.loads(row["record"])[column] for row in found["violations"]] == [None, None]
+    assert sorted(row["items_kafka_offset"] for row in found["results"]) == [0, 3]
+    with recomputed(pipeline, records, found=found) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("park", [False, True])
+def test_a_row_without_a_looked_up_key_has_no_match(tmp_path: Path, park: bool) -> None:
+    """It is not parked, since R never has it, and holds back no later row."""
+    miss: Any = {"park": {"delay": "1s", "attempts": 2, "then": "dead_letter"}} if park else "dead_letter"
+    pipeline = make_pipeline(looking={"miss": miss}, nullable=((), {"seller_id"}), windows=(None, None))
+    lacking = (bid(0, 1).value or b"").replace(b'"seller_id": 1, ', b"")
+    records = [item(0, 0), bid(0, 1), replace(bid(0, 1), value=lacking), bid(0, 2)]
+
+    clock = count(0, STEP)
+    with patch.object(lookups, "_now", clock.__next__):
+        tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
+        found = total([tasks.batch(locate(records)), *pauses(tasks)])
+
+    assert [(row["offset"], row["reason"]) for row in found["dead_letters"]] == [(1, "no_match")]
+    assert found["dead_letters"][0]["value"] == lacking
+    assert sorted(row["bids_kafka_offset"] for row in found["results"]) == [0, 2]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
 

@@ -12,7 +12,7 @@ import pytest
 from endmark.types import JoinType
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import Record, bid, close, item, locate, make_pipeline, promise
+from support.verify_world import Record, bid, close, heartbeat, item, locate, make_pipeline, promise
 
 BELOW = {"item_id": {"between": {"to": 9}}}
 OF_NOBODY = {"seller_id": {"equals": 4}}
@@ -68,6 +68,9 @@ CLAIMS = {
         lambda at: bid(1 + at, 9, partition=at),
         "results",
         PASSING,
+    ),
+    "progress where some only send heartbeats": Claim(
+        lambda _: [item(0, 1)], lambda at: heartbeat("bids", 9, at), "results", PASSING
     ),
 }
 

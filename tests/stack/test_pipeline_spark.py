@@ -55,7 +55,7 @@ def cases(draw: st.DrawFn, preset: Preset, url: str) -> Case:
     idle = draw(st.booleans())
     sizes = draw(SIZES)
     partitions = sizes.partitions
-    pipeline = draw(pipelines(kind, keys, url, preset, idle=idle, several=True))
+    pipeline = draw(pipelines(kind, keys, url, preset, idle=idle, several=True, gaps=True))
     streams = pipeline.streams
     history = (
         broken_histories(keys, partitions, streams) if idle else histories(keys, partitions, streams, 20)

@@ -63,11 +63,20 @@ def xml(document: Mapping[str, Any], stream: Stream) -> bytes:
     if MARK in document:
         domains = {name: kind.domain for name, kind in stream.columns.items()}
         return xml_promises.encode(wire_json.decode(json.dumps(document).encode(), "s", domains), domains)
-    elements = (
-        f"<{name}> {escape(value if isinstance(value, str) else json.dumps(value))}\n</{name}>"
-        for name, value in document.items()
-    )
-    return f"<record>{''.join(elements)}</record>".encode()
+    return f"<record>{''.join(_element(name, value) for name, value in document.items())}</record>".encode()
+
+
+def _element(name: str, value: Any) -> str:
+    """XML has no null, so nothing stands for it. An object or a list nests, as no declared column may."""
+    match value:
+        case None:
+            return f"<{name}> </{name}>"
+        case dict():
+            inner = "".join(_element(member, each) for member, each in value.items())
+            return f'<{name} kind="object">{inner}</{name}>'
+        case list():
+            return f"<{name}>{''.join(_element(name, each) for each in value)}</{name}>"
+    return f"<{name}> {escape(value if isinstance(value, str) else json.dumps(value))}\n</{name}>"
 
 
 def _captured(document: dict[str, Any], stream: Stream, place: int) -> list[bytes | None]:

@@ -13,17 +13,17 @@ import pyarrow as pa
 
 from endmark.domain import Domain
 from endmark.punctuation.pattern import Equals
-from endmark.punctuation.wire_json import pattern_from_json, pattern_to_json
+from endmark.punctuation.wire_json import pattern_to_json
 from support.frame_tasks import COLUMN, Rows, said
-from support.output_world import NUMBERS, SIDES, Event, History, Place, Side
+from support.output_world import SIDES, Event, History, Place, Side
+from support.times import Sets, as_number, in_column, sets
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
-    [("key", pa.int32()), ("value", pa.int64()), ("number", pa.int64()), ("at", pa.timestamp("us", "UTC"))]
+    [("key", pa.int32()), ("value", pa.int64()), ("number", pa.int64()), ("time", pa.timestamp("us", "UTC"))]
 )
 NOTHING: dict[Side, Rows] = {"left": [], "right": []}
-# An output punctuation: the numbers it matches in each column of the results that it restricts.
-Announced = frozenset[tuple[str, frozenset[int]]]
+Announced = Sets  # an output punctuation
 
 
 def of_frames(history: History) -> History:
@@ -39,7 +39,7 @@ def of_frames(history: History) -> History:
         ]
         events.sort(key=lambda event: (event.time is None, event.time or 0, json.dumps(_texts(event))))
         batches.append(events)
-    return replace(history, batches=batches, partitions=dict.fromkeys(SIDES, 1))
+    return replace(history, batches=batches, partitions=dict.fromkeys(SIDES, 1), timed=history.keyed)
 
 
 def batches(history: History) -> Iterator[dict[Side, Rows]]:
@@ -51,13 +51,14 @@ def batches(history: History) -> Iterator[dict[Side, Rows]]:
 def _row(event: Event, place: Place) -> dict[str, Any]:
     if event.time is not None:
         at = START + timedelta(microseconds=event.time)
-        return {"key": event.key, "value": event.value, "number": place[1], "at": at}
+        return {"key": event.key, "value": event.value, "number": place[1], "time": at}
     return said(_texts(event))
 
 
 def _texts(event: Event) -> dict[str, Any]:
     patterns = event.patterns or (("key", Equals(event.key)),)
-    return {name: pattern_to_json(each, Domain.LONG) for name, each in patterns}
+    domains = {"key": Domain.LONG, "value": Domain.LONG, "time": Domain.TIMESTAMP}
+    return {name: pattern_to_json(in_column(name, each, START), domains[name]) for name, each in patterns}
 
 
 def without_time(history: History) -> History:
@@ -122,15 +123,8 @@ class Told:
                 told = text["$violation"]
                 self.violations.add((told["frame"], 0, told["record"]["number"]))
             else:
-                self.announced[sets(text)] += 1
+                self.announced[sets(text, START)] += 1
 
 
 def matches(pattern: Announced, row: dict[str, Any]) -> bool:
-    return all(row[name] in numbers for name, numbers in pattern)
-
-
-def sets(text: dict[str, Any]) -> Announced:
-    patterns = {name: pattern_from_json(each, Domain.LONG) for name, each in text.items()}
-    return frozenset(
-        (name, frozenset(n for n in NUMBERS if each.matches(n))) for name, each in patterns.items()
-    )
+    return all(as_number(row[name], START) in numbers for name, numbers in pattern)

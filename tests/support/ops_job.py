@@ -50,7 +50,7 @@ class Job:
         """
         self.batch_id += 1
         samples = self._samples(self.batch_id) | (told or {})
-        self.database.beat(self.run_id)
+        self.database.sign_of_life(self.run_id)
         self.database.record_batch(PIPELINE, self.batch_id, self.run_id, samples, {"bids": {"0": 1}})
         # A reader between the two writes would see the batch change, so a batch of now is written once.
         if age or now is not None:

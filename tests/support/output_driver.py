@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from endmark.domain import Domain
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_batch import StreamBatch
 from endmark.operators.stream_join.announce import aligned
@@ -18,12 +18,13 @@ from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import Policy
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.punctuation.wire_json import pattern_from_json
 from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
-from support.output_world import COLUMNS, NUMBERS, SIDES, Event, History, Place, Result, Side
+from support.output_world import COLUMNS, SIDES, Event, History, Place, Result, Side
+from support.times import as_number, in_column, sets
 
 Placed = list[tuple[Event, Place]]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = pa.int64()
 _KEY = KeySpec(("key",))
 
@@ -55,7 +56,13 @@ def _spec(history: History, side: Side) -> SideSpec:
         offset=f"{side}_offset",
         window=history.windows[side],
         partitions=history.partitions[side],
-        punctuated_on=tuple(f"{side}_{name}" for name in (COLUMNS if history.keyed[side] else COLUMNS[1:])),
+        punctuated_on=tuple(
+            f"{side}_{name}"
+            for name in [
+                *(COLUMNS if history.keyed[side] else COLUMNS[1:]),
+                *(["time"] if history.timed[side] else []),
+            ]
+        ),
     )
 
 
@@ -90,10 +97,7 @@ class Driver:
                     announced += keys.column("key").to_pylist()
             self._actual.keys.update(announced)
             for text in aligned(reports):
-                patterns = json.loads(text).items()
-                sets = {name: pattern_from_json(each, Domain.LONG) for name, each in patterns}
-                found = {(name, frozenset(n for n in NUMBERS if p.matches(n))) for name, p in sets.items()}
-                self._actual.patterns[frozenset(found)] += 1
+                self._actual.patterns[sets(json.loads(text), EPOCH)] += 1
         return self._actual
 
     def _input(self, side: Side, batch: Placed, bucket: int) -> StreamBatch:
@@ -101,18 +105,29 @@ class Driver:
         rows: Placed = []
         newest = {}
         for partition in range(self._history.partitions[side]):
-            mine = [(event, at) for event, at in own if at[0] == partition and event.time is not None]
+            mine = [
+                ((event, at), event.first_possible if event.time is None else event.time)
+                for event, at in own
+                if at[0] == partition and (event.time is not None or event.first_possible is not None)
+            ]
             if mine:
-                times = np.array([event.time for event, _ in mine], np.int64)
-                late, newest[partition] = late_rows(times, NEVER, 0)
-                rows += [one for one, is_late in zip(mine, late, strict=True) if not is_late]
-                broken = [at for (_, at), is_late in zip(mine, late, strict=True) if is_late]
-                self._actual.violations |= {(side, *at) for at in broken}
+                late, newest[partition] = late_rows(np.array([time for _, time in mine], np.int64), NEVER, 0)
+                came = [
+                    (one, is_late)
+                    for (one, _), is_late in zip(mine, late, strict=True)
+                    if one[0].time is not None
+                ]
+                rows += [one for one, is_late in came if not is_late]
+                self._actual.violations |= {(side, *at) for (_, at), is_late in came if is_late}
         named = [(event, at) for event, at in own if event.time is None and not event.patterns]
         promises = [
-            Punctuation.of(side, {f"{side}_{name}": each for name, each in event.patterns}, Origin(*at))
+            Punctuation.of(
+                side,
+                {f"{side}_{name}": in_column(name, each, EPOCH) for name, each in event.patterns},
+                Origin(*at),
+            )
             for event, at in own
-            if event.patterns
+            if event.patterns and (event.first_possible is None or self._history.timed[side])
         ]
         here = [(event, at) for event, at in rows if self._bucket(event.key) == bucket]
         closed = [(event, at) for event, at in named if self._bucket(event.key) == bucket]
@@ -143,7 +158,7 @@ class Driver:
             places = [(row.get(f"{side}_partition"), row.get(f"{side}_offset")) for side in SIDES]
             left, right = (None if at[0] is None else at for at in places)
             self._actual.results[left, right] += 1
-            numbers = {name: row[name] for name in row if name.endswith(COLUMNS)}
+            numbers = {name: as_number(row[name], EPOCH) for name in row if name.endswith((*COLUMNS, "time"))}
             keys = {number for name, number in numbers.items() if name.endswith("_key")}
             if keys & self._actual.keys.keys() or any(
                 all(numbers[name] in allowed for name, allowed in pattern)

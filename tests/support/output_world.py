@@ -21,6 +21,7 @@ SIDES: tuple[Side, Side] = ("left", "right")
 COLUMNS = ("key", "value")
 KEYS = range(4)
 NUMBERS = range(-1, 7)  # what a pattern can tell apart: the numbers rows have, and some beside them
+TIMES = range(-1, 20)
 Place = tuple[int, int]
 Result = tuple[Place | None, Place | None]
 Promise = dict[str, frozenset[int]]
@@ -28,7 +29,8 @@ Promise = dict[str, frozenset[int]]
 
 @dataclass(frozen=True)
 class Event:
-    """A row, or with `time` None a punctuation: of the key, or of `patterns` by column."""
+    """A row, or with `time` None a punctuation: of the key, or of `patterns` by column. One on the time is a
+    heartbeat, and on nothing else."""
 
     side: Side
     partition: int
@@ -40,7 +42,23 @@ class Event:
     @property
     def promise(self) -> Promise:
         """The numbers it matches in each column that it restricts."""
-        return {name: frozenset(n for n in NUMBERS if each.matches(n)) for name, each in self.patterns}
+        return {name: _matched(name, each) for name, each in self.patterns}
+
+    @property
+    def first_possible(self) -> int | None:
+        """The first time that a heartbeat leaves possible; None for any other event."""
+        times = self.promise.get("time")
+        return None if times is None else max(times, default=TIMES[0] - 1) + 1
+
+
+def _matched(name: str, pattern: Pattern) -> frozenset[int]:
+    """The numbers of a column that a pattern matches."""
+    return frozenset(n for n in numbers_of(name) if pattern.matches(n))
+
+
+def numbers_of(name: str) -> range:
+    """What can be told apart in a column."""
+    return TIMES if name.endswith("time") else NUMBERS
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,7 @@ class History:
     kind: JoinType
     windows: dict[Side, int | None]
     keyed: dict[Side, bool]  # whether a side declares punctuations on its key
+    timed: dict[Side, bool]  # whether it declares those on its time, so that heartbeats are announced
     batches: list[list[Event]]
     partitions: dict[Side, int]
 
@@ -96,6 +115,8 @@ class World:
             newest = None
             for event, at in own:
                 if event.time is None:
+                    if (first := event.first_possible) is not None:
+                        newest = first if newest is None else max(newest, first)
                     continue
                 before = [other for other, (_, offset) in own if other.time is None and offset < at[1]]
                 late = newest is not None and event.time < newest
@@ -136,7 +157,9 @@ class World:
         """Whether no partner can come."""
         window, newest = self._history.windows[side], []
         for partition in range(self._history.partitions[other]):
-            times = [event.time for event, _ in self._of(other, partition) if event.time is not None]
+            events = [event for event, _ in self._of(other, partition)]
+            times = [event.time for event in events if event.time is not None]
+            times += [first for event in events if (first := event.first_possible) is not None]
             newest.append(max(times, default=None))
         if self._closed(other, row.key):
             return True
@@ -182,6 +205,8 @@ class World:
         for partition in range(self._history.partitions[side]):
             promised.append([])
             for event, _ in self._of(side, partition):
+                if event.first_possible is not None and not self._history.timed[side]:
+                    continue
                 if event.patterns and not any(not numbers for numbers in event.promise.values()):
                     if not _includes(promised[-1], event.promise) and event.promise not in news:
                         news.append(event.promise)
@@ -223,7 +248,7 @@ def _includes(promises: list[Promise], one: Promise) -> bool:
         if numbers <= frozenset().union(*union):
             return True
     return any(
-        all(one.get(name, frozenset(NUMBERS)) <= numbers for name, numbers in each.items())
+        all(one.get(name, frozenset(numbers_of(name))) <= numbers for name, numbers in each.items())
         for each in promises
         if len(each) > 1
     )
@@ -247,12 +272,16 @@ def _events(draw: st.DrawFn, place: int, keyed: dict[Side, bool], partitions: di
     side = draw(st.sampled_from(SIDES))
     key = draw(st.sampled_from(KEYS))
     partition = key % partitions[side]
-    what = draw(st.integers(0, 9))
+    what = draw(st.integers(0, 10))
     if what < 5:
         time = max(0, place // 2 + draw(st.integers(-1, 2)))
         return [Event(side, partition, key, draw(st.integers(0, 2)), time)]
     if what < 7 and keyed[side]:
         return [Event(side, partition, key)]
+    if what == 10:
+        last = Between(high=max(0, place // 2 + draw(st.integers(-2, 2))), high_open=draw(st.booleans()))
+        homes = draw(speakers(partitions[side]))
+        return [Event(side, home, patterns=(("time", last),)) for home in homes]
     names = (
         draw(st.sampled_from([("value",), ("key", "value"), ("key",), ("key",)]))
         if keyed[side]
@@ -267,6 +296,7 @@ def _events(draw: st.DrawFn, place: int, keyed: dict[Side, bool], partitions: di
 @st.composite
 def histories(draw: st.DrawFn, kind: JoinType) -> History:
     keyed = {side: draw(st.booleans()) for side in SIDES}
+    timed = {side: draw(st.booleans()) for side in SIDES}
     partitions = {side: draw(PARTITIONS) for side in SIDES}
     places = range(draw(st.integers(0, 24)))
     events = [event for place in places for event in draw(_events(place, keyed, partitions))]
@@ -275,6 +305,7 @@ def histories(draw: st.DrawFn, kind: JoinType) -> History:
         kind=kind,
         windows={side: draw(st.sampled_from([None, 0, 2, 5])) for side in SIDES},
         keyed=keyed,
+        timed=timed,
         batches=[events[low:high] for low, high in zip([0, *cuts], [*cuts, len(events)], strict=True)],
         partitions=partitions,
     )

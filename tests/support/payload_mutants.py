@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from support.payloads import ALIVE, ALIVE_KEYS, MANY, PROMISE, ROW, having
+from support.payloads import ALIVE, ALIVE_EXTRA, ALIVE_KEYS, HEARTBEAT, LEAST, MANY, PROMISE, ROW, having
 
 FRAGMENTS = [*b'{}[]",:\\ \n\t0123456789.eE+-ntfZ$', *b"\x00\x7f\xff\xed\xc3\xa9"]
 TOKENS = [
@@ -24,11 +24,20 @@ SEEDS = {
     "one key": [
         ROW,
         PROMISE,
+        HEARTBEAT,
         ALIVE["promise between values"][0],
         ALIVE["promise of several values"][0],
         having("note", "\u00fc\U0001f600".encode().join([b'"', b'"'])),
     ],
     "many keys": [MANY, ALIVE_KEYS["of two values of one column"][0]],
+    "gaps": [ROW, LEAST, having("note", b"null"), PROMISE],
+    "extra members": [
+        PROMISE,
+        *(
+            ALIVE_EXTRA[name][0]
+            for name in ("in front", "list of lists", "columns inside", "brackets in a text", "beside nulls")
+        ),
+    ],
 }
 
 

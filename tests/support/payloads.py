@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,11 +12,16 @@ from endmark.pipeline import Stream
 from support.verify_keys import EVERYTHING
 from support.verify_world import bid, close, instant, make_pipeline
 
-PIPELINE = make_pipeline()
-MANY_KEYS = make_pipeline(keys=EVERYTHING)
+# No value is of the future, whatever the timestamp of its record.
+PIPELINE = make_pipeline(ahead=(None, None))
+MANY_KEYS = make_pipeline(keys=EVERYTHING, ahead=(None, None))
+_GAPS = {"price", "urgent", "note", "due", "tip"}
+WITH_GAPS = make_pipeline(nullable=((), {*_GAPS, "seller_id"}), ahead=(None, None))
+IGNORING = make_pipeline(nullable=((), _GAPS), declared=({}, {"extra": "ignore"}), ahead=(None, None))
 ROW = bid(7, 1.5).value or b""
 PROMISE = close("bids", 7).value or b""
 MANY = close("bids", 0, keys=EVERYTHING).value or b""
+HEARTBEAT = b'{"$punctuation": {"bid_at": {"between": {"to": "2025-12-31T12:00:00Z"}}}}'
 
 
 def having(member: str, text: bytes) -> bytes:
@@ -161,6 +167,15 @@ DEAD = {
     "promise of an unknown end": PROMISE.replace(b'"equals": 7', b'"between": {"until": 7}'),
     "promise of nothing by a number": PROMISE.replace(b'"equals": 7', b'"nothing": 1'),
     "promise of two types": PROMISE.replace(b'"equals": 7', b'"one_of": [7, "8"]'),
+    "heartbeat with a lower end": HEARTBEAT.replace(b'"to"', b'"from": "2025-12-01T12:00:00Z", "to"'),
+    "heartbeat turned round": HEARTBEAT.replace(b'"to"', b'"from"'),
+    "heartbeat of one time": HEARTBEAT.replace(
+        b'{"to": "2025-12-31T12:00:00Z"}', b'"2025-12-31T12:00:00Z"'
+    ).replace(b"between", b"equals"),
+    "heartbeat with a key": HEARTBEAT[:-2] + b', "item_id": {"equals": 7}}}',
+    "heartbeat on another column": HEARTBEAT.replace(b"bid_at", b"due").replace(b"T12:00:00Z", b""),
+    "heartbeat of a date": HEARTBEAT.replace(b"T12:00:00Z", b""),
+    "heartbeat of nanoseconds": HEARTBEAT.replace(b"00Z", b"00.000000001Z"),
     "promise, comma inside": PROMISE.replace(b"7}", b"7,}"),
     "promise, comma in the middle": PROMISE.replace(b"7}}", b"7} , }"),
     "promise, comma outside": PROMISE[:-1] + b",}",
@@ -214,6 +229,14 @@ ALIVE: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...] | str]] = {
         PROMISE.replace(b'"equals": 7', b'"between": {"from": 1, "to": 7, "to_open": true}'),
         "promise",
     ),
+    "heartbeat": (HEARTBEAT, "promise"),
+    "heartbeat before a time": (HEARTBEAT.replace(b'Z"', b'Z", "to_open": true'), "promise"),
+    "heartbeat of all times": (HEARTBEAT.replace(b'"to": "2025-12-31T12:00:00Z"', b""), "promise"),
+    "heartbeat of any time": (
+        HEARTBEAT.replace(b'"between": {"to": "2025-12-31T12:00:00Z"}', b'"anything": true'),
+        "promise",
+    ),
+    "heartbeat with a key of any value": (HEARTBEAT[:-2] + b', "item_id": {"anything": true}}}', "promise"),
     "promise with space": (b"\n" + PROMISE.replace(b":", b" : ") + b" ", (7,)),
     "promise, escaped": (PROMISE.replace(b"$", rb"\u0024"), (7,)),
 }
@@ -261,10 +284,170 @@ ALIVE_KEYS: dict[str, tuple[bytes, tuple[Any, ...] | str]] = {
     ),
     "with an empty text": (MANY.replace(rb"a \"b\" ,}", b""), (KEY[0], "", *KEY[2:])),
 }
+
+
+def with_extra(text: bytes) -> bytes:
+    """A sound bid with further members behind its own."""
+    return ROW[:-1] + b", " + text + b"}"
+
+
+_PROMISED = PROMISE[1:-1]
+WITHOUT_GAPS = dict.fromkeys(sorted(_GAPS))
+LEAST = json.dumps({"bid_at": instant(0), "item_id": 7, "seller_id": 1}).encode()
+
+# Values of a stream with columns that may be null.
+DEAD_GAPS = {
+    "null key": having("item_id", b"null"),
+    "null time": having("bid_at", b"null"),
+    "no time": ROW.replace(b'"bid_at"', b'"note"'),
+    "null, doubled": having("note", b'null, "note": null'),
+    "null and a value": having("tip", b'null, "tip": "1.50"'),
+    "null of a missing column, and another": having("note", b'null, "extra": null'),
+    "Null": having("note", b"Null"),
+    "NULL": having("tip", b"NULL"),
+    "text null for long": having("seller_id", b'"null"'),
+    "text null for date": having("due", b'"null"'),
+    "nothing for null": having("price", b""),
+    "null in an array": having("price", b"[null]"),
+    "bad value in a column that may be null": having("due", b'"2026-02-30"'),
+    "type in a column that may be null": having("urgent", b"0"),
+    "too many digits": having("tip", b'"1.505"'),
+    "beyond range": having("price", b"1e400"),
+    "400 digits": having("price", b"9" * 400),
+    "NaN": having("price", b"NaN"),
+    "promise of null": PROMISE.replace(b"7", b"null"),
+    "promise with null in a list": PROMISE.replace(b'"equals": 7', b'"one_of": [7, null]'),
+    "promise up to null": PROMISE.replace(b'"equals": 7', b'"between": {"to": null}'),
+}
+ALIVE_GAPS: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...] | str]] = {
+    "null long": (having("seller_id", b"null"), {"seller_id": None}),
+    "null double": (having("price", b"null"), {"price": None}),
+    "null boolean": (having("urgent", b" null "), {"urgent": None}),
+    "null text": (having("note", b"null"), {"note": None}),
+    "null date": (having("due", b"null"), {"due": None}),
+    "null decimal": (having("tip", b"null"), {"tip": None}),
+    "text null": (having("note", b'"null"'), {"note": "null"}),
+    "escaped name of a null": (having("note", b"null").replace(b"note", rb"n\u006fte"), {"note": None}),
+    "without long": (having("note", b"null").replace(b'"seller_id": 1, ', b""), {"seller_id": None}),
+    "without text": (ROW.replace(b'"note": "bid \\u00fc 1.5", ', b""), {"note": None}),
+    "without any": (LEAST, {"seller_id": 1, **WITHOUT_GAPS}),
+    "all there": (ROW, {"price": 1.0}),
+    "promise": (PROMISE, (7,)),
+}
+
+# Values of a stream that ignores what is not declared.
+DEAD_EXTRA = {
+    "null in a column": having("seller_id", b"null"),
+    "without a column": LEAST.replace(b', "seller_id": 1', b""),
+    "another column instead": LEAST.replace(b"seller_id", b"sellerid"),
+    "column in other case": LEAST.replace(b"seller_id", b"Seller_id"),
+    "doubled column": with_extra(b'"extra": 1, "item_id": 7'),
+    "doubled column, by an escaped name": with_extra(rb'"\u0069tem_id": 7'),
+    "doubled column that may be null": with_extra(b'"extra": 1, "note": null'),
+    "type of a column": with_extra(b'"extra": 1').replace(b'"item_id": 7', b'"item_id": "7"'),
+    # Arrow's reader would take these values.
+    "time with space": having("bid_at", b'"2026-01-01 00:00:00Z", "extra": 1'),
+    "decimal with leading zero": having("tip", b'"01.5", "extra": 1'),
+    "decimal with plus": having("tip", b'"+1.5", "extra": 1'),
+    "nested column": having("note", b'{"note": "n"}'),
+    "nested column, doubled inside": having("note", b'{"note": "n", "note": "n"}'),
+    "punctuation behind a member": b'{"extra": 1, ' + _PROMISED + b"}",
+    "punctuation behind a row": with_extra(_PROMISED),
+    "punctuation before a row": b"{" + _PROMISED + b", " + ROW[1:],
+    "escaped punctuation before a row": b"{" + _PROMISED.replace(b"$", rb"\u0024") + b", " + ROW[1:],
+    "escaped punctuation before a member, twice": b"{"
+    + _PROMISED.replace(b"$", rb"\u0024")
+    + b', "extra": 1, "extra": 1}',
+    "escaped punctuation behind a row": with_extra(_PROMISED.replace(b"$", rb"\u0024")),
+    "punctuation of nothing behind a row": with_extra(b'"$punctuation": null'),
+    "NaN": with_extra(b'"extra": NaN'),
+    "nested Infinity": with_extra(b'"extra": [-Infinity]'),
+    "comma": with_extra(b'"extra": 1,'),
+    "nested comma": with_extra(b'"extra": [1, ]'),
+    "nested comma in an object": with_extra(b'"extra": {"a": 1, }'),
+    "no comma": with_extra(b'"extra": [1 2]'),
+    "no comma between members": ROW[:-1] + b' "extra": 1}',
+    "no colon": with_extra(b'"extra": {"a" 1}'),
+    "no value": with_extra(b'"extra": '),
+    "no name": with_extra(b"1"),
+    "other brackets": with_extra(b'"extra": [1}'),
+    "one bracket less": with_extra(b'"extra": [[1]'),
+    "one bracket more": with_extra(b'"extra": [1]]'),
+    "brackets around a column": with_extra(b'"extra": [').replace(b'"price": 1.0', b'"price": "]"'),
+    "leading zero": with_extra(b'"extra": 01'),
+    "nested leading zero": with_extra(b'"extra": {"a": 01}'),
+    "number without fraction": with_extra(b'"extra": [1.]'),
+    "half a character": with_extra(rb'"extra": "\ud800"'),
+    "nested half a character": with_extra(rb'"extra": [["\ud800"]]'),
+    "half a character in a name": with_extra(rb'"\udc00": 1'),
+    "bare control character": with_extra(b'"extra": "a\tb"'),
+    "unknown escape": with_extra(rb'"extra": "\x41"'),
+    "invalid UTF-8": with_extra(b'"extra": "\xff"'),
+    "invalid UTF-8 in a name": with_extra(b'"\xff": 1'),
+    "comment": with_extra(b'"extra": 1 /* c */'),
+    "words": with_extra(b'"extra": maybe'),
+    "two documents": with_extra(b'"extra": 1') + ROW,
+    "array": b"[" + with_extra(b'"extra": 1') + b"]",
+    "null document": b"null",
+    "no members": b"{}",
+    "other members alone": b'{"extra": 1}',
+    "empty": b"",
+    "promise of null": PROMISE.replace(b"7", b"null"),
+    "promise with company": PROMISE[:-1] + b', "extra": 7}',
+    "promise on an unknown column": PROMISE.replace(b"item_id", b"extra"),
+}
+_SAME: dict[str, Any] = {"item_id": 7, "price": 1.0, "note": "bid \u00fc 1.5", "tip": Decimal("1.50")}
+ALIVE_EXTRA: dict[str, tuple[bytes, dict[str, Any] | tuple[Any, ...] | str]] = {
+    name: (with_extra(text), _SAME)
+    for name, text in {
+        "number": b'"extra": -1.5e-9',
+        "text": b'"extra": "e"',
+        "null": b'"extra": null',
+        "empty name": b'"": true',
+        "name that a column begins with": b'"pric": "x"',
+        "name that begins with a column": b'"prices": "x"',
+        "name in other letters": b'"PRICE": "x"',
+        "name with a blank": b'"price ": "x"',
+        "name of a mark": b'"$": 1, "$punctuations": 1, "punctuation": 1',
+        "name in Greek": '"\u03c4\u03b9\u03bc\u03ae": 1'.encode(),
+        "escaped name": rb'"\u0065xtra": 1',
+        "escaped letters in a name": rb'"a\"b": 1',
+        "name of an escape": rb'"\\u0069tem_id": 1',
+        "twice": b'"extra": 1, "extra": "two"',
+        "object": b'"extra": {"a": 1, "b": [true, null]}',
+        "twice, beside a large exponent": b'"extra": 1e999, "extra": {"a": 1, "a": 2}',
+        "twice inside": b'"extra": {"a": 1, "a": 2}',
+        "columns inside": b'"extra": {"item_id": "8", "price": {"note": 1}, "$punctuation": {}}',
+        "empty list": b'"extra": [ ]',
+        "list of lists": b'"extra": [[1,2],[],[[3]], {}]',
+        "brackets in a text": rb'"extra": "}]{[\"", "more": ["]", "}"]',
+        "large exponent": b'"extra": 1e999',
+        "nested large exponent": b'"extra": [1, {"a": -1E+999}]',
+        "exponent": b'"extra": [1e99, 2E-99]',
+        "5,000 digits": b'"extra": ' + b"9" * 5_000,
+        "nested 5,000 digits": b'"extra": [' + b"9" * 5_000 + b"]",
+        "eight levels": b'"extra": ' + b"[" * 8 + b"]" * 8,
+        "nine levels": b'"extra": ' + b"[" * 9 + b"]" * 9,
+        "hundred levels": b'"extra": ' + b'[{"a":' * 50 + b"1" + b"}]" * 50,
+        "line breaks": b'"extra"\n:\r\n[\t1 ,\n2 ]\n',
+        "escaped pair": rb'"extra": "\ud83d\ude00"',
+    }.items()
+}
+ALIVE_EXTRA |= {
+    "in front": (b'{"extra": {"a": [1]}, ' + ROW[1:], _SAME),
+    "beside nulls": (LEAST[:-1] + b', "extra": 1, "note": null}', {"item_id": 7, **WITHOUT_GAPS}),
+    "beside an escaped column": (with_extra(b'"e": 1').replace(b"item_id", rb"\u0069tem_id"), _SAME),
+    "none": (ROW, _SAME),
+    "promise": (PROMISE, (7,)),
+    "escaped promise": (PROMISE.replace(b"$", rb"\u0024"), (7,)),
+    "promise of several values": (PROMISE.replace(b'"equals": 7', b'"one_of": [7, 8]'), "promise"),
+}
 # By name: the stream, what is no record of it, and what is.
 STREAMS: dict[str, tuple[Stream, Mapping[str, bytes | None], Mapping[str, tuple[bytes, Any]]]] = {
     "one key": (PIPELINE.streams["bids"], DEAD, ALIVE),
     "many keys": (MANY_KEYS.streams["bids"], DEAD_KEYS, ALIVE_KEYS),
+    "gaps": (WITH_GAPS.streams["bids"], DEAD_GAPS, ALIVE_GAPS),
+    "extra members": (IGNORING.streams["bids"], DEAD_EXTRA, ALIVE_EXTRA),
 }
 LISTED = {
     (stream, case): value

@@ -165,17 +165,23 @@ class Driver:
         good: list[Tagged] = []
         newest: dict[int, int] = {}
         for partition in range(len(self._history.streams[side])):
-            rows = [tagged for tagged in events if tagged[0] == partition and tagged[2].time is not None]
-            times = np.array([event.time for _, _, event in rows], np.int64)
+            timed = [
+                (tagged, time)
+                for tagged in events
+                if tagged[0] == partition and (time := self._time(side, tagged[2])) is not None
+            ]
+            times = np.array([time for _, time in timed], np.int64)
             late, last = late_rows(times, NEVER, self._history.lateness[side])
-            if rows:
+            if timed:
                 newest[partition] = last
-            for tagged, is_late in zip(rows, late, strict=True):
+            for (tagged, _), is_late in zip(timed, late, strict=True):
+                if tagged[2].time is None:
+                    continue
                 if is_late:
                     self._actual.violations[side, "late", tagged[0], tagged[1]] += 1
                 else:
                     good.append(tagged)
-        closing = [tagged for tagged in events if tagged[2].time is None]
+        closing = [tagged for tagged in events if tagged[2].time is None and tagged[2].until is None]
         named = [tagged for tagged in closing if tagged[2].names_keys(self._key)]
         return StreamBatch(
             rows=self._rows(good, side) if good else None,
@@ -183,6 +189,12 @@ class Driver:
             key_promises=[self._promise(tagged, side) for tagged in closing if tagged not in named],
             newest=newest,
         )
+
+    def _time(self, side: SideName, event: Event) -> int | None:
+        """The time of a row, or of one that would make the same rows late as a heartbeat does."""
+        if event.until is None:
+            return event.time
+        return event.until + 1 + self._history.lateness[side]
 
     def _rows(self, tagged: list[Tagged], side: SideName) -> pa.RecordBatch:
         events = [event for _, _, event in tagged]

@@ -23,16 +23,20 @@ class Event:
     """A row, or with `time` None a punctuation. A keyed stream has a key in the partition `key % count`.
 
     `key` is a number; `stream_join_keys` says what the engine sees of it. A punctuation that has patterns,
-    one for each key column there may be, is about these and not about the one key.
+    one for each key column there may be, is about these and not about the one key. One with `until` is a
+    heartbeat: no more rows up to this time.
     """
 
     key: int
     time: int | None
     value: int = 0
     patterns: tuple[Pattern, ...] = ()
+    until: int | None = None
 
     def closes(self, key: KeyKind, number: int) -> bool:
         """Whether a key is among those that a punctuation speaks of."""
+        if self.until is not None:
+            return False
         if not self.patterns:
             return number == self.key
         columns = range(len(key.types))
@@ -169,15 +173,19 @@ def processed(
     named: set[int] = set()
     everywhere = set(KEYS)
     for partition, events in enumerate(history.streams[side]):
-        newest = None
+        newest = until = None
         matched: set[int] = set()
         for offset, event in enumerate(events):
+            if event.until is not None:
+                until = event.until if until is None else max(until, event.until)
+                continue
             if event.time is None:
                 closing = {number for number in KEYS if event.closes(kind, number)}
                 matched |= closing
                 named |= closing if event.names_keys(kind) else set()
                 continue
-            if newest is not None and event.time < newest - history.lateness[side]:
+            behind = newest is not None and event.time < newest - history.lateness[side]
+            if behind or (until is not None and event.time <= until):
                 expected.violations[side, "late", partition, offset] += 1
             elif event.key in matched:
                 expected.violations[side, "closed", partition, offset] += 1
@@ -200,15 +208,15 @@ def _joins(history: History, left: Event, right: Event) -> bool:
 
 
 def _left_window(history: History, side: SideName, other: SideName, last: int) -> bool:
-    window = history.windows[side]
-    newest = [
-        max((event.time for event in events if event.time is not None), default=None)
-        for events in history.streams[other]
-    ]
-    if window is None or any(time is None for time in newest):
+    window, reached = history.windows[side], []
+    for events in history.streams[other]:
+        # The first time of which a row may still come, by each row and by each heartbeat.
+        possible = [event.time - history.lateness[other] for event in events if event.time is not None]
+        possible += [event.until + 1 for event in events if event.until is not None]
+        reached.append(max(possible, default=None))
+    if window is None:
         return False
-    progress = min(time for time in newest if time is not None) - history.lateness[other]
-    return last + window < progress
+    return all(first is not None and last + window < first for first in reached)
 
 
 @st.composite
@@ -226,7 +234,9 @@ def _events(draw: st.DrawFn, partition: int, count: int, *, keyed: bool) -> list
     events, time = [], 0
     for _ in range(draw(st.integers(0, 24 // count))):
         key = draw(st.sampled_from(living))
-        if draw(st.integers(0, 3)) == 0:
+        if draw(st.integers(0, 9)) == 0:
+            events.append(Event(key, None, until=max(0, time + draw(st.integers(-2, 4)))))
+        elif draw(st.integers(0, 3)) == 0:
             patterns = st.tuples(_patterns(living), _patterns(living), _patterns(living))
             events.append(Event(key, None, patterns=draw(st.one_of(st.just(()), patterns))))
         else:

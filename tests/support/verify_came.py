@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from endmark.pipeline import Lookup, Pipeline, Stream
 from endmark.types import JoinType
-from support.verify_declared import end_of_run, is_behind, is_future, precedes, said_by_row
+from support.verify_declared import (
+    end_of_run,
+    first_possible,
+    is_behind,
+    is_future,
+    precedes,
+    said_by_row,
+)
 from support.verify_fates import Key, Promise, fate
 from support.verify_line import Line
 from support.verify_others import OTHERS
@@ -65,23 +72,39 @@ class Came:
             if topic != stream.topic:
                 continue
             found = fate(stream, value, self.pipeline.join.on)
+            if isinstance(found, Promise) and self._is_ahead(stream, found, stamped):
+                found = "dead letter"
             if isinstance(found, str):
                 expected.dead_letters.append((topic, partition, offset, "unreadable", "made up", value))
             elif isinstance(found, Promise):
                 lines.append(Line(partition, offset, (), {}, found))
             elif isinstance(found, tuple):
                 lines.append(Line(partition, offset, found, {}))
-            elif is_future(stream, found[stream.event_time.column], stamped):
-                line = Line(partition, offset, self.key(found), found)
-                expected.violations.append(_violation(stream, line, "future"))
             else:
-                lines.append(Line(partition, offset, self.key(found), found, value=value))
-                said = said_by_row(stream, found, self.pipeline.join.on)
-                if isinstance(said, Promise):
-                    lines.append(Line(partition, offset, (), {}, said))
-                elif said is not None:
-                    lines.append(Line(partition, offset, said, {}))
+                lines += self._row(
+                    stream, Line(partition, offset, self.key(found), found, value=value), stamped, expected
+                )
         return lines
+
+    def _row(self, stream: Stream, row: Line, stamped: int, expected: Expected) -> list[Line]:
+        """The lines of a row and of what it closes; none if it is set aside."""
+        if None in row.key:
+            expected.violations.append(_violation(stream, row, "null"))
+            return []
+        if is_future(stream, row.columns[stream.event_time.column], stamped):
+            expected.violations.append(_violation(stream, row, "future"))
+            return []
+        said = said_by_row(stream, row.columns, self.pipeline.join.on)
+        if said is None:
+            return [row]
+        if isinstance(said, Promise):
+            return [row, Line(row.partition, row.offset, (), {}, said)]
+        return [row, Line(row.partition, row.offset, said, {})]
+
+    def _is_ahead(self, stream: Stream, found: Promise, stamped: int) -> bool:
+        """Whether this is a heartbeat that rules out a time at which a row would be of the future."""
+        first = first_possible(stream, found)
+        return first is not None and is_future(stream, first - timedelta(microseconds=1), stamped)
 
     def _matches(self, line: Line, key: Key) -> bool:
         """Whether a punctuation speaks of a key, whatever the other columns."""
@@ -137,7 +160,9 @@ class Came:
             times = [self.time(side, other) for other in before if other.columns]
             moment, said = self.time(side, line), [other for other in before if not other.columns]
             by_name = [other.offset for other in said if other.rules_out(line)]
-            if any(other - moment > stream.event_time.lateness for other in times):
+            ends = [end for other in said if (end := self._end(side, other)) is not None]
+            late = any(other - moment > stream.event_time.lateness for other in times)
+            if late or any(moment < end for end in ends):
                 reason = "late"
             elif any(precedes(stream, line.key, other.key) for other in before if other.columns):
                 reason = "unordered"
@@ -184,18 +209,20 @@ class Came:
         pattern = {name: {"equals": value} for name, value in zip(self.pipeline.join.on, key, strict=True)}
         return json.dumps(pattern, sort_keys=True, default=str), by[0].partition, by[0].offset
 
+    def _end(self, side: int, line: Line) -> datetime | None:
+        """The first event time that a heartbeat leaves possible."""
+        return None if line.promise is None else first_possible(self.streams[side], line.promise)
+
     def _progress(self, side: int) -> datetime | None:
-        newest = []
+        reached, lateness = [], self.streams[side].event_time.lateness
         for partition in self.partitions[side]:
-            times = [
-                self.time(side, line)
-                for line in self.lines[side]
-                if line.partition == partition and line.columns
-            ]
+            own = [line for line in self.lines[side] if line.partition == partition]
+            times = [self.time(side, line) - lateness for line in own if line.columns]
+            times += [end for line in own if (end := self._end(side, line)) is not None]
             if not times:
                 return None
-            newest.append(max(times))
-        return min(newest) - self.streams[side].event_time.lateness
+            reached.append(max(times))
+        return min(reached)
 
 
 def _violation(stream: Stream, line: Line, reason: str, broken: Row = (None, None, None)) -> Row:

@@ -27,6 +27,15 @@ def is_future(stream: Stream, moment: datetime, stamped: int) -> bool:
     return ahead is not None and moment - ahead > _EPOCH + stamped * timedelta(milliseconds=1)
 
 
+def first_possible(stream: Stream, promise: Promise) -> datetime | None:
+    """The first event time that a heartbeat leaves possible; None for any other promise."""
+    if not promise.is_heartbeat(stream.event_time.column):
+        return None
+    ((_, bound),) = promise.bounds
+    end: datetime = bound.high
+    return end if bound.high_open else end + timedelta(microseconds=1)
+
+
 def said_by_row(stream: Stream, row: dict[str, Any], on: tuple[str, ...]) -> Key | Promise | None:
     """The key that a row closes by its stream's closing rule, or what it says otherwise."""
     rule = stream.closes

@@ -44,6 +44,11 @@ class Promise:
         """Whether it restricts no other columns than these."""
         return all(column in on for column, _ in self.bounds)
 
+    def is_heartbeat(self, column: str) -> bool:
+        """Whether it rules out all times of this column up to one."""
+        bound = dict(self.bounds).get(column)
+        return len(self.bounds) == 1 and bound is not None and bound.among is None and bound.low is None
+
     def matches(self, key: dict[str, Any]) -> bool:
         return all(within(key[column], bound) for column, bound in self.bounds)
 
@@ -65,7 +70,10 @@ def fate(
     which shares no code with the engine."""
     try:
         document = json.loads(
-            (value or b"").decode("utf-8"), object_pairs_hook=Members, parse_constant=_refuse
+            (value or b"").decode("utf-8"),
+            object_pairs_hook=Members,
+            parse_constant=_refuse,
+            parse_int=lambda digits: int(digits[:1_000]),
         )
     except (ValueError, RecursionError):
         return "dead letter"
@@ -77,15 +85,20 @@ def fate(
             closed = _columns({name: stream.columns[name] for name in named}, bounds)
             return tuple(closed.values()) if closed else _promise(stream, value)
         case Members():
+            if stream.extra == "ignore":
+                document = _counting(stream, document)
             return _columns(stream.columns, document) or "dead letter"
     return "dead letter"
 
 
 def _promise(stream: Stream, value: bytes | None) -> Promise | Literal["dead letter"]:
-    bounds = read(value or b"", stream.columns, stream.punctuated_on) if stream.punctuated_on else None
-    return (
-        "dead letter" if bounds is None else Promise(tuple(sorted(bounds.items(), key=lambda pair: pair[0])))
-    )
+    bounds = read(value or b"", stream.columns, tuple(stream.columns))
+    if bounds is None:
+        return "dead letter"
+    promise = Promise(tuple(sorted(bounds.items(), key=lambda pair: pair[0])))
+    allowed = stream.punctuated_on and promise.speaks_of(stream.punctuated_on)
+    heartbeat = stream.format != "debezium" and promise.is_heartbeat(stream.event_time.column)
+    return promise if allowed or heartbeat else "dead letter"
 
 
 def _refuse(constant: str) -> None:
@@ -99,12 +112,27 @@ def _bound(pattern: Any) -> Any:
     return None
 
 
+def _counting(stream: Stream, members: Members) -> Members:
+    """The members that count where others are ignored; all do beside a punctuation or half a character."""
+    try:
+        json.dumps(members, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return members
+    marked = any(name == "$punctuation" for name, _ in members)
+    return Members((name, cell) for name, cell in members if marked or name in stream.columns)
+
+
 def _columns(kinds: dict[str, ColumnType], members: Members) -> dict[str, Any] | None:
-    if sorted(name for name, _ in members) != sorted(kinds):
-        return None
     found = dict(members)
-    columns = {name: _read(kind, found[name]) for name, kind in kinds.items()}
-    return None if None in columns.values() else columns
+    if len(found) < len(members) or not found.keys() <= kinds.keys():
+        return None
+    columns: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        cell = found.get(name)
+        columns[name] = None if cell is None else _read(kind, cell)
+        if columns[name] is None and not (kind.nullable and cell is None):
+            return None
+    return columns
 
 
 def _read(kind: ColumnType, cell: Any) -> Any:

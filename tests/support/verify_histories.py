@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.types import JoinType
 from support.sizes import speakers
 from support.verify_declared import LAST
+from support.verify_gaps import nullable, with_gaps
 from support.verify_keys import KeyKind
 from support.verify_measures import any_measures
 from support.verify_others import other_lookups
@@ -23,6 +24,7 @@ from support.verify_world import (
     Record,
     bid,
     close,
+    heartbeat,
     item,
     make_pipeline,
     promises,
@@ -44,12 +46,15 @@ CONDITIONS = [
 ]
 AHEAD = ["1h", "1h", "1s", None]
 PRICES = [0.1, 1e17, -3.5]  # whose sum hangs on their order, unless it is exact
+STREAMS = ("items", "bids")
 STREAM_OF = {"item": "items", "bid": "bids", "bad": "bids"}
 NO_STREAMS: Mapping[str, Stream] = MappingProxyType({})
 
 
 @st.composite
-def declarations(draw: st.DrawFn, keys: KeyKind, *, formats: bool = False) -> dict[str, Any]:
+def declarations(
+    draw: st.DrawFn, keys: KeyKind, *, formats: bool = False, gaps: bool = False
+) -> dict[str, Any]:
     """What a stream says of itself."""
     declared: dict[str, Any] = {
         "punctuation_scope": draw(st.sampled_from(["partition", "partition", "topic"]))
@@ -63,7 +68,25 @@ def declarations(draw: st.DrawFn, keys: KeyKind, *, formats: bool = False) -> di
     if draw(st.integers(0, 3)) == 0:
         on = draw(st.sampled_from([[*keys.types], [*keys.types], ["seller_id"], [*keys.types, "seller_id"]]))
         declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
+    if gaps:
+        declared["extra"] = draw(st.sampled_from(["dead_letter", "ignore"]))
     return declared | (draw(st.sampled_from(FORMATS)) if formats else {})
+
+
+@st.composite
+def nullable_columns(
+    draw: st.DrawFn,
+    keys: KeyKind,
+    declared: Sequence[Mapping[str, Any]],
+    punctuated: Sequence[bool],
+    wider: Sequence[str],
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns of each stream that may be null."""
+    left, right = (
+        draw(nullable(stream, list(keys.types), own, [*(keys.types if promises else ()), *wider]))
+        for stream, own, promises in zip(STREAMS, declared, punctuated, strict=True)
+    )
+    return left, right
 
 
 def misses(*, parking: bool) -> st.SearchStrategy[Any]:
@@ -93,9 +116,11 @@ def pipelines(
     parking: bool = False,
     several: bool = False,
     formats: bool = False,
+    gaps: bool = False,
 ) -> Pipeline:
     """Of the preset that is chosen, or of any; `url` may have a place for one of `MATCHINGS`, and rows may be
     parked where `parking` says so, or looked up in `OTHERS`, too, where `several` does; `formats` are any.
+    With `gaps`, columns may be null, and members that are not declared may be ignored.
 
     Where partitions can be idle, progress soon leaves windows, since only then it matters when it did.
     """
@@ -107,6 +132,10 @@ def pipelines(
     silence = st.integers(1, 2) if idle else st.none()
     lookup = draw(st.sampled_from(["items", "bids"]))
     matching = draw(st.sampled_from(MATCHINGS))
+    punctuated = draw(st.sampled_from([(True, True), (True, False), (False, True)]))
+    wider: tuple[str, ...] = draw(st.sampled_from([(), ("seller_id",)]))
+    says = declarations(keys, formats=formats, gaps=gaps)
+    declared = draw(says), draw(says)
     return make_pipeline(
         url.format(matching),
         windows=(draw(bound), draw(bound)),
@@ -122,8 +151,9 @@ def pipelines(
             "memory": draw(st.sampled_from([1, 500, 64_000_000])),
             "cache": draw(st.sampled_from([None, {"memory": 300}])),
         },
-        punctuated=draw(st.sampled_from([(True, True), (True, False), (False, True)])),
-        declared=(draw(declarations(keys, formats=formats)), draw(declarations(keys, formats=formats))),
+        punctuated=punctuated,
+        declared=declared,
+        nullable=draw(nullable_columns(keys, declared, punctuated, wider)) if gaps else ((), ()),
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(CONDITIONS)),
@@ -133,7 +163,8 @@ def pipelines(
             "memory": draw(st.sampled_from([None, 1, 2000, 8000])) if able.spill else None,
         },
         aggregated=able.propagate is not Propagation.NEVER,
-        wider=draw(st.sampled_from([(), ("seller_id",)])),
+        wider=wider,
+        timed=(draw(st.integers(0, 3)) == 0, draw(st.integers(0, 3)) == 0),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
         running=draw(st.booleans()),
         others=draw(other_lookups(misses(parking=parking))) if several else {},
@@ -149,8 +180,8 @@ def histories(
     least: int = 0,
 ) -> list[Record]:
     """Records of five keys, which mostly keep what `streams` declare, in partitions by key unless they say
-    otherwise; time moves on, else nearly every row would be late. A few rows are of a far future. Partitions
-    are counted by topic."""
+    otherwise; time moves on, else nearly every row would be late. A few rows and heartbeats are of a far
+    future. Partitions are counted by topic."""
     pace = draw(st.sampled_from([0.25, 0.5, 1]))
     records = []
     size = draw(st.integers(least, 40))
@@ -162,24 +193,31 @@ def histories(
                 ["item"] * 4
                 + ["bid"] * 6
                 + ["items", "bids"] * 2
-                + ["items!", "bids!", "items*", "bids*", "bad"]
+                + ["items!", "bids!", "items*", "bids*", "items~", "bids~", "bad"]
             )
         )
-        stream = STREAM_OF.get(kind, kind.rstrip("!*"))
+        stream = STREAM_OF.get(kind, kind.rstrip("!*~"))
         declared, count = streams.get(stream), partitions[f"all.{stream}"]
         key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
         scattered = declared is not None and declared.punctuation_scope == "topic"
         home = draw(st.integers(0, count - 1)) if scattered else keys.home(key, count)
         came = stamp(place * pace)
         if kind == "item":
-            records.append(replace(item(key, now, seller, home, keys), timestamp=came))
+            row = draw(with_gaps(item(key, now, seller, home, keys), declared, list(keys.types)))
+            records.append(replace(row, timestamp=came))
         elif kind == "bid":
             row = bid(key, now, seller, PRICES[seller % 3], home, keys)
+            row = draw(with_gaps(row, declared, list(keys.types)))
             records.append(replace(row, timestamp=came))
         elif kind == "bad":
             records.append(raw("bids", b"{"))
         elif kind.endswith("*"):
             records += draw(wider_promises(stream, keys, count))
+        elif kind.endswith("~"):
+            told, before = now + draw(st.sampled_from([-1, 0, 0.5])), draw(st.booleans())
+            records += [
+                heartbeat(stream, told, each, before=before, timestamp=came) for each in draw(speakers(count))
+            ]
         elif kind.endswith("!"):
             records += draw(promises(stream, keys, count))
         else:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -55,13 +55,16 @@ def make_pipeline(
     join: Mapping[str, Any] = MappingProxyType({}),
     aggregated: bool = True,
     wider: tuple[str, ...] = (),
+    timed: tuple[bool, bool] = (False, False),
     measures: Mapping[str, Any] | None = None,
     running: bool = False,
     others: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    nullable: tuple[Collection[str], Collection[str]] = ((), ()),
 ) -> Pipeline:
     """Auctions with few columns; windows, lateness and idle in seconds, for items and bids; `join` has
     further fields of the join, `declared` those of the streams, `wider` columns beside the key that both are
-    punctuated on, `others` further lookups, by their relations in `OTHERS`."""
+    punctuated on, `others` further lookups, by their relations in `OTHERS`, `nullable` the columns of each
+    stream that may be null. A stream that is `timed` is punctuated on its event time, too."""
     left, right = (None if seconds is None else timedelta(seconds=seconds) for seconds in windows)
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
     sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
@@ -71,7 +74,17 @@ def make_pipeline(
     return Pipeline.model_validate(
         {
             "name": "small",
-            "streams": _streams(keys, lateness, idle, ahead, punctuated, declared, wider),
+            "streams": _streams(
+                keys,
+                lateness,
+                idle,
+                ahead,
+                punctuated,
+                declared,
+                wider=wider,
+                timed=timed,
+                nullable=nullable,
+            ),
             "relations": {
                 name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
                 for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
@@ -98,7 +111,10 @@ def _streams(
     ahead: tuple[str | None, str | None],
     punctuated: tuple[bool, bool],
     declared: tuple[Mapping[str, Any], Mapping[str, Any]],
+    *,
     wider: tuple[str, ...],
+    timed: tuple[bool, bool],
+    nullable: tuple[Collection[str], Collection[str]],
 ) -> dict[str, Any]:
     own = {
         "items": {"listed_at": "timestamp"},
@@ -114,18 +130,25 @@ def _streams(
     return {
         stream: {
             "topic": f"all.{stream}",
-            "columns": keys.types | {"seller_id": "long"} | columns,
+            "columns": {
+                name: f"{kind}?" if name in gaps else kind
+                for name, kind in (keys.types | {"seller_id": "long"} | columns).items()
+            },
             "event_time": {
                 "column": list(columns)[-1],
                 "lateness": f"{allowed}s",
                 "idle": silent and f"{silent}s",
                 "ahead": bound,
             },
-            "punctuated_on": [*(keys.types if promises else ()), *wider],
+            "punctuated_on": [
+                *(keys.types if promises else ()),
+                *wider,
+                *(list(columns)[-1:] if times else ()),
+            ],
             **fields,
         }
-        for (stream, columns), allowed, silent, bound, promises, fields in zip(
-            own.items(), lateness, idle, ahead, punctuated, declared, strict=True
+        for (stream, columns), allowed, silent, bound, promises, fields, times, gaps in zip(
+            own.items(), lateness, idle, ahead, punctuated, declared, timed, nullable, strict=True
         )
     }
 
@@ -169,6 +192,16 @@ def close(stream: str, key: int, partition: int | None = None, keys: KeyKind = L
 
 def promise(stream: str, patterns: Mapping[str, Any], partition: int) -> Record:
     return Record(f"all.{stream}", partition, json.dumps({"$punctuation": patterns}).encode())
+
+
+def heartbeat(
+    stream: str, seconds: float, partition: int, *, before: bool = False, timestamp: int = STAMPED
+) -> Record:
+    """No more rows up to this time, or before it."""
+    columns = {"items": "listed_at", "bids": "bid_at"}
+    ends: dict[str, Any] = {"to": instant(seconds)} | ({"to_open": True} if before else {})
+    record = promise(stream, {columns[stream]: {"between": ends}}, partition)
+    return replace(record, timestamp=timestamp)
 
 
 @st.composite

@@ -4,6 +4,8 @@
         bids.send({"item_id": 42})
         bids.punctuate({"item_id": equals(42)})
 
+A producer that is made with `event_time="bid_at"` also sends heartbeats: `bids.heartbeat(datetime.now(UTC))`.
+
 It needs neither Spark nor Arrow.
 """
 

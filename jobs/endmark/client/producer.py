@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Self
 
 from endmark.client.delivery import DEADLINE_SECONDS, Delivery, key_hash
-from endmark.domain import PunctuationError
-from endmark.punctuation.pattern import Equals, OneOf, Pattern, Value, values_of
+from endmark.domain import Domain, PunctuationError
+from endmark.punctuation.pattern import Between, Equals, OneOf, Pattern, Value, values_of
 from endmark.punctuation.punctuation import Punctuation
 from endmark.punctuation.scalars import Scalar, to_scalar
 from endmark.punctuation.wire_json import encode
@@ -26,15 +27,17 @@ class StreamProducer:
         bootstrap: the broker's host:port.
         topic: the stream's topic, which exists.
         columns: the types of the columns, as in the pipeline file:
-            `{"item_id": "long", "price": "decimal(18,2)"}`.
+            `{"item_id": "long", "price": "decimal(18,2)", "note": "string?"}`.
         key: the columns whose values decide a row's partition, by Kafka's own hash. A punctuation that names
             their values goes to that partition. Without a key, rows go to any partition and punctuations to
             all, and the stream needs `punctuation_scope: topic`.
+        event_time: the column of event time, for `heartbeat`; `None` for a producer without heartbeats.
         deadline_seconds: how long the broker may leave a request unanswered.
 
     Raises:
         MissingPartError: the broker does not answer, or does not have the topic, until the deadline.
-        ValueError: a type is unknown, or a key is not a column.
+        ValueError: a type is unknown, a key is not a column or nullable, or `event_time` is no column of
+            timestamps.
     """
 
     def __init__(
@@ -44,15 +47,25 @@ class StreamProducer:
         columns: Mapping[str, str],
         *,
         key: str | Sequence[str] = (),
+        event_time: str | None = None,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
         self._topic = topic
         self._columns = {name: ColumnType.parse(kind) for name, kind in columns.items()}
+        self._required = {name for name, kind in self._columns.items() if not kind.nullable}
         self._domains = {name: kind.domain for name, kind in self._columns.items()}
         self._key = (key,) if isinstance(key, str) else tuple(key)
         if unknown := [name for name in self._key if name not in self._columns]:
             raise ValueError(
                 f"key of {topic}: no column {unknown[0]!r}; there are {', '.join(self._columns)}"
+            )
+        if event_time is not None and self._domains.get(event_time) is not Domain.TIMESTAMP:
+            raise ValueError(f"event_time of {topic}: no column {event_time!r} of timestamps; name one")
+        self._event_time = event_time
+        if nullable := [name for name in self._key if self._columns[name].nullable]:
+            raise ValueError(
+                f"key of {topic}: column {nullable[0]!r} is {self._columns[nullable[0]]}, but null has no "
+                f"partition; declare it {self._columns[nullable[0]].required}"
             )
         self._delivery = Delivery(bootstrap, deadline_seconds)
         try:
@@ -68,19 +81,22 @@ class StreamProducer:
         self._delivery.__exit__(kind, *rest)
 
     def send(self, row: Mapping[str, Any]) -> None:
-        """Queue a row, which a background thread sends soon.
+        """Queue a row, which a background thread sends soon. It may lack nullable columns, which are null.
 
         Raises:
-            ValueError: the row does not have exactly the columns, or a value is null or of another type.
+            ValueError: the row lacks a column or has another, or a value is null or of another type.
             MissingPartError: the broker takes no records, or did not take an earlier one.
         """
-        if row.keys() != self._columns.keys():
+        if not self._required <= row.keys() <= self._columns.keys():
             raise ValueError(
                 f"a row of {self._topic} has the columns {', '.join(self._columns)}, "
                 f"this has {', '.join(row)}; send exactly the declared ones"
             )
-        spelled = {name: self._spelled(name, row[name]) for name in self._columns}
-        key = self._key_of([spelled[name] for name in self._key]) if self._key else None
+        spelled = {
+            name: None if kind.nullable and row.get(name) is None else self._spelled(name, row[name])
+            for name, kind in self._columns.items()
+        }
+        key = self._key_of([self._spelled(name, row[name]) for name in self._key]) if self._key else None
         partition = None if key is None else self._partition_of(key)
         self._delivery.send(self._topic, partition, key, _json(spelled))
 
@@ -110,6 +126,28 @@ class StreamProducer:
         record = encode(promise, self._domains)
         for partition, key in self._concerned(dict(promise.patterns)):
             self._delivery.send(self._topic, partition, key, record)
+
+    def heartbeat(self, time: datetime) -> None:
+        """Promise that no row with an event time up to `time` comes any more, in any partition.
+
+        A stream that may fall silent sends heartbeats, so that it does not hold the other stream's rows in
+        state. A later row that is as old is a violation. A heartbeat that is further ahead of the clock than
+        the stream's `event_time.ahead` is a dead letter.
+
+        Args:
+            time: the newest event time that is over, with a time zone.
+
+        Raises:
+            PunctuationError: `time` is no timestamp with a time zone.
+            ValueError: the producer was made without `event_time`.
+            MissingPartError: the broker takes no records, or did not take an earlier one.
+        """
+        if self._event_time is None:
+            raise ValueError(
+                f"the producer of {self._topic} has no `event_time`; name its column of event time"
+            )
+        self._spelled(self._event_time, time)  # without a time, it would rule out all times
+        self.punctuate({self._event_time: Between(high=time)})
 
     def flush(self) -> None:
         """Wait until the broker has acknowledged all records.

@@ -27,8 +27,8 @@ from endmark.databases import database_url, place
 from endmark.errors import ConfigError, MissingPartError
 from endmark.metrics import Samples, accumulate
 
-# A driver counts as gone after this time without a beat. Beats come every 5 s. While 30 programs wanted two
-# cores and a job read a full feed, 59 beats were 5.0 s apart in the median, and 8.0 s at most.
+# A driver counts as gone after this time without a sign of life. Signs come every 5 s. While 30 programs
+# wanted two cores and a job read a full feed, 59 signs were 5.0 s apart in the median, and 8.0 s at most.
 LOST_SECONDS = 30.0
 _ANSWER_SECONDS = 20
 KEPT_BATCHES = 20_000  # about 5 hours at a batch a second, some 40 MB of SQLite
@@ -98,9 +98,9 @@ class OpsDatabase:
     def start_run(self, run_id: str, pipeline: str, app_id: str, checkpoint: str) -> None:
         """Store a new run, unless a living job with another checkpoint has the same pipeline name.
 
-        A run lives until it stores its end, or has not beaten for `LOST_SECONDS`. A run of the same
-        checkpoint does not count, since the checkpoint's lock admits one job at a time. So a job that was
-        killed can start again at once.
+        A run lives until it stores its end, or has given no sign of life for `LOST_SECONDS`. A run of the
+        same checkpoint does not count, since the checkpoint's lock admits one job at a time. So a job that
+        was killed can start again at once.
 
         Args:
             run_id: a name that no other run has.
@@ -122,7 +122,7 @@ class OpsDatabase:
                         pipeline=pipeline,
                         state="starting",
                         started_at=clock(),
-                        beat_at=clock(),
+                        alive_at=clock(),
                         app_id=app_id,
                         checkpoint=checkpoint,
                         host=socket.gethostname(),
@@ -130,10 +130,10 @@ class OpsDatabase:
                     )
                 )
 
-    def beat(self, run_id: str) -> None:
+    def sign_of_life(self, run_id: str) -> None:
         """Note that the driver of a run is alive."""
         with self.engine.begin() as connection:
-            connection.execute(runs.update().where(runs.c.run_id == run_id).values(beat_at=clock()))
+            connection.execute(runs.update().where(runs.c.run_id == run_id).values(alive_at=clock()))
 
     def set_run_state(self, run_id: str, state: str, error: str | None = None) -> None:
         """Store the state of a run.
@@ -329,7 +329,7 @@ def _wait_for_others(connection: sa.Connection, pipeline: str) -> None:
 
 
 def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
-    """Select the living runs of the pipeline with another checkpoint, and the seconds since their last beat.
+    """Select the living runs of the pipeline with another checkpoint, and the seconds since their last sign.
 
     Only the last run of a checkpoint can live, since it got the lock after the earlier runs had released it.
     """
@@ -339,13 +339,13 @@ def _living(pipeline: str, app_id: str) -> sa.Select[Any]:
         later.c.app_id == runs.c.app_id,
         later.c.started_at > runs.c.started_at,
     )
-    return sa.select(runs, (clock() - runs.c.beat_at).label("silent")).where(
+    return sa.select(runs, (clock() - runs.c.alive_at).label("silent")).where(
         runs.c.pipeline == pipeline,
         runs.c.state.in_(("starting", "running")),
         runs.c.app_id != app_id,
         ~followed,
-        # If the clock was put back, a beat may lie in the future.
-        sa.func.abs(clock() - runs.c.beat_at) < LOST_SECONDS,
+        # If the clock was put back, a sign may lie in the future.
+        sa.func.abs(clock() - runs.c.alive_at) < LOST_SECONDS,
     )
 
 
@@ -391,7 +391,7 @@ def _make_private(file: str | None) -> None:
 def _patience(url: sa.URL) -> dict[str, Any]:
     """Return arguments that make a database driver give up on a server that does not answer.
 
-    Without them, a server that hangs would block the heartbeat and the batches of a job for ever.
+    Without them, a server that hangs would block the signs of life and the batches of a job for ever.
     """
     names = {"pymysql": ("connect_timeout", "read_timeout", "write_timeout"), "pg8000": ("timeout",)}
     # SQLite waits only for the lock of its file, and `busy_timeout` limits that.

@@ -58,7 +58,7 @@ runs = _table(
     sa.Column("started_at", sa.Double, nullable=False),  # Unix seconds
     sa.Column("stopped_at", sa.Double),
     sa.Column("error", Text(MOST)),
-    sa.Column("beat_at", sa.Double),  # Unix seconds of the driver's last beat
+    sa.Column("alive_at", sa.Double),  # Unix seconds of the driver's last sign of life
     sa.Column("app_id", sa.String(64)),  # the checkpoint's id
     sa.Column("checkpoint", sa.Text),  # the checkpoint's path
     sa.Column("host", sa.String(255)),

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 DEAD_LETTER = "$dead_letter"
 VIOLATION = "$violation"
-NULL = "null"
 # The beginning of a dead letter or violation, as a regular expression.
 MARKED = rf'^\{{"\$(?:{DEAD_LETTER[1:]}|{VIOLATION[1:]})": '
 

@@ -62,6 +62,7 @@ class StreamPlan:
         parser: makes the parser of its records; `None` for a frame.
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
+        heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
     """
 
     name: str
@@ -73,6 +74,7 @@ class StreamPlan:
     parser: Callable[[], Parser] | None = None
     keeps_value: bool = False
     closing: ClosingPlan | None = None
+    heartbeat_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
+            heartbeat_on=stream.heartbeat_on,
         )
     return plans
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from endmark.engine.streams import StreamPlan
     from endmark.punctuation.punctuation import Punctuation
 
+NULL = "null"  # the reason of a row without a whole key or, on a frame, without a time
+
 
 def violation_rows(
     stream: StreamPlan, reason: str, rows: pa.RecordBatch, promises: Sequence[Punctuation | None] = ()

@@ -36,16 +36,18 @@ class ParseStage:
     if it names a value of each column by which the topic is partitioned.
 
     Args:
-        columns: all columns of a record; a row must have exactly these.
+        columns: all columns of a record; a row has these, and those that are not nullable have a value.
         punctuations: the name of the column of punctuations.
         partitioned_by: the columns by which the topic is partitioned; may be empty if it has one partition.
         partitions: the number of partitions when the query was made.
+        ignoring: whether a record may have other members, which are left out.
     """
 
     columns: dict[str, ColumnType]
     punctuations: str
     partitioned_by: tuple[str, ...]
     partitions: int
+    ignoring: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,11 +59,16 @@ class ParseStage:
         """Check that the punctuations of a topic can be used.
 
         Raises:
-            ConfigError: `partitioned_by` names a column that is not declared, or is empty although the topic
-                has several partitions.
+            ConfigError: `partitioned_by` names a column that is not declared or nullable, or is empty
+                although the topic has several partitions.
         """
         if unknown := [name for name in self.partitioned_by if name not in self.columns]:
             raise ConfigError(f"partitioned_by: no column {', '.join(unknown)} is declared; name others")
+        if nullable := [name for name in self.partitioned_by if self.columns[name].nullable]:
+            raise ConfigError(
+                f"partitioned_by: column {nullable[0]} is {self.columns[nullable[0]]}, but null has no "
+                f"partition; declare it {self.columns[nullable[0]].required}"
+            )
         if self.partitions > 1 and not self.partitioned_by:
             raise ConfigError(
                 f"topic {topic} has {self.partitions} partitions, and a punctuation speaks for its own; say "
@@ -75,7 +82,7 @@ class ParseStage:
                 continue
             topic = batch.column("topic")[0].as_py()
             require_counted(topic, pc.unique(batch.column("partition")).to_pylist(), self.partitions)
-            parser = parser or JsonParser(self.columns, list(self.columns), topic, key=self._key)
+            parser = parser or self._parser(topic)
             parsed = parser.parse(batch.column("value"))
             rows = parsed.rows
             yield rows.append_column(self.punctuations, pa.nulls(rows.num_rows, pa.string()))
@@ -94,9 +101,9 @@ class ParseStage:
             nothing = [pa.nulls(len(texts), field.type) for field in rows.schema]
             yield pa.record_batch([*nothing, texts], schema=self.schema)
 
-    @property
-    def _key(self) -> tuple[str, ...]:
-        return self.partitioned_by or tuple(self.columns)[:1]
+    def _parser(self, topic: str) -> JsonParser:
+        key = self.partitioned_by or tuple(self.columns)[:1]
+        return JsonParser(self.columns, list(self.columns), topic, key=key, ignoring=self.ignoring)
 
     def _passes(self, promise: Punctuation) -> bool:
         if self.partitions == 1:
@@ -121,6 +128,7 @@ def parsed_topic(
     partitioned_by: Sequence[str],
     punctuations: str,
     max_records_per_batch: int,
+    extra: str,
 ) -> DataFrame:
     """Return the frame of a topic.
 
@@ -132,17 +140,23 @@ def parsed_topic(
         partitioned_by: the columns by which the topic is partitioned.
         punctuations: the name of the column of punctuations.
         max_records_per_batch: the most records of a batch.
+        extra: `ignore` leaves out members that are not declared; `dead_letter` takes no such record.
 
     Raises:
-        ConfigError: a type does not exist, or the punctuations of the topic cannot be used.
+        ConfigError: a type does not exist, `extra` is neither word, or the punctuations of the topic cannot
+            be used.
         MissingPartError: the broker does not answer, or has no such topic.
     """
     try:
         kinds = {name: ColumnType.parse(text) for name, text in columns.items()}
     except ValueError as error:
         raise ConfigError(f"columns: {error}") from error
+    if extra not in ("dead_letter", "ignore"):
+        raise ConfigError(f"extra: {extra!r} is not one of dead_letter, ignore")
     partitions = partition_counts(bootstrap, [topic])
-    stage = ParseStage(kinds, punctuations, tuple(partitioned_by), partitions[topic])
+    stage = ParseStage(
+        kinds, punctuations, tuple(partitioned_by), partitions[topic], ignoring=extra == "ignore"
+    )
     stage.check(topic)
     records = kafka_records(spark, KafkaSource(bootstrap, partitions, max_records_per_batch))
     return records.mapInArrow(stage.__call__, ddl(stage.schema))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType
 
@@ -138,25 +137,8 @@ class LookupStage:
                     control = beside_nulls.left_alone(rows.filter(texts.is_valid()))
                     yield control.append_column(self.punctuations, texts.drop_null())
                     rows = rows.filter(texts.is_null())
-                for found in self._found(join, rows, beside_nulls):
+                for found in join.process(rows, time.time_ns() // 1_000, drain=True).joined:
                     yield found.append_column(self.punctuations, pa.nulls(found.num_rows, pa.string()))
-
-    def _found(
-        self, join: LookupJoin, rows: pa.RecordBatch, beside_nulls: Results
-    ) -> Iterator[pa.RecordBatch]:
-        """Look rows up, and yield those with a match; a left join also yields the others beside nulls.
-
-        Args:
-            join: the lookup join.
-            rows: rows of the frame.
-            beside_nulls: puts rows of the frame beside nulls.
-        """
-        keyed = pa.repeat(pa.scalar(True), rows.num_rows)
-        for name in self.spec.key.columns:
-            keyed = pc.and_(keyed, rows.column(name).is_valid())
-        if not pc.all(keyed).as_py() and self.spec.misses.fate == "nulls":
-            yield beside_nulls.left_alone(rows.filter(pc.invert(keyed)))
-        yield from join.process(rows.filter(keyed), time.time_ns() // 1_000, drain=True).joined
 
 
 def looked_up(frame: DataFrame, stage: LookupStage) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from endmark.driver.topics import partition_counts
 from endmark.frame.kafka import parsed_topic
@@ -43,6 +43,7 @@ class PunctuatedFrame(FrameSteps):
         partitioned_by: Sequence[str] = (),
         punctuations: str = "punctuations",
         max_records_per_batch: int = 500_000,
+        extra: Literal["dead_letter", "ignore"] = "dead_letter",
     ) -> Self:
         """Read a topic in the wire format's JSON from its beginning. An unreadable record is a dead letter.
 
@@ -54,18 +55,28 @@ class PunctuatedFrame(FrameSteps):
             spark: the session, with the jars of Spark's Kafka source.
             bootstrap_servers: addresses of brokers, as `host:port`, separated by commas.
             topic: the topic, which must exist.
-            columns: types by name, as a pipeline file has them, such as `decimal(18,2)`.
+            columns: types by name, as a pipeline file has them, such as `decimal(18,2)`. A column of a type
+                with a `?` may be missing or null.
             partitioned_by: the columns whose values decide the partition of a row.
             punctuations: the name of the frame's column of punctuations.
             max_records_per_batch: the most records that one batch reads from all partitions.
+            extra: whether a record with members that are not declared is a dead letter, or a row without
+                them (`ignore`).
 
         Raises:
-            ConfigError: the topic has several partitions but `partitioned_by` is empty, or a type does not
-                exist.
+            ConfigError: the topic has several partitions but `partitioned_by` is empty or nullable, a type
+                does not exist, or `extra` is neither word.
             MissingPartError: the broker does not answer, or has no such topic.
         """
         frame = parsed_topic(
-            spark, bootstrap_servers, topic, columns, partitioned_by, punctuations, max_records_per_batch
+            spark,
+            bootstrap_servers,
+            topic,
+            columns,
+            partitioned_by,
+            punctuations,
+            max_records_per_batch,
+            extra,
         )
         return cls(frame, punctuations)
 

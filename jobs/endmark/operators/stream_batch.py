@@ -42,7 +42,8 @@ class StreamBatch:
             keys, too, it has the column `by_row`.
         promises: all other punctuations, each with its origin.
         key_promises: the promises that restrict columns of the key alone, by the shared names.
-        newest: the newest event time of each partition in microseconds, over all buckets.
+        newest: the newest event time of each partition in microseconds, over all buckets. A heartbeat counts
+            as a row that makes each row late which the heartbeat rules out.
         marks: the marks of an ordered stream, over all buckets, as `Order` takes them.
         heard: the oldest and the newest timestamp of Kafka's records of each partition in microseconds, over
             all buckets. It is empty unless partitions can be idle.

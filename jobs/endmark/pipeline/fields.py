@@ -45,7 +45,6 @@ _MOST_BYTES = 10**15
 _TEXT_LENGTH = 10_000
 _SHOWN = 60  # letters of a wrong value in an error
 _PLAIN_TYPES = "|".join(domain.value for domain in Domain if domain is not Domain.DECIMAL)
-_TYPE_PATTERN = rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\))$"
 
 
 def _identifier(value: str) -> str:
@@ -158,6 +157,21 @@ def _column_type(value: Any) -> ColumnType:
     return value if isinstance(value, ColumnType) else ColumnType.parse(str(value))
 
 
+def _table_type(value: Any) -> ColumnType:
+    kind = _column_type(value)
+    if kind.nullable:
+        raise ValueError(
+            f"{kind} says nothing more than {kind.required}, since a table may have nulls in any column; "
+            f"write {kind.required}"
+        )
+    return kind
+
+
+def _type_pattern(ending: str) -> str:
+    """Return the pattern of types in JSON Schema, with a pattern of what may stand behind them."""
+    return rf"^({_PLAIN_TYPES}|decimal\(\s*[0-9]+\s*,\s*[0-9]+\s*\)){ending}$"
+
+
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -209,9 +223,17 @@ Type = Annotated[
     ColumnType,
     PlainValidator(_column_type),
     PlainSerializer(str),
-    WithJsonSchema({"type": "string", "pattern": _TYPE_PATTERN}),
+    WithJsonSchema({"type": "string", "pattern": _type_pattern(r"\??")}),
 ]
 Columns = Annotated[dict[Name, Type], Field(min_length=1)]
+# A type of a relation's column, which may be null anyhow.
+_TableType = Annotated[
+    ColumnType,
+    PlainValidator(_table_type),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "pattern": _type_pattern("")}),
+]
+TableColumns = Annotated[dict[Name, _TableType], Field(min_length=1)]
 
 
 class Model(BaseModel):
@@ -248,10 +270,30 @@ def require_key_column(columns: Mapping[str, ColumnType], name: str, field: str)
         ValueError: there is no such column, or it is a double.
     """
     require_column(columns, name, field)
-    if columns[name] == ColumnType.DOUBLE:
+    if columns[name].domain is Domain.DOUBLE:
         raise ValueError(
             f"{field}: column {name!r} is double, and equal doubles are a matter of rounding; declare it "
             "long, string or decimal(18,2)"
+        )
+
+
+def require_present(columns: Mapping[str, ColumnType], name: str, field: str, why: str) -> None:
+    """Refuse a column that does not exist, or that may be null.
+
+    Args:
+        columns: the types of the columns, by name.
+        name: the name of the column.
+        field: the field that names it, for the error.
+        why: the reason why it must not be null, for the error.
+
+    Raises:
+        ValueError: there is no such column, or it is nullable.
+    """
+    require_column(columns, name, field)
+    if columns[name].nullable:
+        raise ValueError(
+            f"{field}: column {name!r} is {columns[name]}, but {why}; declare it {columns[name].required}, "
+            "so that a record without it is a dead letter"
         )
 
 
@@ -264,12 +306,12 @@ def require_column(
         columns: the types of the columns, by name.
         name: the name of the column.
         field: the field that names it, for the error.
-        kind: the type that the column must have; `None` allows any type.
+        kind: the type that the column must have, nullable or not; `None` allows any type.
 
     Raises:
         ValueError: there is no such column, or it has another type.
     """
     if name not in columns:
         raise ValueError(f"{field}: no column {name!r}; there are {', '.join(columns)}")
-    if kind is not None and columns[name] != kind:
+    if kind is not None and columns[name].required != kind:
         raise ValueError(f"{field}: column {name!r} is {columns[name]}, but must be {kind}")

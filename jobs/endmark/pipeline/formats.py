@@ -20,31 +20,50 @@ class Format:
         parser: makes the parser of a stream, given the stream, its name, and the columns of the join key.
         own_fields: the fields of a stream that only this format reads, each with the reason why other
             formats refuse it.
+        heartbeats: whether a punctuation may be a heartbeat, on the column of event time.
     """
 
     doc: str
     parser: Callable[[Stream, str, Sequence[str]], Parser]
     own_fields: Mapping[str, str] = field(default_factory=dict)
+    heartbeats: bool = True
 
 
 # A parser is imported when it is made, since a pipeline file is checked without Arrow.
 def _json(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.json_records import JsonParser
 
-    return JsonParser(stream.columns, stream.punctuated_on, name, key=key)
+    return JsonParser(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        key=key,
+        heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
+    )
 
 
 def _xml(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.xml_records import XmlParser
 
-    return XmlParser(stream.columns, stream.punctuated_on, name, key=key, most=stream.max_record)
+    return XmlParser(
+        stream.columns,
+        stream.punctuated_on,
+        name,
+        key=key,
+        most=stream.max_record,
+        heartbeat_on=stream.heartbeat_on,
+        ignoring=stream.extra == "ignore",
+    )
 
 
 def _debezium(stream: Stream, name: str, key: Sequence[str]) -> Parser:
     from endmark.wire.debezium import DebeziumParser
 
-    updates = stream.updates == "rows"
-    return DebeziumParser(stream.columns, stream.punctuated_on, name, key=key, updates=updates)
+    updates, ignoring = stream.updates == "rows", stream.extra == "ignore"
+    return DebeziumParser(
+        stream.columns, stream.punctuated_on, name, key=key, updates=updates, ignoring=ignoring
+    )
 
 
 FORMATS = {
@@ -61,5 +80,6 @@ FORMATS = {
         "A record is Debezium's JSON envelope of a change.",
         _debezium,
         {"updates": "only `format: debezium` has updates"},
+        heartbeats=False,
     ),
 }

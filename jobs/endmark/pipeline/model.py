@@ -153,7 +153,7 @@ class Pipeline(Model):
     def _check_key(self, name: str) -> None:
         for side in self.sides:
             require_column(self.streams[side].columns, name, "join.on")
-        left, right = (self.streams[side].columns[name] for side in self.sides)
+        left, right = (self.streams[side].columns[name].required for side in self.sides)
         if left != right:
             raise ValueError(
                 f"join.on: column {name!r} is {left} in stream {self.join.left}, but {right} in "
@@ -254,7 +254,7 @@ class Pipeline(Model):
         return dict(self._side(stream))
 
     def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
-        columns = [(f"{stream}_{name}", kind) for name, kind in self.streams[stream].columns.items()]
+        columns = [(f"{stream}_{name}", kind.required) for name, kind in self.streams[stream].columns.items()]
         for lookup in self.lookups_of(stream):
             relation = self.relations[lookup.relation]
             columns += [
@@ -282,7 +282,7 @@ class Pipeline(Model):
         if self.aggregate is None:
             return {}
         keys = self.streams[self.join.left].columns
-        columns = {name: keys[name] for name in self.aggregate.by}
+        columns = {name: keys[name].required for name in self.aggregate.by}
         for name, measure in self.aggregate.measures.items():
             of = None if measure.column is None else self.type_of(measure.column)
             columns[name] = ColumnType.LONG if of is None else measure.kind(of)
@@ -306,7 +306,7 @@ class Pipeline(Model):
     def type_of(self, reference: str) -> ColumnType:
         """Return the type of a column named `stream.column` or `relation.column`."""
         origin, _, column = reference.partition(".")
-        return self._origins[origin][column]
+        return self._origins[origin][column].required
 
     @property
     def _origins(self) -> dict[str, dict[str, ColumnType]]:

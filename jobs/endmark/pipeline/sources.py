@@ -19,9 +19,11 @@ from endmark.pipeline.fields import (
     Names,
     Share,
     Size,
+    TableColumns,
     Topic,
     require_column,
     require_key_column,
+    require_present,
 )
 from endmark.pipeline.formats import FORMATS
 from endmark.types import ColumnType, Direction
@@ -37,8 +39,9 @@ COORDINATES = ("kafka_partition", "kafka_offset")
 class EventTime(Model):
     """The column of event time, and the bounds of its values.
 
-    A row may be at most `lateness` older than the newest row of its partition. It may be at most `ahead`
-    after its record's timestamp in Kafka; `null` allows any event time. A partition without records for
+    A row may be at most `lateness` older than the newest row of its partition, and not as old as a heartbeat
+    before it. Rows and heartbeats may be at most `ahead` after their record's timestamp in Kafka; `null`
+    allows any event time. A partition without records for
     longer than `idle`, while other partitions of its topic have some, does not hold progress back.
     """
 
@@ -88,14 +91,25 @@ class Quarantine(Model):
 class Stream(Model):
     """A Kafka topic of records in JSON, in XML or in Debezium's envelopes.
 
-    Each row has exactly the declared `columns`, and none is null. With `format: debezium` each snapshot row
-    and each inserted row of the captured table is a row. An update is a row under `updates: rows`, and a dead
-    letter otherwise. A deletion is a punctuation on `punctuated_on`, which is the table's primary key.
+    Each row has exactly the declared `columns`. A column whose type ends with `?` may be missing or null, and
+    all others have a value. A record with other members is a dead letter, unless `extra: ignore` leaves them
+    out.
+
+    With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
+    is a row under `updates: rows`, and a dead letter otherwise. A deletion is a punctuation on
+    `punctuated_on`, which is the table's primary key.
 
     Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
-    `punctuated_on` takes no punctuations. Punctuations close keys if `punctuated_on` has the whole join key.
-    A punctuation that names a key closes it, since the topic is partitioned by the key. If the topic is not,
-    `punctuation_scope: topic` closes a key once every partition has promised it.
+    `punctuated_on` takes no punctuations but heartbeats. Punctuations close keys if `punctuated_on` has the
+    whole join key. A punctuation that names a key closes it, since the topic is partitioned by the key. If
+    the topic is not, `punctuation_scope: topic` closes a key once every partition has promised it.
+
+    A heartbeat is a punctuation on the column of event time alone, which need not be in `punctuated_on`. It
+    promises that its partition has no more rows up to a time, and so advances progress. With
+    `format: debezium` there are none.
+
+    A row with a null in the join key is not joined: it is a violation `null`. A column on which the stream
+    promises something is not nullable.
 
     Rows can close keys, too. Declare `ordered` if the rows of each partition come in the order of the join
     key: each row then closes the keys before its own. Declare `unique` if no partition has two rows of a key:
@@ -119,6 +133,7 @@ class Stream(Model):
     quarantine: AtRestart[Quarantine | Literal["off"]] = Quarantine()
     updates: Pinned[Literal["dead_letter", "rows"]] = "dead_letter"
     columns: Pinned[Columns]
+    extra: Pinned[Literal["dead_letter", "ignore"]] = "dead_letter"
     event_time: Pinned[EventTime]
     punctuated_on: Pinned[AnyNames] = ()
     punctuation_scope: Pinned[Literal["partition", "topic"]] = "partition"
@@ -133,15 +148,28 @@ class Stream(Model):
         for name, why in (field for fields in others for field in fields.items()):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: {why}; leave it out, or set the format")
-        require_column(self.columns, self.event_time.column, "event_time.column", ColumnType.TIMESTAMP)
-        for name in self.punctuated_on:
-            require_column(self.columns, name, "punctuated_on")
-        for name in self.closes.on if self.closes else ():
-            require_column(self.columns, name, "closes.on")
+        time = self.event_time.column
+        require_column(self.columns, time, "event_time.column", ColumnType.TIMESTAMP)
+        require_present(self.columns, time, "event_time.column", "a row without event time belongs nowhere")
+        promised = {
+            "punctuated_on": self.punctuated_on,
+            "ordered": tuple(self.ordered),
+            "unique": self.unique,
+            "clustered": self.clustered,
+            "closes.on": self.closes.on if self.closes else (),
+        }
+        for field, promised_on in promised.items():
+            for name in promised_on:
+                require_present(self.columns, name, field, "no promise speaks of null")
         for name in COORDINATES:
             if name in self.columns:
                 raise ValueError(f"columns.{name}: this name is taken by the record's coordinates")
         return self
+
+    @property
+    def heartbeat_on(self) -> str | None:
+        """The column that heartbeats restrict, which is that of event time; `None` if the format has none."""
+        return self.event_time.column if FORMATS[self.format].heartbeats else None
 
     @property
     def promised_on(self) -> tuple[str, ...]:
@@ -158,7 +186,7 @@ class Relation(Model):
     url: AtRestart[str]
     table: AtRestart[Name]
     key: Pinned[Names]
-    columns: Pinned[Columns]
+    columns: Pinned[TableColumns]
     retry: AtRestart[Duration] = timedelta(minutes=1)
 
     @model_validator(mode="after")

@@ -6,20 +6,29 @@ a larger one or reach another file. An element that nests deeper is refused wher
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 from endmark.domain import PunctuationError
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
-def read_flat(record: bytes) -> tuple[str, dict[str, str]]:
+
+def read_flat(record: bytes, known: Collection[str] | None = None) -> tuple[str, dict[str, str]]:
     """Return the name of the record's element, and the texts of its children by name.
 
     A prefix needs no declaration, and is a part of the name.
 
+    Args:
+        record: the bytes of the record.
+        known: the children that count. All others may hold anything and stand any number of times, and
+            have an empty text here, unless the record's element has a prefix. `None`: all children count.
+
     Raises:
         PunctuationError: the bytes are no such record in UTF-8.
     """
-    return _Reader().read(record)
+    return _Reader(known).read(record)
 
 
 def _require_utf8(record: bytes) -> None:
@@ -33,7 +42,9 @@ def _require_utf8(record: bytes) -> None:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, known: Collection[str] | None) -> None:
+        self._known = known
+        self._left_out = 0  # the levels of an element that does not count
         self._path: list[str] = []
         self._root = ""
         self._texts: dict[str, list[str]] = {}
@@ -56,6 +67,11 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         depth = len(self._path)
+        if self._left_out or (depth == 1 and self._is_unknown(name)):
+            self._left_out += 1
+            if depth == 1 and self._left_out == 1:
+                self._texts[name] = []
+            return
         if depth > 1 or name in self._texts:
             raise PunctuationError(f"{name!r} stands twice or where only flat elements may")
         if attributes.keys() - {"xmlns:punct"}:
@@ -66,10 +82,18 @@ class _Reader:
         else:
             self._texts[name] = []
 
+    def _is_unknown(self, name: str) -> bool:
+        return self._known is not None and name not in self._known and ":" not in self._root
+
     def _end(self, _: str) -> None:
-        self._path.pop()
+        if self._left_out:
+            self._left_out -= 1
+        else:
+            self._path.pop()
 
     def _text(self, text: str) -> None:
+        if self._left_out:
+            return
         if len(self._path) == 2:
             self._texts[self._path[1]].append(text)
         elif text.strip():

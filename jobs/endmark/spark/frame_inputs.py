@@ -178,7 +178,8 @@ def frame_stream(
 ) -> StreamPlan:
     """Return the plan of a frame as a stream of one partition.
 
-    Punctuations of the frame may restrict each column whose type allows it.
+    Punctuations of the frame may restrict each column whose type allows it. Those that are heartbeats advance
+    its progress, too.
 
     Args:
         name: the stream's name; with `_` it is the prefix of the frame's columns in the join.
@@ -202,4 +203,6 @@ def frame_stream(
         lateness=microseconds(lateness) or 0,
         punctuated_on=tuple(restricted),
     )
-    return StreamPlan(name, name, {}, (), on, side)
+    # Spark may have a time of another type, such as one without a zone, that no timestamp can restrict.
+    timed = schema.field(f"{name}_{time}").type == pa.timestamp("us", "UTC")
+    return StreamPlan(name, name, {}, (), on, side, heartbeat_on=time if timed else None)

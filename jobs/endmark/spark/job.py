@@ -11,9 +11,9 @@ from py4j.protocol import Py4JError
 
 from endmark.control.database import OpsDatabase
 from endmark.control.description import describe
-from endmark.control.heartbeat import Heartbeat
 from endmark.control.knobs import stale, steps_of
 from endmark.control.pulse import Pulse
+from endmark.control.sign_of_life import SignsOfLife
 from endmark.control.tuning import Tuning
 from endmark.control.unread_turns import UnreadTurns
 from endmark.driver import checkpoint
@@ -81,11 +81,11 @@ def run_job(
             run = JobRun(app_id, str(uuid.uuid4()), tables, topic, ops, partitions, say)
             ops.start_run(run.run_id, pipeline.name, app_id, str(options.checkpoint.resolve()))
             try:
-                with Heartbeat(ops, run.run_id) as heartbeat:
+                with SignsOfLife(ops, run.run_id) as signs:
                     ops.describe(pipeline.name, describe(pipeline).model_dump())
                     stop.check()
                     say("starting Spark")
-                    _run(pipeline, options, jars, directories, run, heartbeat, say, stop)
+                    _run(pipeline, options, jars, directories, run, signs, say, stop)
             except (Exception, KeyboardInterrupt) as error:
                 if stop.explains(error):
                     ops.set_run_state(run.run_id, "stopped")
@@ -110,14 +110,14 @@ def _run(
     jars: list[Path],
     directories: Mapping[str, PageDirectory],
     run: JobRun,
-    heartbeat: Heartbeat,
+    signs: SignsOfLife,
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> None:
     spark = _spark(pipeline.name, options, jars, say)
     stop.wait_quietly()
     say("Spark is up")
-    heartbeat.ask(lambda: spark.streams.active)
+    signs.ask(lambda: spark.streams.active)
     warm_up(spark, options.buckets)
     for turn in run.ops.refuse_turns(pipeline.name, partial(stale, steps_of(pipeline))):
         say(f"ignores what {turn['by']} turned in batch {turn['batch_id']}: {turn['refused']}")
@@ -155,7 +155,7 @@ def _run(
     finally:
         turns.close()
         pulse.close()
-        heartbeat.ask(None)
+        signs.ask(None)
         with suppress(Py4JError, OSError):  # its JVM may be gone
             spark.stop()
 

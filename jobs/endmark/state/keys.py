@@ -162,6 +162,16 @@ class KeySpec:
         return self.sorted(codec.concat(once.to_batches()))
 
 
+def nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> Bools:
+    """Return a mask of the rows that have a null in one of some columns."""
+    found = np.zeros(batch.num_rows, bool)
+    for name in columns:
+        column = batch.column(name)
+        if column.null_count:
+            found |= np.asarray(column.is_null())
+    return found
+
+
 def hash_columns(columns: Sequence[pa.Array]) -> Ints:
     """Return a 64-bit hash of each row; rows with equal values have equal hashes. It hashes 5 M strings/s."""
     mixed = np.zeros(len(columns[0]), np.uint64)

@@ -3,7 +3,8 @@
 It shares no code with the engine, and DuckDB does the work. `verification` runs the steps in order. Each
 module answers one of these questions:
 
-- What is there to read? `consume`, `formats`, `xml`, `debezium`, `relation`, `written_tables`
+- What is there to read? `consume`, `formats`, `xml`, `debezium`, `extra_members`, `relation`,
+  `written_tables`
 - What is the fate of each record? `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`,
   `spans`, `order`, `closed_keys`, `idle_partitions`, `broken_promises`
 - What are the results? `join_sides`, `join`, `expected_tables`

@@ -15,6 +15,7 @@ from endmark.types import ColumnType
 from endmark.verify.closed_keys import load
 from endmark.verify.closing_rule import close_by_rule
 from endmark.verify.formats import flatten
+from endmark.verify.heartbeats import read_punctuations, set_heartbeats_aside
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
 from endmark.verify.session import Session, fill, name, names, text
@@ -50,16 +51,23 @@ WITH texts AS (
 ), fields AS (
     SELECT "partition" AS part, "offset" AS off, $closing,
         coalesce(members = [$mark], false) AS marked, coalesce($pattern, false) AS patterned,
-        coalesce(list_sort(members) = list_sort($declared), false) AS complete, $fields
+        coalesce($complete, false) AS complete, kinds AS "#kinds", $fields
     FROM members
 )
-SELECT *, complete AND $present AS sound, patterned AND $closing_present AS promised FROM fields
+SELECT * EXCLUDE ("#kinds"), complete AND $present AS sound, patterned AND $closing_present AS promised
+FROM fields
 """
 
 # The names of the members are known here, so a comma before a brace outside of texts is a trailing comma.
 _PATTERN = r"""
 members = [$mark] AND list_sort(json_keys(document, '/' || $mark)) = list_sort($on) AND $equals
     AND NOT regexp_matches(regexp_replace(document, '"([^"\\]|\\.)*"', '', 'g'), ',\s*\}')
+"""
+
+# No member stands twice, and none that must be there is missing.
+_COMPLETE = """
+len(members) = len(list_distinct(members)) AND list_has_all(members, $required)
+    AND list_has_all($declared, members)
 """
 
 _EQUALS = "json_keys(document, '/' || $mark || '/' || $column) = ['equals']"
@@ -70,16 +78,16 @@ SELECT $columns, part::BIGINT AS $partition, off AS $offset FROM $classified WHE
 """
 
 # These rows have no other effect: they make no other row late, and promise nothing.
-_FUTURE = """
-CREATE TABLE $future AS
-SELECT f.* FROM $rows f
+_ASIDE = """
+CREATE TABLE $aside AS
+SELECT f.*, CASE WHEN NOT ($keyed) THEN 'null' ELSE 'future' END AS violation FROM $rows f
 JOIN records r ON r.topic = ? AND r."partition" = f.$partition AND r."offset" = f.$offset
-WHERE epoch_us(f.$time) - ? > r."timestamp"::HUGEINT * 1000
+WHERE NOT ($keyed) OR epoch_us(f.$time) - ? > r."timestamp"::HUGEINT * 1000
 """
 
-_WITHOUT_FUTURE = """
+_WITHOUT_ASIDE = """
 DELETE FROM $rows r WHERE EXISTS (
-    FROM $future f WHERE f.$partition = r.$partition AND f.$offset = r.$offset
+    FROM $aside f WHERE f.$partition = r.$partition AND f.$offset = r.$offset
 )
 """
 
@@ -90,8 +98,9 @@ SELECT part AS "partition", off AS "offset", $closing FROM $classified WHERE pro
 
 # These records are rare, so Python may read them one by one.
 _OTHERS = """
-SELECT r."partition", r."offset", r.value
-FROM $flat r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+SELECT f."partition", f."offset", f.value, r."timestamp"
+FROM $flat f JOIN $classified c ON f."partition" = c.part AND f."offset" = c.off
+JOIN records r ON r.topic = ? AND r."partition" = f."partition" AND r."offset" = f."offset"
 WHERE c.marked AND NOT c.promised
 """
 
@@ -103,19 +112,24 @@ WHERE marked AND NOT promised
 
 _REJECTED = """
 INSERT INTO expected_dead_letters BY NAME
-SELECT r.topic, r."partition", r."offset", r.value
+SELECT r.topic, r."partition", r."offset", r.value,
+    CASE WHEN a."offset" IS NOT NULL THEN 'future' END AS reason
 FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
+LEFT JOIN $ahead a ON a."partition" = c.part AND a."offset" = c.off
 WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 """
 
 
 def classify(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_dead_letters`, still without reasons, and tables of each stream from `records`.
+    """Make `expected_dead_letters` and tables of each stream from `records`.
 
-    `rows_<stream>` has the stream's own columns, named as in the results table. `future_<stream>` has the
-    same columns for rows that are too far ahead of Kafka's timestamp. `promises_<stream>` has a row for each
-    key that a punctuation names: partition, offset, and the key in columns named by `key_column`.
-    `closed_keys.load` makes `patterns_<stream>`, `wider_<stream>` and `punctuations_<stream>`.
+    Dead letters have no reasons yet, except for heartbeats of the future.
+
+    `rows_<stream>` has the stream's own columns, named as in the results table. `aside_<stream>` has the same
+    columns, and the `violation`, of rows with a null in the join key and of rows that are too far ahead of
+    Kafka's timestamp. `promises_<stream>` has a row for each key that a punctuation names: partition, offset,
+    and the key in columns named by `key_column`. `closed_keys.load` makes `patterns_<stream>`,
+    `wider_<stream>` and `punctuations_<stream>`, and `set_heartbeats_aside` makes `heartbeats_<stream>`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
@@ -124,7 +138,7 @@ def classify(session: Session, pipeline: Pipeline) -> None:
 
 def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
-    closing = {key_column(column): declared.columns[column] for column in key}
+    closing = {key_column(column): declared.columns[column].required for column in key}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
     flatten(session, stream, declared)
     session.run(
@@ -135,7 +149,11 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
         closing_paths=_array(f"/{MARK}/{column}/equals" for column in key),
         mark=text(MARK),
         pattern=_pattern(declared, key),
-        declared=_array(declared.columns),
+        complete=fill(
+            _COMPLETE,
+            required=_array(column for column, kind in declared.columns.items() if not kind.nullable),
+            declared=_array(declared.columns),
+        ),
         fields=_fields("", columns),
         closing=_fields("closing_", closing),
         present=_present(columns),
@@ -150,30 +168,35 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
         offset=offset,
         classified=classified,
     )
-    _set_future_aside(session, stream, declared)
+    _set_aside(session, stream, declared, key)
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
-    others = session.run(_OTHERS, classified=classified, flat=flat) if declared.punctuated_on else []
-    load(session, stream, declared, key, others)
+    others = session.run(_OTHERS, [declared.topic], classified=classified, flat=flat)
+    sound = set_heartbeats_aside(session, stream, declared, read_punctuations(declared, others))
+    load(session, stream, declared, key, sound)
     close_by_rule(session, stream, declared, key)
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
-    session.run(_REJECTED, [declared.topic], classified=classified)
+    session.run(_REJECTED, [declared.topic], classified=classified, ahead=name(f"ahead_{stream}"))
     session.run("DROP TABLE $classified", classified=classified)
 
 
-def _set_future_aside(session: Session, stream: str, declared: Stream) -> None:
-    """Move rows of the future from `rows_<stream>` to `future_<stream>`; `ahead: null` moves none."""
+def _set_aside(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
+    """Move rows without a whole key and rows of the future from `rows_<stream>` to `aside_<stream>`.
+
+    With `ahead: null`, no row is of the future.
+    """
     ahead = declared.event_time.ahead
     rows = {
         "rows": name(f"rows_{stream}"),
-        "future": name(f"future_{stream}"),
+        "aside": name(f"aside_{stream}"),
         "partition": name(f"{stream}_{COORDINATES[0]}"),
         "offset": name(f"{stream}_{COORDINATES[1]}"),
         "time": name(f"{stream}_{declared.event_time.column}"),
     }
-    session.run(_FUTURE, [declared.topic, microseconds(ahead)], **rows)
-    session.run(_WITHOUT_FUTURE, **rows)
+    keyed = " AND ".join(f"f.{name(f'{stream}_{column}')} IS NOT NULL" for column in key)
+    session.run(_ASIDE, [declared.topic, microseconds(ahead)], keyed=keyed, **rows)
+    session.run(_WITHOUT_ASIDE, **rows)
 
 
 def _array(values: Iterable[str]) -> str:
@@ -197,8 +220,13 @@ def _fields(prefix: str, columns: Mapping[str, ColumnType]) -> str:
     )
 
 
-def _present(columns: Iterable[str]) -> str:
-    return " AND ".join(f"{name(column)} IS NOT NULL" for column in columns)
+def _present(columns: Mapping[str, ColumnType]) -> str:
+    """The condition that columns have values. A nullable one may be missing or null in JSON instead."""
+    found = []
+    for place, (column, kind) in enumerate(columns.items(), 1):
+        none = f" OR coalesce(\"#kinds\"[{place}], 'NULL') = 'NULL'" if kind.nullable else ""
+        found.append(f"({name(column)} IS NOT NULL{none})")
+    return " AND ".join(found)
 
 
 def _field(kind: ColumnType, member: str, found: str) -> str:

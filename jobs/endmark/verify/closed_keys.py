@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.types import ColumnType
 from endmark.verify.join_sides import key_column, stream_names
 from endmark.verify.order import gather_patterns
-from endmark.verify.patterns import Bound, read
+from endmark.verify.patterns import Bound
 from endmark.verify.session import Session, fill, name, names
 
 _PUNCTUATIONS = """
@@ -58,27 +58,33 @@ _WITHIN = """coalesce(list_contains(q.$among, $key), true)
 
 
 def load(
-    session: Session, stream: str, declared: Stream, key: tuple[str, ...], others: Sequence[dict[str, Any]]
+    session: Session,
+    stream: str,
+    declared: Stream,
+    key: tuple[str, ...],
+    others: Sequence[tuple[dict[str, Any], Mapping[str, Bound]]],
 ) -> None:
-    """Read the punctuations of a stream that are not in `promises_<stream>` yet.
+    """Load the punctuations of a stream that are not in `promises_<stream>` yet.
 
     The keys that they name are added to `promises_<stream>`. Other punctuations that restrict only columns of
-    the key become `patterns_<stream>`, and the rest becomes `wider_<stream>`. `punctuations_<stream>` gets
-    partition and offset of all punctuations.
+    the key become `patterns_<stream>`, and the rest becomes `wider_<stream>`. A heartbeat on a column that is
+    not in `punctuated_on` becomes neither. `punctuations_<stream>` gets partition and offset of all
+    punctuations.
 
     Args:
         session: the session.
         stream: the name of the stream.
         declared: the stream in the pipeline file.
         key: the columns of the join key.
-        others: the records to read, each with `partition`, `offset` and `value`. Some may be no punctuations.
+        others: the punctuations, each as a record with `partition` and `offset`, and what it restricts.
     """
     kinds = {column: declared.columns[column] for column in key}
-    sound = []
-    for record in others:
-        found = read(record["value"], declared.columns, declared.punctuated_on)
-        if found is not None:
-            sound.append(({"partition": record["partition"], "offset": record["offset"]}, found))
+    places = [{"partition": record["partition"], "offset": record["offset"]} for record, _ in others]
+    sound = [
+        (place, found)
+        for place, (_, found) in zip(places, others, strict=True)
+        if found.keys() <= set(declared.punctuated_on)
+    ]
     named = [
         place | {key_column(column): value for column, value in one.items()}
         for place, found in sound
@@ -98,7 +104,7 @@ def load(
     arriving = pa.Table.from_pylist(wider, _schema(_pattern_columns(restricted)))
     session.run_on(arriving, "CREATE TABLE $wider AS FROM arriving", wider=name(f"wider_{stream}"))
     session.run_on(
-        pa.Table.from_pylist([place for place, _ in sound], _schema({})),
+        pa.Table.from_pylist(places, _schema({})),
         _PUNCTUATIONS,
         punctuations=name(f"punctuations_{stream}"),
         promises=name(f"promises_{stream}"),
@@ -158,7 +164,7 @@ def within(keys: dict[str, str]) -> str:
 _PARTS = ("among", "low", "high", "low_open", "high_open")
 
 
-def _named(found: dict[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
+def _named(found: Mapping[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]]:
     """The keys that a punctuation names: one value of each column, or several values of a single column."""
     if not found.keys() <= set(key):
         return []
@@ -170,7 +176,7 @@ def _named(found: dict[str, Bound], key: tuple[str, ...]) -> list[dict[str, Any]
     return [{column: several[0] for column, several in values.items()}] if all(values.values()) else []
 
 
-def _columns(found: dict[str, Bound]) -> dict[str, Any]:
+def _columns(found: Mapping[str, Bound]) -> dict[str, Any]:
     return {
         f"{key_column(column)}_{part}": sorted(value) if isinstance(value, frozenset) else value
         for column, bound in found.items()

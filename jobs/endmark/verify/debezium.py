@@ -1,7 +1,7 @@
 """Reads Debezium's envelopes strictly and one at a time.
 
 An envelope must have each of these once: `op`, the row image that belongs to it, and the columns of the
-image. The rest may be any JSON.
+image. The rest may be any JSON. Under `extra: ignore`, so may columns that are not declared.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _translated(document: Any, declared: Stream) -> bytes | None:
         envelope = _object(envelope.one("payload"))
     match envelope.one("op"):
         case "c" | "r":
-            return _row(envelope)
+            return _row(envelope, declared)
         case "u" if declared.updates == "rows":
-            return _row(envelope)
+            return _row(envelope, declared)
         case "d":
             before = _object(envelope.one("before"))
             key = {column: {"equals": before.one(column)} for column in declared.punctuated_on}
@@ -54,9 +54,10 @@ def _translated(document: Any, declared: Stream) -> bytes | None:
     return None
 
 
-def _row(envelope: _Pairs) -> bytes:
+def _row(envelope: _Pairs, declared: Stream) -> bytes:
     members = _object(envelope.one("after"))
-    if len(dict(members)) < len(members):
+    counting = [member for member, _ in members if declared.extra != "ignore" or member in declared.columns]
+    if len(set(counting)) < len(counting):
         raise ValueError("a column stands twice")
     return json.dumps(dict(members), ensure_ascii=False).encode()
 

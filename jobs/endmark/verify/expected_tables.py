@@ -33,7 +33,7 @@ SELECT *, coalesce("#ended",
     OVER (PARTITION BY $partition, $own_key)) AS "#came"
 FROM (
 SELECT r.*,
-    CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? THEN 'late'
+    CASE WHEN epoch_us(r.newest) - epoch_us(r.$time) > ? OR epoch_us(r.$time) < h.first THEN 'late'
         WHEN r."#reached" $beyond r.$ordered THEN 'unordered'
         WHEN m.matched OR w.matched THEN 'closed' END AS "#ruled", $overtaken AS "#overtaken",
     CASE WHEN p.since < r.$offset THEN p.since END AS "#since", m.matched AS "#matched", e.ended AS "#ended"
@@ -43,6 +43,7 @@ FROM (
         PARTITION BY $partition ORDER BY $offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ) r
+ASOF LEFT JOIN $heartbeats h ON h."partition" = r.$partition AND h."offset" < r.$offset
 LEFT JOIN (
     SELECT "partition", $key, min("offset") AS since FROM $promises GROUP BY ALL
 ) p ON p."partition" = r.$partition AND $promised
@@ -64,7 +65,7 @@ LEFT JOIN (
 )))
 """
 
-_FUTURE = "INSERT INTO $judged BY NAME SELECT *, 'future' AS violation FROM $future"
+_ASIDE = "INSERT INTO $judged BY NAME FROM $aside"
 
 _VIOLATIONS = """
 INSERT INTO expected_violations
@@ -167,7 +168,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
         **ordering(pipeline, stream),
         **known,
     )
-    session.run(_FUTURE, future=name(f"future_{stream}"), **known)
+    session.run(_ASIDE, aside=name(f"aside_{stream}"), **known)
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"

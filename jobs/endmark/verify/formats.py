@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from endmark.pipeline import Pipeline, Stream
 from endmark.verify import debezium, reasons, xml
+from endmark.verify.extra_members import without_extra
 from endmark.verify.session import Session, name, text
 
 
@@ -22,20 +23,22 @@ class Format:
     Args:
         reason: returns the reason why a record is a dead letter, for one that is.
         flat: returns a row or a punctuation as flat JSON, and `None` for any other record. `None` as `flat`
-            means that the records are flat JSON already.
+            means that the records are flat JSON already. Members that are not declared may be left in it.
+        heartbeats: whether a punctuation on the event time may be a heartbeat.
         tombstones: whether a record without a value is skipped, such as the one that Debezium puts behind a
             deletion for Kafka's compaction.
     """
 
     reason: Callable[[bytes, Stream], str]
     flat: Callable[[bytes, Stream], bytes | None] | None = None
+    heartbeats: bool = True
     tombstones: bool = False
 
 
 FORMATS = {
     "json": Format(reasons.of_json),
     "xml": Format(reasons.of_xml, xml.flat),
-    "debezium": Format(reasons.of_debezium, debezium.flat, tombstones=True),
+    "debezium": Format(reasons.of_debezium, debezium.flat, heartbeats=False, tombstones=True),
 }
 
 _FLAT = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
@@ -72,7 +75,8 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
     """Make `flat_<stream>` and `skipped_<stream>` from `records`.
 
     `flat_<stream>` has partition, offset, and the row or punctuation of a record as flat JSON, or NULL for
-    any other record. `skipped_<stream>` has the places of tombstones, which `flat_<stream>` leaves out.
+    any other record. Under `extra: ignore`, rows lack the members that do not count. `skipped_<stream>` has
+    the places of tombstones, which `flat_<stream>` leaves out.
 
     Args:
         session: the session.
@@ -82,12 +86,14 @@ def flatten(session: Session, stream: str, declared: Stream) -> None:
     flat, skipped = name(f"flat_{stream}"), name(f"skipped_{stream}")
     form = FORMATS[declared.format]
     session.run(_SKIPPED, [declared.topic, form.tombstones], skipped=skipped)
-    if form.flat is None:
+    if form.flat is None and declared.extra != "ignore":
         session.run(_AS_IT_IS, flat=flat, topic=text(declared.topic))
         return
     records = session.run(_OTHERS, [declared.topic], skipped=skipped)
     for record in records:
-        record["value"] = form.flat(record["value"] or b"", declared)
+        value = record["value"] or b""
+        found = value if form.flat is None else form.flat(value, declared)
+        record["value"] = None if found is None else without_extra(found, declared)
     session.run_on(pa.Table.from_pylist(records, _FLAT), "CREATE TABLE $flat AS FROM arriving", flat=flat)
 
 

@@ -19,13 +19,17 @@ CREATE TABLE idle_violations AS
 SELECT topic, "partition", "offset" FROM actual_violations WHERE reason = 'idle'
 """
 
-# A partition without records counts as silent since the topic's first record.
+# A partition without records counts as silent since the topic's first record. A heartbeat counts as a row
+# that makes each row late which the heartbeat rules out.
 _PARTITIONS = """
 CREATE TABLE $partitions AS
 SELECT ranges."partition" AS part, newest, coalesce(heard, min(first) OVER ()) AS heard,
     min(first) OVER () AS begun, max(heard) OVER () AS ended
 FROM ranges LEFT JOIN (
-    SELECT $partition AS part, max(epoch_us($time)) AS newest FROM $rows GROUP BY part
+    SELECT part, max(time) AS newest FROM (
+        SELECT $partition AS part, epoch_us($time) AS time FROM $rows
+        UNION ALL SELECT "partition", first + $lateness FROM $heartbeats
+    ) GROUP BY part
 ) r ON r.part = ranges."partition" LEFT JOIN (
     SELECT "partition" AS part, min("timestamp") AS first, max("timestamp") AS heard
     FROM records WHERE topic = ? GROUP BY part
@@ -61,7 +65,8 @@ def note_idle_violations(session: Session) -> None:
 
 
 def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
-    """Make `partitions_<stream>` and the stream's row of `progress` from `rows_<stream>`.
+    """Make `partitions_<stream>` and the stream's row of `progress` from `rows_<stream>` and
+    `heartbeats_<stream>`.
 
     The row has the name of the stream, and the least and the greatest event time in microseconds that its
     progress may have reached. These differ only if partitions can be idle. They are NULL if some partition
@@ -73,13 +78,14 @@ def measure_progress(session: Session, pipeline: Pipeline, stream: str) -> None:
         stream: the name of the stream.
     """
     declared, known = pipeline.streams[stream], stream_names(pipeline, stream)
-    partitions = name(f"partitions_{stream}")
-    session.run(_PARTITIONS, [declared.topic, declared.topic], partitions=partitions, **known)
+    partitions, lateness = name(f"partitions_{stream}"), str(microseconds(declared.event_time.lateness))
+    topics = [declared.topic, declared.topic]
+    session.run(_PARTITIONS, topics, partitions=partitions, lateness=lateness, **known)
     session.run(
         _PROGRESS,
         [stream],
         partitions=partitions,
-        lateness=str(microseconds(declared.event_time.lateness)),
+        lateness=lateness,
         **_idle(pipeline, stream),
         millisecond=str(_MILLISECOND),
     )

@@ -91,6 +91,7 @@ def stream_names(pipeline: Pipeline, stream: str) -> dict[str, str]:
         "closing": name(f"closing_{stream}"),
         "wider": name(f"wider_{stream}"),
         "closed": name(f"closed_{stream}"),
+        "heartbeats": name(f"heartbeats_{stream}"),
         "judged": name(f"judged_{stream}"),
         "side": name(f"side_{stream}"),
         "row": name(f"#row {stream}"),

@@ -57,6 +57,10 @@ def of_json(value: bytes, declared: Stream) -> str:
     """Return the reason of a record of flat JSON."""
     if _MARKED.match(value):
         return "bad_punctuation"
+    if declared.extra == "ignore" and value.strip():
+        found = _read(value, _Pairs)
+        if isinstance(found, _Pairs) and [member for member, _ in found[:1]] != [MARK]:
+            return _of_row(found, declared.columns)
     members = _object(value)
     # The expression does not match a name that is spelled with escapes.
     if next(iter(members), None) == MARK and _is_unicode(members):
@@ -64,10 +68,22 @@ def of_json(value: bytes, declared: Stream) -> str:
     return _of_members(members, declared.columns)
 
 
+def _of_row(row: _Pairs, columns: Mapping[str, ColumnType]) -> str:
+    """Return the reason of a JSON object whose members need not be declared."""
+    declared = [member for member, _ in row if member in columns]
+    if len(set(declared)) < len(declared):
+        return "duplicate_field"
+    if any(member == MARK for member, _ in row):
+        return "unknown_field"
+    return _of_members({member: value for member, value in row if member in columns}, columns)
+
+
 def _of_members(members: Mapping[str, Any], columns: Mapping[str, ColumnType]) -> str:
     if not members.keys() <= columns.keys():
         return "unknown_field"
     for column, kind in columns.items():
+        if kind.nullable and members.get(column) is None:
+            continue
         if members.get(column) is None:
             return "missing_field"
         if type(members[column]) not in _KINDS.get(kind.domain, (str,)):
@@ -81,7 +97,7 @@ def of_xml(value: bytes, declared: Stream) -> str:
         return "too_large"
     if not value.strip():
         return "empty"
-    if (found := xml.elements(value)) is None:
+    if (found := xml.elements(value, declared)) is None:
         return "malformed"
     root, texts = found
     if ":" in root:
@@ -93,6 +109,8 @@ def of_xml(value: bytes, declared: Stream) -> str:
 def _bare(text: str, kind: ColumnType | None) -> Any:
     """A text of XML as a JSON value of the right type; a text that does not fit its column stays text."""
     text = text.strip(" \t\r\n")
+    if kind is not None and kind.nullable and not text:
+        return None
     number = _NUMBER.fullmatch(text)
     match kind.domain if kind is not None else None:
         case Domain.LONG if number and not (number[2] or number[3]):
@@ -112,7 +130,10 @@ def of_debezium(value: bytes, declared: Stream) -> str:
             return "update"
         case "c" | "r" | "u":
             after = envelope.member("after", _Pairs)
-            if len(dict(after)) < len(after):
+            counting = [
+                member for member, _ in after if declared.extra != "ignore" or member in declared.columns
+            ]
+            if len(set(counting)) < len(counting):
                 return "duplicate_field"
             return of_json(json.dumps(_plain(after), ensure_ascii=False).encode(), declared)
         case "d":

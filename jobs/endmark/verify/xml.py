@@ -10,6 +10,7 @@ import io
 import json
 import re
 import xml.sax
+from collections.abc import Container
 from typing import Any
 from xml.sax.handler import ContentHandler, feature_namespaces, property_lexical_handler
 from xml.sax.xmlreader import InputSource
@@ -28,15 +29,24 @@ _RANGE = re.compile(
 
 
 class _Flat(ContentHandler):
-    """Collects the children of the outermost element."""
+    """Collects the children of the outermost element.
 
-    def __init__(self) -> None:
+    Args:
+        counting: the children of a row that count; `None` for all.
+    """
+
+    def __init__(self, counting: Container[str] | None) -> None:
         super().__init__()
+        self._counting = counting
+        self._ignored_at: int | None = None  # the depth of the child that is being ignored
         self.root = ""
         self.found: list[tuple[str, str]] = []
         self._depth = 0
 
     def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802
+        if self._is_ignored(name):
+            self._depth += 1
+            return
         if any(attribute != "xmlns:punct" for attribute in attrs.getNames()) or self._depth > 1:
             raise ValueError(name)
         if self._depth:
@@ -45,10 +55,20 @@ class _Flat(ContentHandler):
             self.root = name
         self._depth += 1
 
+    def _is_ignored(self, name: str) -> bool:
+        if self._ignored_at is None and self._depth == 1 and self._counting is not None:
+            counts = name in self._counting or ":" in self.root
+            self._ignored_at = None if counts else self._depth
+        return self._ignored_at is not None
+
     def endElement(self, name: str) -> None:  # noqa: N802
         self._depth -= 1
+        if self._depth == self._ignored_at:
+            self._ignored_at = None
 
     def characters(self, content: str) -> None:
+        if self._ignored_at is not None:
+            return
         if self._depth == 2:
             name, before = self.found[-1]
             self.found[-1] = name, before + content
@@ -64,13 +84,16 @@ class _Flat(ContentHandler):
     endDTD = startEntity = endEntity = startCDATA = endCDATA = comment  # noqa: N815
 
 
-def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
-    """Return the name of the outermost element, and its children's texts by name; `None` for other bytes."""
+def elements(value: bytes, declared: Stream) -> tuple[str, dict[str, str]] | None:
+    """Return the name of the outermost element, and its children's texts by name; `None` for other bytes.
+
+    Under `extra: ignore`, children of a row that are not declared are left out, whatever they hold.
+    """
     if b"\0" in value:
         return None
     try:
         value.decode("utf-8")
-        handler = _read(value)
+        handler = _read(value, _Flat(declared.columns if declared.extra == "ignore" else None))
     except (ValueError, xml.sax.SAXException):
         return None
     texts = dict(handler.found)
@@ -79,7 +102,7 @@ def elements(value: bytes) -> tuple[str, dict[str, str]] | None:
 
 def flat(value: bytes, declared: Stream) -> bytes | None:
     """Return the row or punctuation of a record as flat JSON; `None` for any other record."""
-    if len(value) > declared.max_record or (found := elements(value)) is None:
+    if len(value) > declared.max_record or (found := elements(value, declared)) is None:
         return None
     root, texts = found
     try:
@@ -100,8 +123,7 @@ def flat(value: bytes, declared: Stream) -> bytes | None:
     return None
 
 
-def _read(value: bytes) -> _Flat:
-    handler = _Flat()
+def _read(value: bytes, handler: _Flat) -> _Flat:
     parser = xml.sax.make_parser()  # noqa: S317  # without document types there are no entities
     parser.setFeature(feature_namespaces, False)
     parser.setContentHandler(handler)
@@ -114,7 +136,12 @@ def _read(value: bytes) -> _Flat:
 
 
 def _value(text: str, kind: ColumnType) -> Any:
-    """A text of XML as a JSON value. A text that is no number or boolean stays text."""
+    """A text of XML as a JSON value. A text that is no number or boolean stays text.
+
+    An empty element is null in a nullable column.
+    """
+    if kind.nullable and not text:
+        return None
     if kind.domain in _BARE:
         try:
             found = json.loads(text)

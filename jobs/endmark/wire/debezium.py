@@ -22,7 +22,17 @@ import pyarrow.compute as pc
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.json_records import MARK, JsonParser, Parsed
 from endmark.wire.rejection import Document, UnreadableError, read_document
-from endmark.wire.spelling import ANY_FLAT, ANY_SCALAR, ANY_TOKENS, WS, members, pattern
+from endmark.wire.spelling import (
+    ANY_FLAT,
+    ANY_OBJECT,
+    ANY_SCALAR,
+    ANY_TOKENS,
+    WS,
+    members,
+    pattern,
+    row,
+    undeclared,
+)
 from endmark.wire.translation import parse_translated
 
 if TYPE_CHECKING:
@@ -41,11 +51,13 @@ class DebeziumParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row image must have exactly these.
+        columns: all columns of the stream; a row image has these, and those that are not nullable have a
+            value.
         punctuated_on: the primary key of the table. If it is empty, a deletion is a dead letter.
         stream: the name of the stream, for errors.
         key: the columns of the join key.
         updates: whether an update is a row.
+        ignoring: whether a row image may have other columns, which are left out.
     """
 
     def __init__(
@@ -56,15 +68,21 @@ class DebeziumParser:
         *,
         key: Sequence[str],
         updates: bool,
+        ignoring: bool = False,
     ) -> None:
         self._columns = columns
+        self._ignoring = ignoring
         self._primary = tuple(punctuated_on)
         self._row_ops = "cru" if updates else "cr"
-        self._flat = JsonParser(columns, punctuated_on, stream, key=key)
+        self._flat = JsonParser(columns, punctuated_on, stream, key=key, ignoring=ignoring)
         # If the primary key is the join key, deletions name keys and are read a column at a time. Deletions
         # of any other primary key are promises and are read one by one.
-        named = {name: columns[name] for name in key} if set(key) == set(punctuated_on) else {}
-        self._forms = [_Form(columns, named, self._row_ops, path) for path in ((), ("payload",))]
+        named = {name: columns[name].required for name in key} if set(key) == set(punctuated_on) else {}
+        self._forms = [
+            _Form(columns, named, self._row_ops, path, ignoring=extra)
+            for extra in ((False, True) if ignoring else (False,))
+            for path in ((), ("payload",))
+        ]
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
@@ -86,7 +104,7 @@ class DebeziumParser:
         op = _member(envelope, "op", str)
         if op in tuple(self._row_ops):  # `in` on the text would also find "" and "cr"
             after = _member(envelope, "after")
-            if twice := after.twice:
+            if twice := after.twice.intersection(self._columns if self._ignoring else after):
                 raise UnreadableError("duplicate_field", f"field {min(twice)!r} stands twice in `after`")
             return json.dumps(after, ensure_ascii=False).encode()
         if op == "d":
@@ -112,6 +130,7 @@ class _Form:
         named: the columns of the key that a deletion names; empty if a deletion names no key.
         row_ops: the values of `op` that stand for a row.
         path: the members that lead to the envelope; `payload` or none.
+        ignoring: whether a row image may have other columns. Those without any are read before.
     """
 
     def __init__(
@@ -120,6 +139,8 @@ class _Form:
         named: Mapping[str, ColumnType],
         row_ops: str,
         path: tuple[str, ...],
+        *,
+        ignoring: bool,
     ) -> None:
         def written(op: str, before: str, after: str) -> str:
             texts = [f'"before"{WS}:{WS}{before}', f'"after"{WS}:{WS}{after}', f'"source"{WS}:{WS}{ANY_FLAT}']
@@ -131,9 +152,10 @@ class _Form:
             return rf'\{{{WS}"schema"{ANY_TOKENS}"payload"{WS}:{WS}{envelope}{WS}\}}' if path else envelope
 
         self._nested = bool(path)
-        kinds = {name: pattern(kind) for name, kind in columns.items()}
-        self._row = written(f"[{row_ops}]", f"(?:null|{ANY_FLAT})", members(kinds))
-        before = members(dict.fromkeys(columns, ANY_SCALAR) | {name: kinds[name] for name in named})
+        self._ignoring = ignoring
+        self._row = written(f"[{row_ops}]", f"(?:null|{ANY_OBJECT})", row(columns, ignoring=ignoring))
+        values = dict.fromkeys(columns, ANY_SCALAR) | {name: pattern(kind) for name, kind in named.items()}
+        before = members(values, undeclared(columns) if ignoring else None)
         self._deletion = written("d", before, "null") if named else None
         self._rows = JsonReader(columns, {name: (*path, "after", name) for name in columns}, ignoring=True)
         self._closed_keys = JsonReader(
@@ -147,7 +169,8 @@ class _Form:
             among = among & mask(pc.less_equal(opened, _MOST_OPENED))
         rows, row_at = self._rows.read(values, _written(values, among, self._row))
         closed_keys, closed_keys_at = self._closed_keys.read(values, _written(values, among, self._deletion))
-        return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [])
+        extra = len(row_at) if self._ignoring else 0
+        return Parsed(rows, row_at, closed_keys, closed_keys_at, [], [], extra=extra)
 
 
 def _written(values: pa.Array, among: Bools, expression: str | None) -> Ints:
@@ -176,6 +199,7 @@ def _merged(pieces: list[Parsed]) -> Parsed:
             [piece.closed_keys for piece in pieces if piece.closed_keys.num_columns], closed_keys_at
         ),
         closed_keys_at=np.sort(closed_keys_at),
+        extra=sum(piece.extra for piece in pieces),
     )
 
 

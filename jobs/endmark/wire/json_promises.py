@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from endmark.domain import PunctuationError
+from endmark.punctuation.heartbeat import first_possible
 from endmark.punctuation.pattern import values_of
 from endmark.punctuation.wire_json import decode
 
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def read_promise(
-    record: bytes, stream: str, columns: Mapping[str, ColumnType], punctuated_on: Mapping[str, ColumnType]
+    record: bytes,
+    stream: str,
+    columns: Mapping[str, ColumnType],
+    punctuated_on: Mapping[str, ColumnType],
+    heartbeat_on: str | None,
 ) -> Punctuation:
     """Return the promise that a record makes about rows of its stream.
 
@@ -26,12 +31,15 @@ def read_promise(
         stream: the name of the stream.
         columns: the types of the stream's columns, by name.
         punctuated_on: the columns that a promise may restrict, with their types.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
 
     Raises:
         PunctuationError: the record is no punctuation of this stream.
     """
     domains = {name: kind.domain for name, kind in columns.items()}
     promise = decode(record, stream, domains)
+    if first_possible(promise, heartbeat_on) is not None:
+        return promise
     if not punctuated_on:  # the loop below cannot refuse a promise of anything, which restricts no column
         raise PunctuationError("the stream takes no promises")
     for name in promise.names():

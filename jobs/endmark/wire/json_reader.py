@@ -30,7 +30,7 @@ class JsonReader:
     """Reads values of declared columns from JSON objects.
 
     Args:
-        columns: the columns of the result.
+        columns: the columns of the result; a record without a value of a nullable column has null there.
         paths: for each column the names of the nested members that lead to its value.
         ignoring: whether a record may have other members. They are ignored, even if one stands twice.
     """
@@ -39,6 +39,7 @@ class JsonReader:
         self, columns: Mapping[str, ColumnType], paths: Mapping[str, Path], *, ignoring: bool = False
     ) -> None:
         self.schema = pa.schema([(name, kind.arrow) for name, kind in columns.items()])
+        self._required = [not kind.nullable for kind in columns.values()]
         self._empty = pa.RecordBatch.from_pylist([], schema=self.schema)
         self._paths = paths
         read_as = {paths[name]: _as_read(kind) for name, kind in columns.items()}
@@ -51,7 +52,7 @@ class JsonReader:
         """Read the records at the positions `at`.
 
         Returns:
-            The rows that have a value in every column, and their positions.
+            The rows that have a value in every column that is not nullable, and their positions.
         """
         pieces = list(self._readable(values, at)) if len(at) else []
         if not pieces:
@@ -59,11 +60,11 @@ class JsonReader:
         table = pa.concat_tables([piece for piece, _ in pieces]).combine_chunks()
         row_at = np.concatenate([position for _, position in pieces])
         complete = np.ones(len(row_at), bool)
-        for column in table.columns:
-            if column.null_count:
+        for column, required in zip(table.columns, self._required, strict=True):
+            if column.null_count and required:
                 complete &= mask(column.is_valid())
             if pa.types.is_floating(column.type):
-                complete &= mask(pc.is_finite(column))  # the reader makes infinity of a number of 400 digits
+                complete &= ~mask(pc.is_inf(column))  # the reader makes infinity of a number of 400 digits
         if not complete.all():
             table, row_at = table.filter(pa.array(complete)).combine_chunks(), row_at[complete]
         return next(iter(table.to_batches()), self._empty), row_at

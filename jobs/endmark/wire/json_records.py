@@ -20,7 +20,7 @@ from endmark.domain import PunctuationError
 from endmark.wire.json_promises import read_promise
 from endmark.wire.json_reader import JsonReader, mask, matching
 from endmark.wire.rejection import Rejection, explain_punctuation, explain_row, respell
-from endmark.wire.spelling import WS, members, naming, pattern
+from endmark.wire.spelling import WS, members, naming, row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,7 @@ class Parsed:
         promises: punctuations of any other shape, with their positions.
         rejections: a rejection for each record that cannot be read.
         skipped: the number of tombstones, which say nothing.
+        extra: the number of rows that had members which are not declared, and are left out.
     """
 
     rows: pa.RecordBatch
@@ -54,6 +55,7 @@ class Parsed:
     promises: list[tuple[int, Punctuation]]
     rejections: list[Rejection]
     skipped: int = 0
+    extra: int = 0
 
 
 class Parser(Protocol):
@@ -68,10 +70,12 @@ class JsonParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row must have exactly these.
+        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
         punctuated_on: the columns that punctuations may restrict; empty for a stream without punctuations.
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name; `None` takes `punctuated_on`.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
+        ignoring: whether a row may have other members, which are left out.
     """
 
     def __init__(
@@ -81,54 +85,66 @@ class JsonParser:
         stream: str = "records",
         *,
         key: Sequence[str] | None = None,
+        heartbeat_on: str | None = None,
+        ignoring: bool = False,
     ) -> None:
         self._stream = stream
+        self._heartbeat_on = heartbeat_on
         self.columns = dict(columns)
-        self.punctuated_on = {name: self.columns[name] for name in punctuated_on}
-        self._row = members({name: pattern(kind) for name, kind in self.columns.items()})
-        named = self.punctuated_on if key is None else {name: self.columns[name] for name in key}
+        self._ignoring = ignoring
+        self.punctuated_on = {name: self.columns[name].required for name in punctuated_on}
+        self._row = row(self.columns)
+        self._row_with_extra = row(self.columns, ignoring=True) if ignoring else None
+        named = self.punctuated_on if key is None else {name: self.columns[name].required for name in key}
         closes = bool(named) and named.keys() <= self.punctuated_on.keys()
         self._punctuation = members({MARK: naming(named)}) if closes else None
-        self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns})
+        self._rows = JsonReader(self.columns, {name: (name,) for name in self.columns}, ignoring=ignoring)
         self._closed_keys = JsonReader(named, {name: (MARK, name, "equals") for name in named})
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
-        plain, is_row, is_punctuation = self._well_formed(values)
+        plain, is_row, is_punctuation, has_extra = self._well_formed(values)
         rows, row_at = self._rows.read(plain, np.flatnonzero(is_row))
         closed_keys, closed_keys_at = self._closed_keys.read(plain, np.flatnonzero(is_punctuation))
         rejected = np.ones(len(values), bool)
         rejected[row_at] = False
         rejected[closed_keys_at] = False
         promises, rejections = self._sort_out(values, plain, np.flatnonzero(rejected))
-        return Parsed(rows, row_at, closed_keys, closed_keys_at, promises, rejections)
+        extra = int(has_extra[row_at].sum())
+        return Parsed(rows, row_at, closed_keys, closed_keys_at, promises, rejections, extra=extra)
 
-    def _well_formed(self, values: pa.Array) -> tuple[pa.Array, Bools, Bools]:
-        """Return the records, a mask of well-formed rows, and a mask of punctuations that name a key.
+    def _well_formed(self, values: pa.Array) -> tuple[pa.Array, Bools, Bools, Bools]:
+        """Return the records, and masks of well-formed rows, of punctuations that name a key, and of rows
+        with members that do not count.
 
-        A JSON object that matches neither expression is written anew without needless escapes, since the
-        expressions know one spelling of a name.
+        A JSON object that matches no expression is written anew without needless escapes, since the
+        expressions know one spelling of a name. Members that do not count are left out then.
         """
-        is_row, is_punctuation = self._match(values)
+        is_row, is_punctuation, has_extra = self._match(values)
+        counting = self.columns.keys() if self._ignoring else None
         respelled = {
-            int(at): plain
+            int(at): found
             for at in np.flatnonzero(~(is_row | is_punctuation))
-            if (plain := respell(values[at].as_py()))
+            if (found := respell(values[at].as_py(), counting))
         }
         if respelled:
             at = np.array(list(respelled))
-            plain = pa.array(list(respelled.values()), pa.binary())
-            is_row[at], is_punctuation[at] = self._match(plain)
+            plain = pa.array([text for text, _ in respelled.values()], pa.binary())
+            is_row[at], is_punctuation[at], _ = self._match(plain)
+            has_extra[at] = [extra for _, extra in respelled.values()]
             replaced = np.zeros(len(values), bool)
             replaced[at] = True
             values = pc.replace_with_mask(values, pa.array(replaced), plain)
-        return values, is_row, is_punctuation
+        return values, is_row, is_punctuation, has_extra
 
-    def _match(self, values: pa.Array) -> tuple[Bools, Bools]:
-        is_row = matching(values, self._row)
-        if self._punctuation is None:
-            return is_row, np.zeros(len(values), bool)
-        return is_row, matching(values, self._punctuation)
+    def _match(self, values: pa.Array) -> tuple[Bools, Bools, Bools]:
+        is_row, nothing = matching(values, self._row), np.zeros(len(values), bool)
+        is_punctuation = nothing if self._punctuation is None else matching(values, self._punctuation)
+        if self._row_with_extra is None:
+            return is_row, is_punctuation, nothing
+        left, has_extra = np.flatnonzero(~(is_row | is_punctuation)), nothing.copy()
+        has_extra[left] = matching(values.take(pa.array(left)), self._row_with_extra)
+        return is_row | has_extra, is_punctuation, has_extra
 
     def _sort_out(
         self, values: pa.Array, plain: pa.Array, rejected: Ints
@@ -137,7 +153,7 @@ class JsonParser:
 
         Args:
             values: the records.
-            plain: the records without needless escapes.
+            plain: the records as `_well_formed` returns them.
             rejected: the positions of the records to look at.
         """
         promises, rejections = [], []
@@ -145,11 +161,15 @@ class JsonParser:
         for at, punctuation in zip(rejected.tolist(), begins.tolist(), strict=True):
             value = values[at].as_py()
             if not punctuation:
-                rejections.append(Rejection(at, *explain_row(value or b"", self.columns), value))
+                reason, error = explain_row(value or b"", self.columns, ignoring=self._ignoring)
+                rejections.append(Rejection(at, reason, error, value))
                 continue
             try:
-                promises.append((at, read_promise(value, self._stream, self.columns, self.punctuated_on)))
+                promises.append((at, self._promise(value)))
             except PunctuationError as why:
-                reason, error = explain_punctuation(str(why), value, self.punctuated_on)
+                reason, error = explain_punctuation(str(why), value, self.punctuated_on, self._heartbeat_on)
                 rejections.append(Rejection(at, reason, error, value))
         return promises, rejections
+
+    def _promise(self, value: bytes) -> Punctuation:
+        return read_promise(value, self._stream, self.columns, self.punctuated_on, self._heartbeat_on)

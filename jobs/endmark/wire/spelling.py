@@ -8,13 +8,15 @@ here.
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from endmark.domain import Domain
+from endmark.punctuation.json_shape import MEMBER
 from endmark.punctuation.scalars import EXAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from endmark.types import ColumnType
 
@@ -39,10 +41,39 @@ _TEXT = _PATTERNS[Domain.STRING]
 ANY_SCALAR = rf"(?:{_TEXT}|{_PATTERNS[Domain.DOUBLE]}|true|false|null)"
 ANY_FLAT = rf"\{{{WS}{_several(rf'{_TEXT}{WS}:{WS}{ANY_SCALAR}')}{WS}\}}"  # an object of such values
 ANY_TOKENS = rf"(?:[\[\]{{}},:0-9eE+. \t\r\n-]|true|false|null|{_TEXT})*"  # JSON's tokens in any order
+# Values of members that do not count. Arrow's reader refuses 1e309 even there, so exponents have two digits.
+_NUMBER = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,2}})?"
+_WORD = rf"{_TEXT}|true|false|null"
+_OPENING = r"[\[{]"
+_LEVELS = 8  # of objects and lists; with more, or with larger exponents, a record is read by itself
+
+
+def _level(opening: str, inner: str = "") -> str:
+    """Return an expression for JSON's tokens between two brackets, with deeper levels if `inner` has any."""
+    pause = r"[,: \t\r\n]"
+    return rf"{opening}(?:{pause}|{_WORD}{inner}|{_NUMBER}{pause})*(?:{_NUMBER})?[\]}}]"
+
+
+def _nested(opening: str) -> str:
+    """Return an expression for values of up to `_LEVELS` levels, of which the outermost opens so.
+
+    Each bracket that opens is closed, by either kind of bracket.
+    """
+    inner = ""
+    for _ in range(_LEVELS - 1):
+        inner = f"|{_level(_OPENING, inner)}"
+    return _level(opening, inner)
+
+
+_ANY_VALUE = rf"(?:{_WORD}|{_NUMBER}|{_nested(_OPENING)})"
+ANY_OBJECT = _nested(r"\{")
 
 
 def pattern(kind: ColumnType) -> str:
-    """Return a regular expression for values of a type. It also matches the 30th of February."""
+    """Return a regular expression for values of a type, without null.
+
+    It also matches the 30th of February.
+    """
     if kind.domain is not Domain.DECIMAL:
         return _PATTERNS[kind.domain]
     whole = kind.precision - kind.scale
@@ -50,13 +81,53 @@ def pattern(kind: ColumnType) -> str:
     return rf'"-?{digits}(?:\.[0-9]{{1,{kind.scale}}})?"' if kind.scale else rf'"-?{digits}"'
 
 
-def members(values: Mapping[str, str]) -> str:
+def members(values: Mapping[str, str], others: str | None = None) -> str:
     """Return an expression for a JSON object of members with these names and values, in any order.
 
-    The caller checks that each name stands there once.
+    The caller checks that each name stands there once, and that none is missing.
+
+    Args:
+        values: the expression of each member's value, by name.
+        others: the expression of other members, such as `undeclared` returns; `None` allows no others.
     """
-    one = "|".join(rf'"{re.escape(name)}"{WS}:{WS}{value}' for name, value in values.items())
-    return rf"\{{{WS}(?:{one})(?:{WS},{WS}(?:{one}))*{WS}\}}"
+    known = [rf'"{re.escape(name)}"{WS}:{WS}{value}' for name, value in values.items()]
+    one = "|".join([*known, *([] if others is None else [others])])
+    return rf"\{{{WS}{_several(f'(?:{one})')}{WS}\}}"
+
+
+def row(columns: Mapping[str, ColumnType], *, ignoring: bool = False) -> str:
+    """Return an expression for a JSON object with values of these columns.
+
+    Args:
+        columns: the types of the columns, by name.
+        ignoring: whether it may have other members. Of their values, only the number of brackets is checked.
+            `$punctuation` is no such member.
+    """
+    values = {
+        name: f"(?:{pattern(kind)}|null)" if kind.nullable else pattern(kind)
+        for name, kind in columns.items()
+    }
+    return members(values, undeclared(columns) if ignoring else None)
+
+
+def undeclared(columns: Iterable[str]) -> str:
+    """Return an expression for a member that is no column and not `$punctuation`, and is spelled plainly."""
+    return rf'"{_none_of({*columns, MEMBER})}"{WS}:{WS}{_ANY_VALUE}'
+
+
+def _none_of(words: Iterable[str]) -> str:
+    """Return an expression for texts without escapes that are none of these words.
+
+    RE2 cannot look ahead. So the expression spells where a text leaves the tree of the words: it goes on with
+    another letter, or ends before a word does.
+    """
+    rests = sorted(set(words))
+    goes_on = [rest for rest in rests if rest]
+    firsts = "".join(re.escape(rest[0]) for rest in goes_on)
+    branches = [rf'[^{firsts}"\\\x00-\x1f][^"\\\x00-\x1f]*']
+    for first, those in groupby(goes_on, key=lambda rest: rest[0]):
+        branches.append(re.escape(first) + _none_of(rest[1:] for rest in those))
+    return f"(?:{'|'.join(branches)}){'' if '' in rests else '?'}"
 
 
 def naming(columns: Mapping[str, ColumnType]) -> str:

@@ -5,6 +5,7 @@
 
 The element of a row has any name without a prefix. Values are spelled as in JSON, but without quotes. Blanks
 around them do not count. Each record is a document of its own. It is read by itself and written anew as JSON.
+XML has no null: an empty element is null in a nullable column.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ class XmlParser:
     """Parses the records of one stream.
 
     Args:
-        columns: all columns of the stream; a row must have exactly these.
+        columns: all columns of the stream; a row has these, and those that are not nullable have a value.
         punctuated_on: the columns that punctuations may restrict.
         stream: the name of the stream, for errors.
         key: the columns of the key that a punctuation may name.
         most: the most bytes that a record may have.
+        heartbeat_on: the column that a heartbeat may restrict; `None` if the stream has no heartbeats.
+        ignoring: whether a row may have other elements, which are left out, whatever they hold.
     """
 
     def __init__(
@@ -54,12 +57,17 @@ class XmlParser:
         *,
         key: Sequence[str],
         most: int,
+        heartbeat_on: str | None = None,
+        ignoring: bool = False,
     ) -> None:
         self._stream = stream
         self._most = most
         self._columns = columns
         self._domains = {name: kind.domain for name, kind in columns.items()}
-        self._flat = JsonParser(columns, punctuated_on, stream, key=key)
+        self._known = columns.keys() if ignoring else None
+        self._flat = JsonParser(
+            columns, punctuated_on, stream, key=key, heartbeat_on=heartbeat_on, ignoring=ignoring
+        )
 
     def parse(self, values: pa.Array) -> Parsed:
         """Parse the records in a binary array. No record raises: bad ones are in `rejections`."""
@@ -75,7 +83,7 @@ class XmlParser:
         if not value.strip():
             raise UnreadableError("empty", "the record has no value")
         try:
-            root, texts = read_flat(value)
+            root, texts = read_flat(value, self._known)
         except PunctuationError as why:
             raise UnreadableError("malformed", str(why)) from None
         if ":" not in root:
@@ -94,5 +102,7 @@ class XmlParser:
     def _spelled(self, name: str, text: str) -> str:
         """Spell a text as JSON. A text that is no value of its column becomes a string, which is refused."""
         kind = self._columns.get(name)
+        if kind is not None and kind.nullable and not text:
+            return "null"
         plain = kind is not None and kind.domain not in TEXTS and re.fullmatch(pattern(kind), text)
         return text if plain else json.dumps(text, ensure_ascii=False)

@@ -20,6 +20,7 @@ from endmark.client.delivery import Delivery
 from endmark.domain import PunctuationError
 from endmark.embedded.broker import Broker
 from endmark.errors import MissingPartError
+from endmark.punctuation.pattern import Between
 from endmark.types import ColumnType
 from endmark.wire.json_records import JsonParser
 from endmark_feed.producer import create_topics
@@ -129,6 +130,28 @@ def test_a_list_of_keys_goes_to_the_partitions_of_these(broker: Broker) -> None:
     assert told(read_back(broker, "client-lists"), {"item_id": {"one_of": [1, 2, 3]}}) == places
 
 
+def test_a_nullable_column_may_be_left_out(broker: Broker) -> None:
+    """It may be None, too; the others may not, and a key never is."""
+    create_topics(broker.bootstrap, {"client-nulls": 1})
+    columns = {"item_id": "long", "price": "decimal(6,2)?", "day": "date?"}
+    with StreamProducer(broker.bootstrap, "client-nulls", columns, key="item_id") as stream:
+        stream.send({"item_id": 1})
+        stream.send({"item_id": 2, "price": None, "day": date(2026, 1, 31)})
+        for row, why in (({"price": None}, "this has price"), ({"item_id": None}, "is long, which None is")):
+            with pytest.raises(ValueError, match=why):
+                stream.send(row)
+    [values] = read_back(broker, "client-nulls", 1)
+
+    assert [json.loads(value) for value in values] == [
+        {"item_id": 1, "price": None, "day": None},
+        {"item_id": 2, "price": None, "day": "2026-01-31"},
+    ]
+    with pytest.raises(
+        ValueError, match=r"column 'day' is date\?, but null has no partition; declare it date"
+    ):
+        StreamProducer(broker.bootstrap, "client-nulls", columns, key=["item_id", "day"])
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -158,6 +181,39 @@ def test_a_punctuation_that_would_be_a_dead_letter_is_refused(broker: Broker) ->
             with pytest.raises(PunctuationError, match=why):
                 stream.punctuate(patterns)
     assert not any(read_back(broker, "client-slips"))
+
+
+def test_a_heartbeat_goes_to_every_partition(broker: Broker) -> None:
+    """As a promise up to a time that the engine reads as a heartbeat; what would say more is refused."""
+    topic = "client-heartbeats"
+    create_topics(broker.bootstrap, {topic: PARTITIONS})
+    with StreamProducer(broker.bootstrap, topic, COLUMNS, key="item_id", event_time="at") as stream:
+        stream.heartbeat(ROW["at"])
+        for slip in (None, datetime(2026, 1, 1), date(2026, 1, 1)):  # noqa: DTZ001
+            with pytest.raises(PunctuationError, match=r"'at'|times with a zone"):
+                stream.heartbeat(slip)  # type: ignore[arg-type]
+    found = read_back(broker, topic)
+    columns = {name: ColumnType.parse(kind) for name, kind in COLUMNS.items()}
+    parser = JsonParser(columns, (), topic, key=["item_id"], heartbeat_on="at")
+    parsed = parser.parse(pa.array([value for values in found for value in values], pa.binary()))
+
+    assert [len(values) for values in found] == [1] * PARTITIONS
+    assert [promise.patterns for _, promise in parsed.promises] == [
+        (("at", Between(high=ROW["at"])),)
+    ] * PARTITIONS
+
+
+def test_a_producer_without_event_time_has_no_heartbeats(broker: Broker) -> None:
+    with (
+        producer(broker, "client-timeless") as stream,
+        pytest.raises(ValueError, match="no `event_time`; name"),
+    ):
+        stream.heartbeat(ROW["at"])
+    for name in ("day", "nothing"):
+        with pytest.raises(
+            ValueError, match=f"event_time of client-timeless: no column '{name}' of timestamps"
+        ):
+            StreamProducer(broker.bootstrap, "client-timeless", COLUMNS, event_time=name)
 
 
 def test_a_topic_that_is_missing_is_named(broker: Broker) -> None:

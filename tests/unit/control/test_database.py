@@ -162,15 +162,15 @@ def test_runs_of_other_pipelines_stay_apart(ops: OpsDatabase) -> None:
 
 
 def grow_old(ops: OpsDatabase, run_id: str, seconds: float) -> None:
-    """Let the last beat of a run be so much older, or of the future."""
+    """Let the last sign of life of a run be so much older, or of the future."""
     with ops.engine.begin() as connection:
         mine = runs.update().where(runs.c.run_id == run_id)
-        connection.execute(mine.values(beat_at=runs.c.beat_at - seconds))
+        connection.execute(mine.values(alive_at=runs.c.alive_at - seconds))
 
 
 def test_a_name_is_taken_while_its_job_lives(ops: OpsDatabase) -> None:
-    """A job of another checkpoint is refused while the first one beats, and gets its place when that one has
-    ended or beats no more. One that was killed starts again on its checkpoint at once."""
+    """A job of another checkpoint is refused while the first one lives, and gets its place when that one has
+    ended or gives no sign of life. One that was killed starts again on its checkpoint at once."""
     ops.start_run("first", "auction", "app-1", "/checkpoints/1")
     ops.start_run("restarted", "auction", "app-1", "/checkpoints/1")
     ops.start_run("orders", "orders", "app-2", "/checkpoints/2")
@@ -182,7 +182,7 @@ def test_a_name_is_taken_while_its_job_lives(ops: OpsDatabase) -> None:
         assert f"process {os.getpid()} on {socket.gethostname()}, checkpoint /checkpoints/1" in str(
             refused.value
         )
-    ops.beat("restarted")
+    ops.sign_of_life("restarted")
     with pytest.raises(MissingPartError, match=r"its last sign of life is \d s old"):
         ops.start_run("other", "auction", "app-2", "/checkpoints/2")
     assert ops.latest_run("auction")["run_id"] == "restarted"  # type: ignore[index]
@@ -201,7 +201,7 @@ def test_a_name_is_taken_while_its_job_lives(ops: OpsDatabase) -> None:
 
 
 def test_a_killed_run_that_was_followed_by_another_takes_no_name(ops: OpsDatabase) -> None:
-    """However young its last beat is: the other one got the lock of their checkpoint."""
+    """However young its last sign of life is: the other one got the lock of their checkpoint."""
     ops.start_run("killed", "auction", "app-1", "/checkpoints/1")
     with ops.engine.begin() as connection:
         connection.execute(runs.update().values(started_at=runs.c.started_at - 1))

@@ -119,7 +119,7 @@ def test_time_alone_makes_a_run_stale(job: Job, source: Counted, monkeypatch: py
 
     def snapshot() -> Snapshot:
         found = Counted.snapshot(source)
-        return replace(found, now=found.now + ahead, beat_at=found.now + ahead)
+        return replace(found, now=found.now + ahead, alive_at=found.now + ahead)
 
     monkeypatch.setattr(source, "snapshot", snapshot)
 

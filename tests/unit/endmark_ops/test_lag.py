@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from endmark.control.database import LOST_SECONDS
 from endmark.control.description import describe
-from endmark.control.heartbeat import BEAT_SECONDS, Heartbeat
+from endmark.control.sign_of_life import SIGN_SECONDS, SignsOfLife
 from endmark.control.tables import runs
 from endmark.embedded.broker import Broker
 from endmark.pipeline.file import load
@@ -47,9 +47,9 @@ def sidecar(job: Job, bootstrap: str | None) -> OpsClient:
     return OpsClient(app)
 
 
-def let_beats_be_old(job: Job, seconds: float = LOST_SECONDS + 1) -> None:
+def let_signs_be_old(job: Job, seconds: float = LOST_SECONDS + 1) -> None:
     with job.database.engine.begin() as connection:
-        connection.execute(runs.update().values(beat_at=runs.c.beat_at - seconds))
+        connection.execute(runs.update().values(alive_at=runs.c.alive_at - seconds))
 
 
 def metrics(client: OpsClient) -> dict[str, dict[str, float]]:
@@ -68,48 +68,48 @@ def until(found: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def test_a_driver_without_a_heartbeat_is_lost(job: Job) -> None:
-    """Though its run says that it is running, and its last batch is young; until it beats again."""
+def test_a_driver_without_a_sign_of_life_is_lost(job: Job) -> None:
+    """Though its run says that it is running, and its last batch is young; until it gives one again."""
     job.start()
     job.commit()
     with sidecar(job, None) as client:
-        let_beats_be_old(job)
+        let_signs_be_old(job)
         assert client.get("/api/status").json()["state"] == "lost"
         assert metrics(client)["endmark_run_up"] == {"": 0.0}
-        assert metrics(client)["endmark_heartbeat_age_seconds"][""] > LOST_SECONDS
+        assert metrics(client)["endmark_sign_of_life_age_seconds"][""] > LOST_SECONDS
         (reason,) = client.get("/readyz").json()["reasons"]
         assert reason.startswith(
             "the latest run says it is running, but its driver has given no sign of life"
         )
-        job.database.beat(job.run_id)
+        job.database.sign_of_life(job.run_id)
         assert client.get("/api/status").json()["state"] == "running"
         assert metrics(client)["endmark_run_up"] == {"": 1.0}
-        let_beats_be_old(job, -LOST_SECONDS - 5)  # the clock was put back since the last beat
+        let_signs_be_old(job, -LOST_SECONDS - 5)  # the clock was put back since the last sign
         assert client.get("/api/status").json()["state"] == "lost"
-        let_beats_be_old(job)
+        let_signs_be_old(job)
         job.database.set_run_state(job.run_id, "stopped")
         assert client.get("/api/status").json()["state"] == "stopped"
 
 
-def test_the_heart_beats_while_what_it_asks_answers(job: Job) -> None:
-    """A driver whose JVM does not answer beats no more."""
+def test_signs_are_given_while_what_is_asked_answers(job: Job) -> None:
+    """A driver whose JVM does not answer gives none any more."""
     job.start()
 
     def age() -> float:
         run = job.database.latest_run(PIPELINE)
         assert run is not None
-        return job.database.now() - float(run["beat_at"])
+        return job.database.now() - float(run["alive_at"])
 
     def silent() -> None:
         raise ConnectionResetError
 
-    with Heartbeat(job.database, job.run_id) as heartbeat:
-        let_beats_be_old(job)
-        until(lambda: age() < BEAT_SECONDS)
-        heartbeat.ask(silent)
-        until(lambda: age() > 2 * BEAT_SECONDS)
-        heartbeat.ask(None)
-        until(lambda: age() < BEAT_SECONDS)
+    with SignsOfLife(job.database, job.run_id) as signs:
+        let_signs_be_old(job)
+        until(lambda: age() < SIGN_SECONDS)
+        signs.ask(silent)
+        until(lambda: age() > 2 * SIGN_SECONDS)
+        signs.ask(None)
+        until(lambda: age() < SIGN_SECONDS)
 
 
 def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -> None:
@@ -123,7 +123,7 @@ def test_what_waits_is_counted_while_the_job_is_away(job: Job, broker: Broker) -
     with sidecar(job, broker.bootstrap) as client:
         until(lambda: client.get("/api/status").json()["lag_records"] == 4)
         job.database.record_batch(PIPELINE, 0, job.run_id, {}, {TOPICS["bids"]: {"0": 2}})
-        let_beats_be_old(job)
+        let_signs_be_old(job)
         status = client.get("/api/status").json()
         assert (status["state"], status["lag_records"]) == ("lost", 2)
         told = metrics(client)

@@ -58,7 +58,8 @@ class TestRate:
         for panel in (kept("pw-9").panels[-1], pwjoin_rate.comparisons(pwjoin_rate.elements(1, 40))):
             looked_at = {curve.name: curve.y for curve in panel.curves}
             assert looked_at["a bucket a key"] == [1, 1, 1, 1]
-            assert min(looked_at["64 buckets"]) > 0.9
+            # Within the last window, of 60 s, more keys come than there are buckets.
+            assert min(looked_at["64 buckets"][:-1]) > 0.9
             at_15_s = [looked_at[name][2] for name in ("1 bucket", "8 buckets", "64 buckets")]
             assert at_15_s == sorted(at_15_s)
             assert at_15_s[0] < 0.5

@@ -12,6 +12,7 @@ from endmark.errors import ConfigError, PartitionError
 from endmark.frame.kafka import ParseStage
 from endmark.types import ColumnType
 
+SPARE = ColumnType.parse("string?")
 COLUMNS = {"item": ColumnType.LONG, "seller": ColumnType.STRING, "price": ColumnType.decimal(6, 2)}
 
 
@@ -67,6 +68,28 @@ def test_rows_punctuations_and_dead_letters() -> None:
     assert letters[2]["value"] is None
 
 
+def test_columns_may_be_null_and_other_members_ignored() -> None:
+    """No pattern matches a null, so a punctuation of null is a dead letter."""
+    columns = {name: ColumnType.parse(kind) for name, kind in (("item", "long"), ("seller", "string?"))}
+    records: list[dict[str, Any]] = [
+        {"item": 1},
+        {"item": 2, "seller": None},
+        {"seller": "ann"},
+        {"item": 3, "more": [1]},
+    ]
+    promises = [said(seller={"equals": "ann"}), said(seller={"equals": None})]
+
+    for ignoring, kept in ((False, []), (True, [(3, None)])):
+        stage = ParseStage(columns | dict.fromkeys(COLUMNS.keys() - columns, SPARE), "said", (), 1, ignoring)
+        rows, texts = parsed(stage, *records, *promises)
+
+        assert [row[:2] for row in rows] == [(1, None), (2, None), *kept]
+        assert texts[0] == {"seller": {"equals": "ann"}}
+        reasons = [letter["$dead_letter"]["reason"] for letter in texts[1:]]
+        unknown = [] if ignoring else ["unknown_field"]
+        assert reasons == ["missing_field", *unknown, "bad_punctuation"]
+
+
 def test_of_several_partitions_those_pass_that_name_their_own_values() -> None:
     """A promise on anything else could be broken by another partition."""
     named, both = {"item": {"equals": 1}}, {"item": {"equals": 1}, "seller": {"equals": "ann"}}
@@ -88,6 +111,10 @@ def test_partitions_must_be_known() -> None:
     """When the query is made, and while it runs."""
     with pytest.raises(ConfigError, match="bids has 2 partitions, and a punctuation speaks for its own"):
         ParseStage(COLUMNS, "said", (), 2).check("bids")
+    with pytest.raises(
+        ConfigError, match=r"column item is long\?, but null has no partition; declare it long"
+    ):
+        ParseStage({"item": ColumnType.parse("long?")}, "said", ("item",), 2).check("bids")
     with pytest.raises(ConfigError, match="no column house is declared"):
         ParseStage(COLUMNS, "said", ("house",), 2).check("bids")
     with pytest.raises(PartitionError, match="bids has got partition 2 since the query started"):

@@ -78,6 +78,19 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             {"on": "item", "when": "price < 0"},
             "streams.bids: closes.on: no column 'item'; there are bid_id",
         ),
+        (
+            "streams.bids.columns.bid_at",
+            "timestamp?",
+            "streams.bids: event_time.column: column 'bid_at' is timestamp?, but a row without event time be",
+        ),
+        ("streams.bids.columns.price", "double??", "streams.bids.columns.price: 'double??' is not one of"),
+        ("streams.bids.columns.price", "?", "streams.bids.columns.price: '?' is not one of"),
+        (
+            "relations.sellers.columns.name",
+            "string?",
+            "relations.sellers.columns.name: string? says nothing more than string, since a table may",
+        ),
+        ("streams.bids.extra", "drop", "streams.bids.extra: Input should be 'dead_letter' or 'ignore'"),
         ("streams.bids.closes", {"on": "item_id"}, "streams.bids.closes.when: Field required"),
         (
             "streams.bids.closes",
@@ -184,6 +197,46 @@ def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
     assert pipeline.join.on == pipeline.aggregate.by == pipeline.streams["bids"].punctuated_on == ("item_id",)
     assert str(pipeline.group_columns()["item_id"]) == kind.replace(" ", "")
     assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == kind.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "name"),
+    [
+        ("punctuated_on", ["item_id", "bidder_id"], "punctuated_on"),
+        ("closes", {"on": "bidder_id", "when": "price < 0"}, "closes.on"),
+        ("unique", "bidder_id", "unique"),
+        ("clustered", "bidder_id", "clustered"),
+        ("ordered", {"bidder_id": "ascending"}, "ordered"),
+    ],
+)
+def test_a_column_of_promises_is_not_nullable(tmp_path: Path, field: str, value: Any, name: str) -> None:
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    document["streams"]["bids"]["columns"]["bidder_id"] = "long?"
+    document["streams"]["bids"][field] = value
+
+    with pytest.raises(ValueError, match=r"streams\.bids") as caught:
+        Pipeline.model_validate(document)
+    says = f"{name}: column 'bidder_id' is long?, but no promise speaks of null; declare it long, so that a"
+    assert says in str(caught.value)
+
+
+def test_all_other_columns_may_be_nullable(tmp_path: Path) -> None:
+    """The join key of a stream without promises, and a looked-up column. Types are the same with and without
+    nulls, and the tables' columns do not say which they are."""
+    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    plain = Pipeline.model_validate(document)
+    bids, items = document["streams"]["bids"], document["streams"]["items"]
+    bids["columns"] |= {name: f"{kind}?" for name, kind in bids["columns"].items() if name != "bid_at"}
+    items["columns"] |= {"seller_id": "long?", "category": "string?", "start_price": "double?"}
+    del bids["punctuated_on"]
+    bids["extra"] = "ignore"
+
+    pipeline = Pipeline.model_validate(document)
+
+    assert pipeline.streams["bids"].columns["item_id"].nullable
+    assert pipeline.result_columns() == plain.result_columns()
+    assert pipeline.group_columns() == plain.group_columns()
+    assert pipeline.model_dump(mode="json")["streams"]["bids"]["columns"]["item_id"] == "long?"
 
 
 def test_a_lookup_key_may_be_of_many_columns(tmp_path: Path) -> None:

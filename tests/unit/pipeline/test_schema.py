@@ -17,6 +17,7 @@ from endmark.pipeline import Pipeline
 from endmark.pipeline.fields import Cadence, Duration, Pause, Size
 from endmark.pipeline.text import PipelineText
 from endmark.pipelines import AUCTION
+from endmark.types import ColumnType
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "schemas" / "pipeline.v1.json").read_text())
@@ -53,6 +54,21 @@ def test_a_text_that_no_pipeline_may_have_is_invalid(part: str, field: str, good
 
     assert VALIDATOR.is_valid(document(good))
     assert not VALIDATOR.is_valid(document(bad))
+
+
+@pytest.mark.parametrize(
+    ("kind", "valid"),
+    [("long?", True), ("decimal( 18 , 2 )?", True), ("long??", False), ("?", False), ("long ?", False)],
+)
+def test_a_nullable_type_is_spelled_in_one_way(kind: str, valid: bool) -> None:
+    document = json.loads(json.dumps(DOCUMENT))
+    document["streams"]["bids"]["columns"]["price"] = kind
+
+    assert VALIDATOR.is_valid(document) == valid
+    try:
+        assert str(ColumnType.parse(kind)) == kind.replace(" ", "")
+    except ValueError:
+        assert not valid
 
 
 @st.composite

@@ -13,12 +13,17 @@ from endmark.verify.classify import classify
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
 from support.payload_mutants import mutants
-from support.payloads import LISTED, MANY_KEYS, PIPELINE, STREAMS
+from support.payloads import IGNORING, LISTED, MANY_KEYS, PIPELINE, STREAMS, WITH_GAPS
 from support.verify_fates import Promise, fate
 from support.verify_places import to_kafka
 from support.verify_world import close, make_pipeline, raw
 
-PIPELINES = {"one key": PIPELINE, "many keys": MANY_KEYS}
+PIPELINES = {
+    "one key": PIPELINE,
+    "many keys": MANY_KEYS,
+    "gaps": WITH_GAPS,
+    "extra members": IGNORING,
+}
 
 
 def fates(stream: str, values: list[bytes | None]) -> list[Any]:
@@ -103,6 +108,18 @@ def test_mutants_meet_the_same_fate_as_in_python(values: list[bytes]) -> None:
     """DuckDB's reading and a strict Python reading agree on every mutation of a sound value."""
     stream = PIPELINE.streams["bids"]
     assert fates("one key", list(values)) == [plain(stream, value) for value in values]
+
+
+@pytest.mark.parametrize("stream", ["gaps", "extra members"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_mutants_with_gaps_and_extra_members_meet_the_same_fate_as_in_python(
+    stream: str, data: st.DataObject
+) -> None:
+    """They agree where columns may be null, or members are ignored."""
+    values = data.draw(st.lists(mutants(stream), min_size=1, max_size=60))
+    declared = PIPELINES[stream].streams["bids"]
+    assert fates(stream, list(values)) == [plain(declared, value) for value in values]
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from endmark.types import JoinType
 from endmark.verify.compare import compare_tables
 from support.verify_histories import stamp, stamped
 from support.verify_recompute import recomputed, tables_of
-from support.verify_world import EPOCH, Record, bid, close, item, make_pipeline, promise
+from support.verify_world import EPOCH, Record, bid, close, heartbeat, item, make_pipeline, promise
 
 PIPELINE = make_pipeline(kind=JoinType.LEFT, windows=(2, 2), idle=(None, 10))
 
@@ -35,8 +35,21 @@ def progress(records: list[Record]) -> list[float | None]:
         (stamped((bid(0, 5), 0), (bid(0, 6), 11)), [6, 6]),
         (stamped((bid(0, 50), 0), (bid(0, 60), 11), (bid(1, 3), 11)), [3, 60]),
         (stamped((bid(0, 5), 20), (item(1, 0), 0), (item(0, 0), 99)), [None, None]),
+        (stamped((bid(0, 5), 0), (heartbeat("bids", 3, 1, before=True), 5), (bid(0, 30), 12)), [3, 30]),
+        (stamped((heartbeat("bids", 7, 0), 0), (bid(1, 3), 10)), [3, 3]),
+        (stamped((heartbeat("bids", 7, 0, before=True), 0), (bid(1, 9), 10)), [7, 7]),
     ],
-    ids=["just not idle", "idle", "just not since the first", "since the first", "came back", "other topic"],
+    ids=[
+        "just not idle",
+        "idle",
+        "just not since the first",
+        "since the first",
+        "came back",
+        "other topic",
+        "a heartbeat is a sign of life",
+        "a heartbeat that does not hold back",
+        "a heartbeat that holds back",
+    ],
 )
 def test_bounds_of_progress(records: list[Record], bounds: list[float | None]) -> None:
     """An idle partition is not waited for; one that came back may have been overtaken, or not."""

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from support.sizes import SIZES, speakers
-from support.verify_histories import MATCHINGS, PRICES, STREAM_OF, declarations, matched, misses
+from support.verify_gaps import with_gaps
+from support.verify_histories import (
+    MATCHINGS,
+    PRICES,
+    STREAM_OF,
+    declarations,
+    matched,
+    misses,
+    nullable_columns,
+)
 from support.verify_keys import KEY_KINDS, KeyKind
 from support.verify_measures import any_measures
 from support.verify_oracle import recompute
@@ -30,6 +39,7 @@ from support.verify_world import (
     Record,
     bid,
     close,
+    heartbeat,
     item,
     make_pipeline,
     promises,
@@ -51,15 +61,22 @@ BAD = [raw(stream, value) for stream in ("items", "bids") for value in (None, b"
 CONDITIONS: dict[str | None, Callable[[dict[str, Any]], bool]] = {
     None: lambda pair: True,
     "bids_price >= 0.1 AND items_seller_id <> bids_seller_id": lambda pair: (
-        pair["bids_price"] >= 0.1 and pair["items_seller_id"] != pair["bids_seller_id"]
+        None not in (pair["bids_price"], pair["items_seller_id"], pair["bids_seller_id"])
+        and pair["bids_price"] >= 0.1
+        and pair["items_seller_id"] != pair["bids_seller_id"]
     ),
     # Of a seller without a rating it is unknown, which is not true. The comment must not swallow more.
     "SELLERS_rating > 0 OR bids_due = DATE '2026-01-12' -- a comment": lambda pair: (
         (pair["sellers_rating"] or 0) > 0 or pair["bids_due"] == date(2026, 1, 12)
     ),
-    # It fails on sellers above 1, whatever its other part says.
-    "bids_price > -9 OR items_seller_id + 9223372036854775806 > 0": lambda pair: pair["items_seller_id"] <= 1,
-    "bids_tip > 1.5": lambda pair: pair["bids_tip"] > Decimal("1.5"),
+    # It fails on sellers above 1, whatever its other part says. Every price is above -9.
+    "bids_price > -9 OR items_seller_id + 9223372036854775806 > 0": lambda pair: (
+        pair["bids_price"] is not None if pair["items_seller_id"] is None else pair["items_seller_id"] <= 1
+    ),
+    "bids_tip > 1.5": lambda pair: pair["bids_tip"] is not None and pair["bids_tip"] > Decimal("1.5"),
+    # It is unknown, and so is its negation, where there is no note.
+    "NOT (bids_note LIKE 'x%')": lambda pair: pair["bids_note"] is not None,
+    "bids_tip IS NULL": lambda pair: pair["bids_tip"] is None,
 }
 
 
@@ -71,6 +88,9 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record], Mapping[str, int]]:
     bound = st.one_of(st.integers(0, 5), st.none())
     keys = draw(st.sampled_from(list(KEY_KINDS.values())))
     lookup, kind = draw(st.sampled_from(["items", "bids"])), draw(st.sampled_from(JoinType))
+    punctuated = draw(st.sampled_from([(True, True), (True, True), (True, False), (False, True)]))
+    declared = draw(declarations(keys, gaps=True)), draw(declarations(keys, gaps=True))
+    wider: tuple[str, ...] = draw(st.sampled_from([(), ("seller_id",)]))
     pipeline = make_pipeline(
         windows=(draw(bound), draw(bound)),
         lateness=(draw(st.integers(0, 3)), draw(st.integers(0, 3))),
@@ -80,12 +100,14 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record], Mapping[str, int]]:
             "miss": draw(misses(parking=False)),
         },
         others=draw(other_lookups(misses(parking=False))),
-        punctuated=draw(st.sampled_from([(True, True), (True, True), (True, False), (False, True)])),
+        punctuated=punctuated,
         keys=keys,
         kind=kind,
         where=draw(st.sampled_from(list(CONDITIONS))),
-        declared=(draw(declarations(keys)), draw(declarations(keys))),
-        wider=draw(st.sampled_from([(), ("seller_id",)])),
+        declared=declared,
+        nullable=draw(nullable_columns(keys, declared, punctuated, wider)),
+        wider=wider,
+        timed=(draw(st.booleans()), draw(st.booleans())),
         measures=draw(st.one_of(st.none(), any_measures(lookup, kind))),
     )
     # Time moves on, since in a random order nearly every row would be late.
@@ -94,13 +116,22 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record], Mapping[str, int]]:
     drawn = draw(st.lists(DRAWN, min_size=size, max_size=size))
     records = []
     for place, each in enumerate(drawn):
-        records.append(_make(keys, partitions, place * pace, *each))
+        record = _make(keys, partitions, place * pace, *each)
+        if each[0] in ("item", "bid"):
+            declaring = pipeline.streams[STREAM_OF[each[0]]]
+            record = draw(with_gaps(record, declaring, list(keys.types)))
+        records.append(record)
         if draw(st.integers(0, 9)) == 0:
             stream = draw(st.sampled_from(["items", "bids"]))
             records += draw(promises(stream, keys, partitions[f"all.{stream}"]))
         if draw(st.integers(0, 9)) == 0:
             stream = draw(st.sampled_from(["items", "bids"]))
             records += draw(wider_promises(stream, keys, partitions[f"all.{stream}"]))
+        if draw(st.integers(0, 9)) == 0:
+            stream, before = draw(st.sampled_from(["items", "bids"])), draw(st.booleans())
+            seconds = place * pace + draw(st.sampled_from([*range(-3, 4)] * 3 + [40_000_000]))
+            homes = draw(speakers(partitions[f"all.{stream}"]))
+            records += [heartbeat(stream, seconds, home, before=before) for home in homes]
         if draw(st.integers(0, 9)) == 0:
             stream, key = draw(st.sampled_from(["items", "bids"])), draw(st.integers(0, 4))
             if pipeline.streams[stream].punctuation_scope == "topic":

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from endmark.pipeline import Stream
+from endmark.pipeline.formats import FORMATS
 from endmark.punctuation.pattern import Equals
 from endmark.types import ColumnType
 from endmark.wire import debezium
@@ -57,6 +59,43 @@ def test_rows_are_inserted_or_read_and_deletions_close(
     assert (parsed.skipped, parsed.rejections, parsed.promises) == (2, [], [])
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_new_column_of_the_table_is_ignored_where_it_is_declared_to_be(
+    wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In columns, too, and in the image of a deletion. A nullable column may be null or missing."""
+    columns = COLUMNS | {"who": ColumnType.parse("string?")}
+    grown = order(1) | {"place": {"srid": 4326, "wkb": [1, 2]}, "who": None}
+    images = [grown, {"order_id": 2, "total": "1.50", "more": None}]
+    values = [envelope("c", None, image, wrapped=wrapped) for image in images]
+    values += [envelope("u", grown, order(3), wrapped=wrapped), envelope("d", grown, None, wrapped=wrapped)]
+    batch = pa.array(values, pa.binary())
+
+    def parser(*, ignoring: bool) -> DebeziumParser:
+        key = ("order_id",)
+        return DebeziumParser(columns, key, "orders", key=key, updates=True, ignoring=ignoring)
+
+    strict = parser(ignoring=False).parse(batch)
+    monkeypatch.setattr(debezium, "read_document", None)
+    parsed = parser(ignoring=True).parse(batch)
+
+    assert [(row["order_id"], row["who"]) for row in parsed.rows.to_pylist()] == [
+        (1, None),
+        (2, None),
+        (3, "Ann"),
+    ]
+    assert (parsed.closed_keys.to_pylist(), parsed.closed_keys_at.tolist()) == ([{"order_id": 1}], [3])
+    assert parsed.extra == 2
+    assert [(each.at, each.reason) for each in strict.rejections] == [
+        (0, "unknown_field"),
+        (1, "unknown_field"),
+    ]
+    doubled = values[0].replace(b'"who":null', b'"who":null,"who":"Ann"')
+    monkeypatch.undo()
+    [rejection] = parser(ignoring=True).parse(pa.array([doubled], pa.binary())).rejections
+    assert rejection.reason == "duplicate_field"
+
+
 def test_an_update_is_a_row_where_it_is_declared_to_be_one() -> None:
     values = (envelope("u", order(1), order(2)), envelope("u", None, order(3), wrapped=True))
 
@@ -95,6 +134,20 @@ def test_a_table_without_a_primary_key_has_no_deletions() -> None:
     [rejection] = parser.parse(pa.array([envelope("d", order(4), None)], pa.binary())).rejections
 
     assert rejection.reason == "bad_punctuation"
+
+
+def test_a_table_has_no_heartbeats() -> None:
+    """Not even if a row image is spelled like one."""
+    columns = {"order_id": "long", "at": "timestamp"}
+    stream = Stream.model_validate(
+        {"topic": "t", "format": "debezium", "columns": columns, "event_time": {"column": "at"}}
+    )
+    image = {"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}
+    parser = FORMATS["debezium"].parser(stream, "orders", ("order_id",))
+    parsed = parser.parse(pa.array([envelope("c", None, image)], pa.binary()))
+
+    assert stream.heartbeat_on is None
+    assert [rejection.reason for rejection in parsed.rejections] == ["bad_punctuation"]
 
 
 @pytest.mark.parametrize(

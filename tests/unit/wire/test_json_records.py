@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from endmark.punctuation.pattern import Between
 from endmark.types import ColumnType
+from endmark.wire import json_records
 from endmark.wire.json_records import JsonParser
 
 COLUMNS = {
@@ -95,6 +96,77 @@ def test_bad_record_is_named_and_kept(value: bytes | None, reason: str) -> None:
     assert parsed.row_at.tolist() == [0, 2]
     [rejection] = parsed.rejections
     assert (1, reason, value) == (rejection.at, rejection.reason, rejection.value)
+
+
+NULLABLE = {
+    name: kind if name in ("id", "at") else ColumnType.parse(f"{kind}?") for name, kind in COLUMNS.items()
+}
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_a_nullable_column_may_be_null_or_missing(ignoring: bool) -> None:
+    """All others may not, and a value that is there must be one of the column."""
+    parser = JsonParser(NULLABLE, ("id",), ignoring=ignoring)
+    without = {name: None for name in NULLABLE if name not in ("id", "at")}
+    least = {name: GOOD[name] for name in ("id", "at")}
+    refused = [record(at=None), record(id=None), record(fee=1), record(day="2026-02-30"), record(price="")]
+
+    parsed = parser.parse(
+        values(record(), record(**without), *refused, json.dumps(least).encode(), record(fee=None))
+    )
+
+    assert parsed.row_at.tolist() == [0, 1, 7, 8]
+    assert parsed.rows.schema.types == [kind.arrow for kind in COLUMNS.values()]
+    first, *others = parsed.rows.to_pylist()
+    assert None not in first.values()
+    kept = {name: first[name] for name in least}
+    assert others == [kept | without, kept | without, first | {"fee": None}]
+    assert [each.reason for each in parsed.rejections] == [
+        "missing_field",
+        "missing_field",
+        "wrong_type",
+        "bad_value",
+        "wrong_type",
+    ]
+    assert parsed.rejections[2].error == """field 'fee' must be decimal(6,2) like "1.50" or null, but is 1"""
+
+
+def test_other_members_are_left_out_where_they_are_ignored() -> None:
+    """Columns stay as strict as they are, and a punctuation has no other members."""
+    parser = JsonParser(COLUMNS, ("id",), ignoring=True)
+    deep: Any = 1
+    for _ in range(20):
+        deep = [{"id": "x", "more": deep}]
+    other = record(more=deep, Id="x", i=None, idd={"id": 3})
+    twice = record(more=1)[:-1] + b', "more": {"a": 1, "a": 2}, "huge": 1e999, "id\\u0064": 2}'
+    bad = [
+        (record(more=1)[:-1] + b', "id": 2}', "duplicate_field"),
+        (record(more=1)[:-1] + rb', "\u0069d": 2}', "duplicate_field"),
+        (record(more=1, id="1"), "wrong_type"),
+        (record(more=1, fee=None), "missing_field"),
+        (record(more=1)[:-1] + b', "$punctuation": {"id": {"equals": 1}}}', "unknown_field"),
+        (b'{"more": 1, "$punctuation": {"id": {"equals": 1}}}', "unknown_field"),
+        (b'{"$punctuation": {"id": {"equals": 1}}, "more": 1}', "bad_punctuation"),
+        (record(more=1)[:-1] + b', "more": [1, }', "malformed"),
+        (record(more=1)[:-1] + b', "more": NaN}', "malformed"),
+    ]
+
+    parsed = parser.parse(values(other, twice, *(value for value, _ in bad), record()))
+
+    assert (parsed.row_at.tolist(), parsed.extra) == ([0, 1, 2 + len(bad)], 2)
+    assert parsed.rows.to_pylist() == PARSER.parse(values(record())).rows.to_pylist() * 3
+    assert [each.reason for each in parsed.rejections] == [reason for _, reason in bad]
+    assert parsed.closed_keys.num_rows == 0
+
+
+def test_ignored_members_of_usual_depth_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer's new field must not slow down each of its records."""
+    monkeypatch.setattr(json_records, "respell", None)
+    nested = {"more": {"a": [1, -2.5e3, {"b": "]}", "c": [[], {}]}], "d": None}, "Id": True, "name_": "n"}
+
+    parsed = JsonParser(COLUMNS, ("id",), ignoring=True).parse(values(record(**nested), record()))
+
+    assert (parsed.rows.num_rows, parsed.extra) == (2, 1)
 
 
 def test_row_keeps_its_values() -> None:
@@ -198,6 +270,27 @@ def test_punctuations_of_other_shapes() -> None:
     for rejection, (_, says) in zip(parsed.rejections, rejected, strict=True):
         assert rejection.reason == "bad_punctuation"
         assert says in rejection.error
+
+
+@pytest.mark.parametrize("punctuated_on", [(), ("id",), ("id", "at")])
+def test_heartbeats_need_no_declaration(punctuated_on: tuple[str, ...]) -> None:
+    """A promise up to a time is read if it is on the column of heartbeats; what else is on it has to be
+    declared."""
+    heartbeat = b'{"$punctuation": {"at": {"between": {"to": "2026-01-31T00:00:00Z"}}}}'
+    other = heartbeat.replace(b'"to"', b'"from"')
+    parser = JsonParser(COLUMNS, punctuated_on, "lots", heartbeat_on="at")
+    parsed = parser.parse(values(heartbeat, record(), other))
+
+    declared = "at" in punctuated_on
+    assert [at for at, _ in parsed.promises] == ([0, 2] if declared else [0])
+    assert parsed.promises[0][1].patterns == (("at", Between(high=datetime(2026, 1, 31, tzinfo=UTC))),)
+    assert [rejection.at for rejection in parsed.rejections] == ([] if declared else [2])
+    if not punctuated_on:
+        assert parsed.rejections[0].error == (
+            "this stream has no `punctuated_on`, so it takes no punctuations but heartbeats on 'at'"
+        )
+    none = JsonParser(COLUMNS, punctuated_on, "lots").parse(values(heartbeat))
+    assert bool(none.promises) == declared
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,47 @@ def test_values_of_every_type() -> None:
     }
 
 
+def test_an_empty_or_missing_element_is_null_where_it_may_be() -> None:
+    columns = {"sno": ColumnType.LONG} | {
+        name: ColumnType.parse(f"{kind}?") for name, kind in EVERYTHING.items()
+    }
+    names = list(EVERYTHING)
+    empty = "".join(f"<{name}> </{name}>" if at % 2 else f"<{name}/>" for at, name in enumerate(names))
+    records = [f"<r><sno>1</sno>{inner}</r>".encode() for inner in ("", empty, "<s>null</s>")]
+
+    parsed = parse(*records, b"<r><sno/></r>", b"<r><sno>1</sno><n>null</n></r>", columns=columns)
+
+    nothing = dict.fromkeys(names)
+    assert parsed.rows.to_pylist() == [
+        {"sno": 1} | each for each in (nothing, nothing, nothing | {"s": "null"})
+    ]
+    assert [each.reason for each in parsed.rejections] == ["wrong_type", "wrong_type"]
+
+
+def test_other_elements_are_left_out_where_they_are_ignored() -> None:
+    """Whatever they hold. The elements of columns, and punctuations, are as strict as they are."""
+    other = b'<no a="1">x<b><sno>7</sno></b></no><no/><p:q>&amp;</p:q>'
+    good = GOOD.replace(b"<sno", other + b"<sno")
+    bad = [
+        (good.replace(b"<sno>", b"<sno>8</sno><sno>"), "malformed"),
+        (good.replace(b"<sno>", b'<sno a="1">'), "malformed"),
+        (good.replace(b">8<", b"><b>8</b><"), "malformed"),
+        (good.replace(b"<sno>", b"text<sno>"), "malformed"),
+        (good.replace(b"</b>", b""), "malformed"),
+        (good.replace(b"<sno>8</sno>", b""), "missing_field"),
+        (b"<punct:record>" + other + b"<sno>8</sno></punct:record>", "malformed"),
+        (b"<punct:record><no>1</no><sno>8</sno></punct:record>", "bad_punctuation"),
+    ]
+    values = pa.array([good, *(value for value, _ in bad), GOOD], pa.binary())
+    parser = XmlParser(NEWS, ("sno",), "s", key=("sno",), most=MOST_BYTES, ignoring=True)
+
+    parsed = parser.parse(values)
+
+    assert parsed.rows.to_pylist() == [{"sno": 8, "ipaddr": "1.1.1.1"}] * 2
+    assert parsed.extra == 1
+    assert [each.reason for each in parsed.rejections] == [reason for _, reason in bad]
+
+
 def test_patterns_are_promises() -> None:
     parsed = parse(
         b"<punct:record><sno>{1, 2}</sno></punct:record>",

@@ -1,13 +1,13 @@
 """Rows of a streaming frame become packed rows, and packed results become rows of a frame.
 
 A row with a text in the frame's column of punctuations is a control row. Its other columns are ignored. The
-text is a punctuation, or a dead letter or violation of an earlier join. These are passed on unchanged.
+text is a punctuation, or a dead letter or violation of an earlier join. These are passed on unchanged. A
+heartbeat advances the frame's progress behind the rows of its batch.
 """
 
 from __future__ import annotations
 
 import json
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +17,14 @@ import pyarrow.compute as pc
 from endmark.engine import channels, frame_rejects
 from endmark.engine.channels import Packer, stream_channel
 from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.engine.violation_rows import NULL
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.admit import Violation
 from endmark.operators.stream_join.announce import aligned
+from endmark.operators.stream_join.side import NEVER
+from endmark.punctuation.heartbeat import first_possible
 from endmark.state import codec
+from endmark.state.keys import nulls
 from endmark.state.segment import int64
 from endmark.wire.json_column import TextPunctuations
 from endmark.wire.renamed_punctuations import Renamer
@@ -57,7 +61,7 @@ class PackFrame:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packer = Packer()
-        newest: int | None = None
+        newest = NEVER
         reader: TextPunctuations | None = None
         renamer = None if self._renaming is None else Renamer(self._renaming, self._stream.name)
         seen = False
@@ -68,15 +72,14 @@ class PackFrame:
             rows, texts = self._split(batch)
             rows = self._without_nulls(packer, rows)
             if rows.num_rows:
-                last = self._pack_rows(packer, rows)
-                newest = last if newest is None else max(newest, last)
+                newest = max(newest, self._pack_rows(packer, rows))
             if texts is not None:
                 reader = reader or self._reader()
-                self._pack_texts(packer, texts, reader, renamer)
+                newest = max(newest, self._pack_texts(packer, texts, reader, renamer))
             yield from packer.flush()
         if seen:
             # Every bucket gets a blob, so every bucket runs in every batch.
-            progress = {} if newest is None else {"0": newest}
+            progress = {} if newest == NEVER else {"0": newest}
             for label in self._buckets.labels:
                 packer.add_json(label, stream_channel(channels.PROGRESS, self._stream.name), progress)
             yield from packer.flush()
@@ -98,15 +101,16 @@ class PackFrame:
             ConfigError: a row has such a null, and the frame has no column of punctuations for violations.
         """
         side = self._stream.side
-        with_nulls = [name for name in (*side.key.columns, side.time) if rows.column(name).null_count]
-        if not with_nulls:
+        needed = [*side.key.columns, side.time]
+        null = nulls(rows, needed)
+        if not null.any():
             return rows
         if self._punctuations is None:
-            raise ConfigError(f"column {with_nulls[0]} has nulls, which no row can be joined by; filter them")
-        null = reduce(pc.or_, (rows.column(name).is_null() for name in with_nulls))
-        refusal = Violation(self._stream.name, frame_rejects.NULL, rows.filter(null))
+            first = next(name for name in needed if rows.column(name).null_count)
+            raise ConfigError(f"column {first} has nulls, which no row can be joined by; filter them")
+        refusal = Violation(self._stream.name, NULL, rows.filter(pa.array(null)))
         packer.add(self._buckets.labels[0], channels.REFUSED, frame_rejects.violations(self._stream, refusal))
-        return rows.filter(pc.invert(null))
+        return rows.filter(pa.array(~null))
 
     def _pack_rows(self, packer: Packer, rows: pa.RecordBatch) -> int:
         """Pack rows; return their newest event time (µs)."""
@@ -124,7 +128,8 @@ class PackFrame:
 
     def _pack_texts(
         self, packer: Packer, texts: pa.Array, reader: TextPunctuations, renamer: Renamer | None
-    ) -> None:
+    ) -> int:
+        """Pack control rows; return the newest event time (µs) by heartbeats, or `NEVER` without any."""
         stream, first = self._stream, self._buckets.labels[0]
         passed_on = pc.match_substring_regex(texts, frame_rejects.MARKED)
         if pc.any(passed_on).as_py():
@@ -145,6 +150,9 @@ class PackFrame:
         promises.closed_keys(0, read.closed_keys, np.zeros(read.closed_keys.num_rows, np.int64))
         for promise in read.promises:
             promises.promise(0, 0, promise)
+        found = (first_possible(promise, stream.heartbeat_on) for promise in read.promises)
+        lateness = stream.side.lateness
+        return max((at + lateness for at in found if at is not None), default=NEVER)
 
 
 def in_utc(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:

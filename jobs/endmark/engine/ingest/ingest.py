@@ -1,8 +1,9 @@
 """Ingest: Kafka records become packed rows, split by bucket. Dead letters and late rows are set aside.
 
-A row whose event time is too far after Kafka's timestamp is set aside first and has no other effect. A task
-reads one partition of one topic in the order of offsets, so it finds rows that are late within the batch. The
-join keeps each partition's newest event time, and finds rows that are late because of earlier batches.
+A row with a null in the join key, or whose event time is too far after Kafka's timestamp, is set aside first
+and has no other effect. A heartbeat that far ahead is a dead letter. A task reads one partition of one topic
+in the order of offsets, so it finds rows that are late within the batch. The join keeps each partition's
+newest event time, and finds rows that are late because of earlier batches.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from endmark.condition_failures import Failures
 from endmark.engine import channels
 from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.engine.ingest.control_rows import ControlPacker
+from endmark.engine.ingest.heartbeats import FUTURE, late_behind, without_future_heartbeats
 from endmark.engine.ingest.punctuation_rows import PromisePacker
-from endmark.engine.violation_rows import violation_rows
+from endmark.engine.violation_rows import NULL, violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
 from endmark.operators.stream_join.key_runs import ended_runs
 from endmark.operators.stream_join.order import Mark, marks, marks_table
-from endmark.operators.stream_join.side import NEVER, late_rows
+from endmark.operators.stream_join.side import NEVER
 from endmark.profile import Profile
 from endmark.state import codec
+from endmark.state.keys import nulls
 from endmark.state.segment import int64
 from endmark.stored_text import storable
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.ingest.control_rows import ControlPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.state.search import Bools, Ints
     from endmark.wire.json_records import Parsed, Parser
     from endmark.wire.rejection import Rejection
 
@@ -118,11 +122,12 @@ class _Task:
         )
 
     def _read_partition(self, stream: StreamPlan, partition: int, batch: pa.RecordBatch) -> None:
-        offsets = int64(batch.column("offset"))
+        offsets, timestamps = int64(batch.column("offset")), int64(batch.column("timestamp"))
         if stream.side.idle is not None:
-            self._hear(stream, partition, int64(batch.column("timestamp")))
+            self._hear(stream, partition, timestamps)
         with self.profile.phase("parse"):
             parsed = self._parser(stream).parse(batch.column("value"))
+        parsed = without_future_heartbeats(stream, parsed, timestamps, batch.column("value"))
         self._counts[sample("records_total", stream=stream.name)] += batch.num_rows
         self._counts[sample("rows_total", stream=stream.name)] += parsed.rows.num_rows
         punctuations = parsed.closed_keys.num_rows + len(parsed.promises)
@@ -130,6 +135,9 @@ class _Task:
         self._of_partition("partition_punctuations_total", stream, partition, punctuations)
         if parsed.skipped:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
+        if parsed.extra:
+            self._counts[sample("extra_rows_total", stream=stream.name)] += parsed.extra
+        parsed = self._without_null_keys(stream, partition, parsed, offsets)
         parsed = self._without_future(stream, partition, parsed, batch)
         self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
         self._pack_promises(stream, partition, parsed, offsets)
@@ -163,20 +171,47 @@ class _Task:
             self._parsers[stream.name] = cast("Callable[[], Parser]", stream.parser)()
         return self._parsers[stream.name]
 
+    def _without_null_keys(
+        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
+    ) -> Parsed:
+        """Set aside the rows with a null in the join key; return the others."""
+        return self._without(stream, partition, parsed, offsets, NULL, nulls(parsed.rows, stream.on))
+
     def _without_future(
         self, stream: StreamPlan, partition: int, parsed: Parsed, batch: pa.RecordBatch
     ) -> Parsed:
         """Set aside the rows whose event time is too far after Kafka's timestamp; return the others."""
         if stream.side.ahead is None:
             return parsed
-        times = int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.name}_")))
+        times = _event_times(stream, parsed)
         # A producer may send any number as timestamp, so nothing is added to it: it could overflow.
         future = times - stream.side.ahead > int64(batch.column("timestamp"))[parsed.row_at]
-        if not future.any():
+        return self._without(stream, partition, parsed, int64(batch.column("offset")), FUTURE, future)
+
+    def _without(
+        self,
+        stream: StreamPlan,
+        partition: int,
+        parsed: Parsed,
+        offsets: np.ndarray,
+        reason: str,
+        bad: Bools,
+    ) -> Parsed:
+        """Set aside some rows for a reason; return the others.
+
+        Args:
+            stream: the plan of the stream.
+            partition: the partition of all records.
+            parsed: the parsed records.
+            offsets: the offsets of the records.
+            reason: the reason of the violations.
+            bad: a mask of the rows to set aside.
+        """
+        if not bad.any():
             return parsed
-        rows = _placed(stream, partition, parsed, int64(batch.column("offset")))
-        self._set_aside(stream, partition, "future", rows.filter(pa.array(future)))
-        return replace(parsed, rows=parsed.rows.filter(pa.array(~future)), row_at=parsed.row_at[~future])
+        rows = _placed(stream, partition, parsed, offsets)
+        self._set_aside(stream, partition, reason, rows.filter(pa.array(bad)))
+        return replace(parsed, rows=parsed.rows.filter(pa.array(~bad)), row_at=parsed.row_at[~bad])
 
     def _set_aside(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
         broken = violation_rows(stream, reason, rows)
@@ -187,6 +222,7 @@ class _Task:
     def _pack_rows(
         self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray, values: pa.Array
     ) -> None:
+        late = self._late(stream, partition, parsed)
         if parsed.rows.num_rows == 0:
             return
         rows = _placed(stream, partition, parsed, offsets)
@@ -194,14 +230,19 @@ class _Task:
         if stream.keeps_value:
             rows = rows.append_column(VALUE, values.take(pa.array(parsed.row_at)))
         self._mark(stream, partition, rows)
-        newest = self._newest.get((stream.name, partition), NEVER)
-        late, newest = late_rows(int64(rows.column(stream.side.time)), newest, stream.side.lateness)
-        self._newest[stream.name, partition] = newest
         if late.any():
             self._set_aside(stream, partition, "late", rows.filter(pa.array(late)))
             rows = rows.filter(pa.array(~late))
         for label, share in self._buckets.by_key(rows, stream.side.key):
             self.packer.add(label, stream_channel(channels.ROWS, stream.name), share)
+
+    def _late(self, stream: StreamPlan, partition: int, parsed: Parsed) -> Bools:
+        """Return a mask of the rows that are late within the batch; remember the newest event time."""
+        before = self._newest.get((stream.name, partition), NEVER)
+        late, newest = late_behind(stream, parsed, _event_times(stream, parsed), before)
+        if newest != NEVER:
+            self._newest[stream.name, partition] = newest
+        return late
 
     def _mark(self, stream: StreamPlan, partition: int, rows: pa.RecordBatch) -> None:
         """Remember the farthest key of an ordered stream; pack the marks that rows fall behind."""
@@ -250,7 +291,8 @@ class _Task:
             self._counts[sample("closing_rows_total", stream=stream.name)] += closing
             self._of_partition("partition_punctuations_total", stream, partition, closing)
         for at, promise in parsed.promises:
-            packed.promise(partition, int(offsets[at]), promise)
+            if set(promise.names()) <= set(stream.punctuated_on):  # else a heartbeat, which is in `newest`
+                packed.promise(partition, int(offsets[at]), promise)
 
     def _pack_dead_letters(
         self, topic: str, partition: int, rejections: list[Rejection], offsets: np.ndarray
@@ -299,6 +341,10 @@ class _Task:
             report["unreadable"] = self._unreadable
             report["failures"] = [each for failures in self._failures.values() for each in failures.reports()]
             self.packer.add_json(self._buckets.labels[0], channels.METRICS, report)
+
+
+def _event_times(stream: StreamPlan, parsed: Parsed) -> Ints:
+    return int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.name}_")))
 
 
 def _placed(stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> pa.RecordBatch:

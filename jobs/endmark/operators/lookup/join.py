@@ -27,6 +27,7 @@ from endmark.operators.lookup.strategies import STRATEGIES
 from endmark.operators.lookup.waiting_rows import Piece, Waiting
 from endmark.operators.stream_join.results import Results
 from endmark.state import codec
+from endmark.state.keys import nulls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -201,7 +202,7 @@ class LookupJoin:
     def process(
         self, rows: pa.RecordBatch | None, now: int, *, drain: bool = False, reserved: int = 0
     ) -> LookupOutput:
-        """Look up one batch.
+        """Look up one batch. A row with a null in the key has no match, and is not parked.
 
         Args:
             rows: the stream rows that have come; `None` without any.
@@ -212,6 +213,8 @@ class LookupJoin:
         """
         self.output = LookupOutput()
         came = pa.RecordBatch.from_pylist([], self._spec.schema) if rows is None else rows
+        if (null := nulls(came, self._spec.key.columns)).any():
+            self._give_up(came.filter(pa.array(null)))
         arrived = self._from_cache(self.pending.arrived(came), now)
         started = time.perf_counter()
         new = codec.concat([*self.pending.due(now), arrived])
@@ -266,6 +269,10 @@ class LookupJoin:
             again = pc.less(pc.add(missed.column(ASKED), 1), self._spec.misses.attempts)
             self.pending.park(missed.filter(again), now + self._spec.misses.delay)
             missed = missed.filter(pc.invert(again))
+        self._give_up(missed)
+
+    def _give_up(self, missed: pa.RecordBatch) -> None:
+        """Put out rows that have no match, and never get one."""
         if not missed.num_rows:
             return
         self.output.misses += missed.num_rows

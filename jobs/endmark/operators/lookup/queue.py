@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from endmark.operators.lookup.waiting_rows import SERIAL, Piece
 from endmark.state import manifest
+from endmark.state.keys import nulls
 from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
@@ -89,9 +90,15 @@ class Pending:
         return self._queue.size + self._parked.size
 
     def arrived(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Number new stream rows; return them with their code and the columns `SERIAL` and `ASKED`."""
+        """Number new stream rows; return them with their code and the columns `SERIAL` and `ASKED`.
+
+        Rows with a null in the key are numbered, too, but left out: they have no answer to wait for.
+        """
         first, self._serial = self._serial, self._serial + rows.num_rows
-        numbered = self._key.coded(rows).append_column(SERIAL, pa.array(np.arange(first, self._serial)))
+        serials = np.arange(first, self._serial)
+        if (null := nulls(rows, self._key.columns)).any():
+            rows, serials = rows.filter(pa.array(~null)), serials[~null]
+        numbered = self._key.coded(rows).append_column(SERIAL, pa.array(serials))
         return numbered.append_column(ASKED, pa.array(np.zeros(rows.num_rows, np.int16)))
 
     def due(self, now: int) -> list[pa.RecordBatch]:

@@ -15,14 +15,14 @@ from endmark.state.segment import int64
 if TYPE_CHECKING:
     from endmark.state.search import Ints
 
-_NEVER = np.iinfo(np.int64).max
+_BEFORE_ALL, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Versions:
     """The rule of a temporal lookup. R's rows of a key are versions; the newest that is not too new matches.
 
-    A version is too new if it is newer than the stream row.
+    A version is too new if it is newer than the stream row. A stream row without a time meets none.
 
     Args:
         stream: the timestamp column of the stream.
@@ -43,8 +43,8 @@ class Versions:
             DuplicateKeyError: two versions of a key are valid from the same moment.
         """
         i, j = (np.concatenate([np.empty(0, np.int64), *side]) for side in _sides(answer))
-        since = _times(answer.block.column(self.relation))[j]
-        came = since <= int64(rows.column(self.stream))[i]
+        since = _times(answer.block.column(self.relation), _NEVER)[j]
+        came = since <= _times(rows.column(self.stream), _BEFORE_ALL)[i]
         i, j, since = i[came], j[came], since[came]
         order = np.lexsort((since, i))
         i, j, since = i[order], j[order], since[order]
@@ -65,5 +65,5 @@ def _sides(answer: Answer) -> tuple[list[Ints], list[Ints]]:
     return [i for i, _ in answer.pairs], [j for _, j in answer.pairs]
 
 
-def _times(column: pa.Array) -> Ints:
-    return int64(pc.fill_null(column.cast(pa.int64()), _NEVER))
+def _times(column: pa.Array, null: int) -> Ints:
+    return int64(pc.fill_null(column.cast(pa.int64()), null))

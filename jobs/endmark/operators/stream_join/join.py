@@ -213,7 +213,7 @@ class StreamJoin:
         self.output.patterns = self._patterns.report()
         self._spend(right_closed_keys)
         self.left.spent.expire(horizons[0])
-        self._announce(closed_keys, horizons, widened=widened)
+        self._announce(closed_keys, horizons)
         rule = self._policy.propagate
         if left_key_promises:
             hold_back(self.left, self.right, rule)
@@ -282,14 +282,12 @@ class StreamJoin:
         over = self.right.has_closed(self.left.key.keys(traces), closed_keys)
         self.left.spent.append(traces.filter(pa.array(~over)))
 
-    def _announce(self, closed_keys: ClosedKeysBySide, horizons: tuple[int, int], *, widened: bool) -> None:
+    def _announce(self, closed_keys: ClosedKeysBySide, horizons: tuple[int, int]) -> None:
         found = announceable(self.left, self.right, closed_keys, horizons, self._policy.propagate)
         for reason, pieces in found.items():
             filled = [piece for piece in pieces if piece.num_rows]
             if filled:
-                keys = codec.concat(filled)
-                # If patterns have closed keys, a key may be found for both sides. It is announced once.
-                self.output.announced_by[reason] = self.left.key.distinct(keys) if widened else keys
+                self.output.announced_by[reason] = codec.concat(filled)
         for reason, keys in self.output.announced_by.items():
             self.output.counts["propagated_punctuations_total", reason] += keys.num_rows
         if self.output.announced_by:

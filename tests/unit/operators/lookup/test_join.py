@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 from endmark.operators.lookup import reader, strategies
 from endmark.operators.lookup.cache import CacheSpec, FrontCache
 from endmark.operators.lookup.costs import ReadCosts
-from endmark.operators.lookup.join import LookupJoin, LookupOutput, LookupSpec, Misses, Source
+from endmark.operators.lookup.join import Fate, LookupJoin, LookupOutput, LookupSpec, Misses, Source
 from endmark.operators.lookup.reader import Budget, DuplicateKeyError
 from endmark.operators.lookup.strategies import Name
 from endmark.state.keys import KeySpec
@@ -51,7 +53,7 @@ class Bench:
         return LookupJoin(spec, source, self._store, cache, restored)
 
 
-def _rows(keys: list[int]) -> pa.RecordBatch:
+def _rows(keys: Sequence[int | None]) -> pa.RecordBatch:
     return pa.record_batch({"item": pa.array(keys, pa.int64())})
 
 
@@ -110,6 +112,39 @@ def test_a_parked_row_finds_what_came_to_r_since(tmp_path: Path) -> None:
     )
     join = bench.join(Misses("drop", attempts=2, delay=10), restored=join.snapshot())
     assert _joined(join.process(None, now=10)) == ["n13"]
+
+
+@pytest.mark.parametrize("fate", ["drop", "nulls", "dead_letter"])
+def test_a_null_has_no_match_and_is_not_asked_for(tmp_path: Path, fate: Fate) -> None:
+    """R never has it, so it neither waits for the budget nor is it parked."""
+    bench = Bench(tmp_path)
+    join = bench.join(Misses(fate, attempts=3, delay=10), Budget(reads=0))
+
+    output = join.process(_rows([None, 5, None]), now=0)
+
+    assert (output.misses, output.pending_rows, output.parked_rows, output.figures.reads) == (2, 1, 0, 0)
+    nulls = [{"item": None, "item_name": None}] * 2 if fate == "nulls" else []
+    assert [row for batch in output.joined for row in batch.to_pylist()] == nulls
+    missed = [] if fate == "nulls" else [{"item": None}] * 2
+    assert [row for batch in output.missed for row in batch.to_pylist()] == missed
+    assert (join.pending.arrived_rows, join.pending.answered_rows) == (3, 1)
+    assert _joined(bench.join(restored=join.snapshot()).process(None, now=1)) == ["n5"]
+
+
+@pytest.mark.parametrize("key", [(1, None), (None, "a"), (None, None)])
+def test_a_null_in_one_of_several_columns_is_no_key(tmp_path: Path, key: tuple[Any, ...]) -> None:
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string())])
+    held = pa.RecordBatch.from_pylist([{"n": 1, "s": "a"}], schema)
+    relation = MemoryRelation(held.append_column("v", pa.array(["found"])), ("n", "s"))
+    spec = LookupSpec(schema, KeySpec.of(schema.names, schema.types), {"v": "v"}, Misses("nulls"))
+    source = Source(relation, relation.directory(1), "hybrid", ReadCosts(0.1, 1.0, 1.0, 0.1))
+    join = LookupJoin(spec, source, SegmentStore(MemoryBlobs(), tmp_path))
+
+    came = [dict(zip(schema.names, each, strict=True)) for each in (key, (1, "a"))]
+    output = join.process(pa.RecordBatch.from_pylist(came, schema), now=0)
+
+    found = [row for batch in output.joined for row in batch.to_pylist()]
+    assert sorted(found, key=repr) == sorted([{**came[0], "v": None}, {**came[1], "v": "found"}], key=repr)
 
 
 def test_a_cached_answer_costs_no_read(tmp_path: Path) -> None:

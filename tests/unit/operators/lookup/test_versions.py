@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ TIME = pa.timestamp("us", "UTC")
 VERSIONS = Versions("at", "since")
 
 
-def pick(times: list[int], since: list[int | None]) -> dict[int, int]:
+def pick(times: Sequence[int | None], since: list[int | None]) -> dict[int, int]:
     """The versions that rows of one key meet, by their positions."""
     rows = pa.record_batch({"at": pa.array(times, TIME)})
     block = pa.record_batch({"since": pa.array(since, TIME)})
@@ -35,6 +36,7 @@ def test_each_row_meets_the_newest_version_that_is_not_newer() -> None:
     """A version holds from its very moment on; one without a moment never does."""
     assert pick([5, 4, 9, 10, 99], [10, 5, None, 7]) == {0: 1, 2: 3, 3: 0, 4: 0}
     assert pick([4], [10, 5]) == {}
+    assert pick([None, 9], [5, None]) == {1: 0}, "a row without a time meets none"
     assert pick([], [1]) == pick([1], []) == pick([1], [None]) == {}
 
 

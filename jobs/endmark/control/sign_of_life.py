@@ -1,4 +1,4 @@
-"""The heartbeat of a driver. It shows readers of the ops database that a job is alive."""
+"""Signs of life of a driver. They show readers of the ops database that a job is alive."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
     from endmark.control.database import OpsDatabase
 
-BEAT_SECONDS = 5.0
+SIGN_SECONDS = 5.0
 _LEAVING_SECONDS = 5.0
 
 
-class Heartbeat:
-    """Beats every `BEAT_SECONDS` in its own thread, so that a job with a long batch does not look dead.
+class SignsOfLife:
+    """Gives one every `SIGN_SECONDS` in its own thread, so that a job with a long batch does not look dead.
 
-    A beat shows that the driver's Python answers and, once `ask` has been called, that its JVM answers. It
+    A sign shows that the driver's Python answers and, once `ask` has been called, that its JVM answers. It
     does not show that batches make progress.
 
     Args:
-        ops: the ops database. While it does not answer, there are no beats.
+        ops: the ops database. While it does not answer, there are no signs.
         run_id: the run, which the ops database knows already.
     """
 
@@ -34,10 +34,10 @@ class Heartbeat:
         self._run_id = run_id
         self._ask: Callable[[], object] | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._give, name="signs of life", daemon=True)
 
     def ask(self, question: Callable[[], object] | None) -> None:
-        """Set a function that is called before each beat; a call that fails or hangs holds the beat back.
+        """Set a function that is called before each sign; a call that fails or hangs holds the sign back.
 
         With `None`, nothing is called.
         """
@@ -53,11 +53,11 @@ class Heartbeat:
         self._ended.set()
         self._thread.join(_LEAVING_SECONDS)  # with a limit, since a JVM that hangs never answers
 
-    def _beat(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
+    def _give(self) -> None:
+        while not self._ended.wait(SIGN_SECONDS):
             try:
                 if (ask := self._ask) is not None:
                     ask()
-                self._ops.beat(self._run_id)
+                self._ops.sign_of_life(self._run_id)
             except (SQLAlchemyError, Py4JError, OSError):
-                pass  # readers of the ops database see that the beat is missing
+                pass  # readers of the ops database see that the sign is missing
