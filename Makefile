@@ -147,6 +147,10 @@ bench-extremes: $(READY) ## Measure the stream join alone: much state, a hot key
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.extremes $(ARGS)
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
+.PHONY: bench-nary
+bench-nary: $(READY) ## Measure three streams on one key in one operator, beside a chain of two joins
+	$(BIN)/python -m endmark_benchmarks.measurements.nary_join $(ARGS)
+
 .PHONY: bench-live-state
 bench-live-state: $(READY) ## Measure the time of a batch by live rows
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.live_state $(ARGS)

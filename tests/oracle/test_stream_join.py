@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from functools import partial
-from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.operators.stream_join.presets import PRESETS, Policy, Preset, policy
-from endmark.state import keys, search
 from endmark.types import JoinType
 from support.cases import cases
 from support.sizes import BUCKETS, MERGING, Merging
+from support.small_limits import small_limits
 from support.stream_join_driver import Actual, Driver
 from support.stream_join_keys import KINDS, KeyKind
 from support.stream_join_world import Event, History, SideName, crowded_histories, expect, histories
 
-_hash = keys.hash_columns
 ROW_BYTES = 40  # of a row whose key is one integer: five numbers
-
-
-@contextmanager
-def small_limits(merging: Merging) -> Iterator[Path]:
-    """Merging segments, splitting hot keys, sieves and colliding codes happen on a dozen rows."""
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        merging.limits(),
-        patch.object(search, "PAIRS_AT_ONCE", 4),
-        patch.object(keys, "SIFTED", 2),
-        patch.object(keys, "hash_columns", lambda columns: _hash(columns) & 1),
-    ):
-        yield Path(directory)
 
 
 def run(

@@ -24,7 +24,7 @@ def alone(pipeline: Pipeline, stream: str) -> Pipeline:
     }
     if pipeline.aggregate is not None and pipeline.closes_keys(stream):
         shown = {stream, *relations}
-        measures = {
+        measures: dict[str, Any] = {
             name: measure.model_dump()
             for name, measure in pipeline.aggregate.measures.items()
             if measure.column is None or measure.column.partition(".")[0] in shown

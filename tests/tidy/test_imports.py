@@ -22,7 +22,7 @@ FLOORS = (
     ("relation",),
     ("operators.promise_codec", "operators.stream_batch"),
     ("operators.group_by", "operators.stream_join"),
-    ("operators.lookup",),
+    ("operators.lookup", "operators.nary_join"),
     ("pipeline", "pipelines"),
     ("control",),
     ("planning", "engine", "verify", "client"),

@@ -30,13 +30,23 @@ def pairs(probe: Ints, keys: Ints) -> Iterator[tuple[Ints, Ints]]:
     if len(hits) == 0:
         return
     first = first[hits]
-    counts = np.searchsorted(keys, probe[hits], "right") - first
+    yield from spread(hits, first, np.searchsorted(keys, probe[hits], "right") - first)
+
+
+def spread(rows: Ints, first: Ints, counts: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield each of some rows beside each position of its own run, in pieces of about `PAIRS_AT_ONCE`.
+
+    Args:
+        rows: the rows, in any numbering.
+        first: the position at which the run of each row begins.
+        counts: the lengths of the runs.
+    """
     ends = np.cumsum(counts)
     start = 0
-    while start < len(hits):
+    while start < len(rows):
         done = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
-        yield _expand(hits[start:stop], first[start:stop], counts[start:stop])
+        yield _expand(rows[start:stop], first[start:stop], counts[start:stop])
         start = stop
 
 

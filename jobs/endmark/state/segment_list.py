@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.state import codec
+from endmark.state.keys import Keys
 from endmark.state.segment import Segment, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from endmark.state.keys import Keys, KeySpec
+    from endmark.state.keys import KeySpec
     from endmark.state.search import Bools, Ints
     from endmark.state.store import SegmentStore
 
@@ -60,6 +61,24 @@ class SegmentRows:
         """The rows that are still alive."""
         dead = self.segment.dead
         return self if dead is None else SegmentRows(self.segment, self.positions[~dead[self.positions]])
+
+    def distinct_keys(self) -> tuple[Keys, Ints]:
+        """Return the keys of the rows, each once, in order of code, and the number of each row's key.
+
+        The positions of the rows must be in order, and there must be at least one.
+        """
+        whole = len(self) == self.segment.rows
+        keys, key = self.segment.keys if whole else self.segment.keys.take(self.positions), self.segment.key
+        if not key.hashed:
+            first = np.concatenate([[True], keys.codes[1:] != keys.codes[:-1]])
+            return Keys(keys.codes[first]), np.cumsum(first) - 1
+        distinct = key.keys(
+            key.distinct(self.segment.batch.select(key.stored).take(pa.array(self.positions)))
+        )
+        group = np.zeros(len(self), np.int64)
+        for i, j in keys.pairs(distinct):
+            group[i] = j
+        return distinct, group
 
     @property
     def unmatched(self) -> pa.RecordBatch:
@@ -130,6 +149,12 @@ class SegmentList:
         """
         if batch.num_rows:
             self.segments.append(self._new(batch, matched, batch_number))
+
+    def beside(self, arrived: Segment) -> SegmentList:
+        """Return a list of these segments and of one that no store holds, to find rows in both."""
+        both = SegmentList(self._store, self.key, self.time)
+        both.segments = [*self.segments, arrived]
+        return both
 
     def find(self, keys: Keys) -> Iterator[tuple[Segment, Ints, Ints]]:
         """Yield each segment with live rows of some keys, with their positions (i in `keys`, j in it)."""

@@ -10,7 +10,7 @@ must have promised the pattern, and no live row of the stream may match it, sinc
 a result. This holds for outer joins, too: results without the stream have nulls in its columns, and a null is
 no value.
 
-A pattern on the key alone also rules out pairs by the key columns of the other stream. It is announced over
+A pattern on the key alone also rules out results by the key columns of any other stream. It is announced over
 those columns, too, with two exceptions: rows of the other stream are results by themselves, or the other
 stream punctuates its key, so its own promises say it. Closed keys that still wait for a live row are
 announced later, one by one; `final` returns which keys are announced.
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools
     from endmark.state.segment import Segment
 
-    # The newly closed keys of the left and of the right side in a batch.
-    ClosedKeysBySide = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+    # The newly closed keys of each side in a batch, in the order of sides.
+    ClosedKeysBySide = Sequence[pa.RecordBatch | None]
 
 CLOSED = "closed"
 EXPIRED = "expired"
@@ -207,52 +207,52 @@ def aligned(reports: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 class PatternAnnouncer:
-    """Releases the patterns of both sides of one bucket. Call `begin` before a batch, and `report` after it.
+    """Releases the patterns of all sides of one bucket. Call `begin` before a batch, and `report` after it.
 
     Args:
-        left, right: the two sides of the bucket.
+        sides: the sides of the bucket.
         shown: the sides whose columns results have.
         early: whether the rule is `early`. By the other rules, no pattern is announced.
     """
 
-    def __init__(
-        self, left: SideState, right: SideState, shown: Sequence[SideState], *, early: bool = True
-    ) -> None:
+    def __init__(self, sides: Sequence[SideState], shown: Sequence[SideState], *, early: bool = True) -> None:
         self._early = early
-        self._sides = ((left, right), (right, left))
+        self._sides = sides
         self._shown = shown
         self._report = Report()
 
-    def begin(self, left: Sequence[Punctuation], right: Sequence[Punctuation]) -> None:
-        """Take the promises of a batch."""
+    def begin(self, promises: Sequence[Sequence[Punctuation]]) -> None:
+        """Take the promises of a batch, in the order of sides."""
         self._report = Report()
-        for (side, _), promises in zip(self._sides, (left, right), strict=True):
-            side.promises.add(promises)
+        for side, own in zip(self._sides, promises, strict=True):
+            side.promises.add(own)
             if not self._early:
                 side.promises.announce_nothing()
 
-    def release(self, by: str, closed_keys: ClosedKeysBySide = (None, None)) -> None:
+    def release(self, by: str, closed_keys: ClosedKeysBySide | None = None) -> None:
         """Announce the complete patterns that no live row matches.
 
         Args:
             by: the reason why the last of their rows left, `closed` or `expired`.
-            closed_keys: the newly closed keys of the left and of the right side. Rows of these keys may still
-                wait to be purged, but do not count as live.
+            closed_keys: the newly closed keys of each side; `None` without any. Rows that all other sides
+                have closed may still wait to be purged, but do not count as live.
         """
-        for (side, opposite), keys in zip(self._sides, reversed(closed_keys), strict=True):
+        keys = closed_keys or [None] * len(self._sides)
+        for side in self._sides:
             complete = side.promises.complete()
-            live = _Live(side, opposite, keys) if complete else None
+            others = [each for each in zip(self._sides, keys, strict=True) if each[0] is not side]
+            live = _Live(side, others) if complete else None
             for promise in complete:
                 if live is not None and not live.matches(promise):
                     side.promises.announce(promise)
-                    self._report.released |= dict.fromkeys(self._texts(promise, side, opposite), by)
+                    self._report.released |= dict.fromkeys(self._texts(promise, side), by)
 
     def report(self) -> Report:
         """Return the statements of this batch about patterns. Call it when the batch is over."""
         waiting = []
-        for side, opposite in self._sides:
+        for side in self._sides:
             for promise in side.promises.complete():
-                waiting += self._texts(promise, side, opposite)
+                waiting += self._texts(promise, side)
         self._report.waiting = waiting
         return self._report
 
@@ -265,21 +265,24 @@ class PatternAnnouncer:
         """
         if not (self._early and promises):
             return []
-        opposite = next(other for one, other in self._sides if one is side)
         promised = deepcopy(side.promises)
         promised.add(promises)
-        return [text for promise in promised.complete() for text in self._texts(promise, side, opposite)]
+        return [text for promise in promised.complete() for text in self._texts(promise, side)]
 
-    def _texts(self, promise: Punctuation, side: SideState, opposite: SideState) -> list[str]:
-        own, others = side.spec.key.columns, opposite.spec.key.columns
+    def _texts(self, promise: Punctuation, side: SideState) -> list[str]:
+        own = side.spec.key.columns
         # A promise without patterns ends its stream. It is announced as all values of the key: a pattern that
         # matches anything would also match the nulls of an outer join.
         patterns = side.spec.codec.write_patterns(promise) or {own[0]: _ALL_VALUES}
         texts = [_text(patterns)] if side in self._shown else []
-        punctuates = set(others) <= set(opposite.spec.punctuated_on)
-        if opposite in self._shown and set(patterns) <= set(own) and not (opposite.preserved or punctuates):
-            named = dict(zip(own, others, strict=True))
-            texts.append(_text({named[name]: each for name, each in patterns.items()}))
+        for other in self._shown:
+            if other is side or not set(patterns) <= set(own):
+                continue
+            others = other.spec.key.columns
+            punctuates = set(others) <= set(other.spec.punctuated_on)
+            if not (other.preserved or punctuates):
+                named = dict(zip(own, others, strict=True))
+                texts.append(_text({named[name]: each for name, each in patterns.items()}))
         return texts
 
 
@@ -288,14 +291,17 @@ class _Live:
 
     Args:
         side: the side of the rows.
-        opposite: the other side, which closes their keys.
-        closed_keys: the newly closed keys of `opposite`; `None` without any.
+        others: the other sides, which close their keys, each with its newly closed keys; `None` without any.
     """
 
-    def __init__(self, side: SideState, opposite: SideState, closed_keys: pa.RecordBatch | None) -> None:
+    def __init__(self, side: SideState, others: Sequence[tuple[SideState, pa.RecordBatch | None]]) -> None:
         self._rows = [segment.live_batch() for segment in side.rows.segments if segment.live]
-        if opposite.unpurged_keys.rows or opposite.unpurged_promise_count:
-            over = [opposite.has_closed(side.spec.key.keys(rows), closed_keys) for rows in self._rows]
+        if any(other.unpurged_keys.rows or other.unpurged_promise_count for other, _ in others):
+            keys = [side.spec.key.keys(rows) for rows in self._rows]
+            over = [
+                np.logical_and.reduce([other.has_closed(one, closed_keys) for other, closed_keys in others])
+                for one in keys
+            ]
             self._rows = [rows.filter(pa.array(~mask)) for rows, mask in zip(self._rows, over, strict=True)]
         self._values: dict[str, pa.Array] = {}
 

@@ -129,12 +129,12 @@ class StreamJoin:
         self._profile = store.profile
         self._probe = Probe(self.left, self.right, kind, residual)
         self._policy = policy
-        self._spiller = Spiller(self.left, self.right, self._probe, policy.memory)
+        self._spiller = Spiller(self._sides, self._probe, policy.memory)
         self._purger = Purger(self.left, self.right, policy, self._spiller)
         early = policy.propagate is Propagation.EARLY
         sides = self._sides[:1] if kind is JoinType.SEMI else self._sides
         self.shown = [side for side in sides if not side.spec.ended]
-        self._patterns = PatternAnnouncer(self.left, self.right, self.shown, early=early)
+        self._patterns = PatternAnnouncer(self._sides, self.shown, early=early)
         self.output = BatchOutput()
         self.notes: dict[str, Any] = {}
         if restored is not None:
@@ -192,7 +192,7 @@ class StreamJoin:
         }
         left, right = admitted[0].batch, admitted[1].batch
         arrived = admitted[0].rows, admitted[1].rows
-        self._spiller.begin(*arrived)
+        self._spiller.begin(arrived)
         with self._profile.phase("probe"):
             yield from self._probe.results(*arrived)
         left_closed_keys, left_key_promises = self.left.take(left)
@@ -208,7 +208,7 @@ class StreamJoin:
         self.left.advance(left)
         self.right.advance(right)
         horizons = self.left.horizon(self.right.progress), self.right.horizon(self.left.progress)
-        self._patterns.begin(left.promises, right.promises)
+        self._patterns.begin((left.promises, right.promises))
         self._patterns.release(CLOSED, closed_keys)
         yield from self._make_room(news, horizons, pause=pause)
         self._patterns.release(EXPIRED, closed_keys)

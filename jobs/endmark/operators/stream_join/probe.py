@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from endmark.condition_failures import Failures
 from endmark.operators.stream_join.results import Results
+from endmark.operators.stream_join.spill import is_owed
 from endmark.state.segment_list import SegmentRows
 from endmark.types import JoinType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from endmark.condition import Condition
     from endmark.operators.stream_join.side import SideState
@@ -65,6 +66,35 @@ class Probe:
                 yield from self.between(segment, right)
         if left is not None and right is not None:
             yield from self.between(left, right)
+
+    def settle(
+        self, side: SideState, rows: SegmentRows, arrived: Sequence[Segment | None]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the results that some rows are owed.
+
+        Args:
+            side: the side of the rows.
+            rows: the rows.
+            arrived: rows of the batch that are not in state yet, of the left and of the right side.
+        """
+        opposite, came = (self._right, arrived[1]) if side is self._left else (self._left, arrived[0])
+        for other in opposite.rows.segments + ([] if came is None else [came]):
+            if is_owed(rows.segment, other) or is_owed(other, rows.segment):
+                yield from self._of_two(side, rows.segment, other, rows)
+
+    def catch_up(self) -> Iterator[pa.RecordBatch]:
+        """Yield all results that spilled rows are owed. The rows of the batch must be in state."""
+        for side, opposite in ((self._left, self._right), (self._right, self._left)):
+            for segment in side.rows.segments:
+                for other in opposite.rows.segments if segment.joined_to is not None else ():
+                    if is_owed(segment, other):
+                        yield from self._of_two(side, segment, other, None)
+
+    def _of_two(
+        self, side: SideState, segment: Segment, other: Segment, rows: SegmentRows | None
+    ) -> Iterator[pa.RecordBatch]:
+        pair = (segment, other) if side is self._left else (other, segment)
+        yield from self.between(*pair, rows)
 
     def between(
         self, left: Segment, right: Segment, of: SegmentRows | None = None

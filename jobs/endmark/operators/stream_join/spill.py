@@ -13,66 +13,85 @@ no announcement is early.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from endmark.operators.stream_join.probe import Probe
     from endmark.operators.stream_join.side import SideState
     from endmark.state.segment import Segment
     from endmark.state.segment_list import SegmentRows
 
 
+class OwedResults(Protocol):
+    """Makes the results that spilled segments are owed."""
+
+    def settle(
+        self, side: SideState, rows: SegmentRows, arrived: Sequence[Segment | None]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the results that some rows are owed.
+
+        Args:
+            side: the side of the rows.
+            rows: the rows.
+            arrived: rows of the batch that are not in state yet, in the order of sides.
+        """
+        ...
+
+    def catch_up(self) -> Iterator[pa.RecordBatch]:
+        """Yield all results that are owed by rows in state."""
+        ...
+
+
 class Spiller:
-    """Decides which segments of one bucket's join are spilled, and finds the results that they are owed.
+    """Decides which segments of one bucket's join are spilled, and when they get the results they are owed.
 
     Args:
-        left, right: the state of both sides.
-        probe: makes results of pairs of segments.
+        sides: the state of all sides.
+        owed: makes the results.
         memory: bytes that resident segments may take between two batches; `None`: any number.
 
     Attributes:
         batch_number: the number of the last batch of the join.
     """
 
-    def __init__(self, left: SideState, right: SideState, probe: Probe, memory: int | None) -> None:
-        self._left = left
-        self._right = right
-        self._probe = probe
+    def __init__(self, sides: Sequence[SideState], owed: OwedResults, memory: int | None) -> None:
+        self._sides = sides
+        self._owed = owed
         self._memory = memory
         self.batch_number = 0
-        self._arrived: list[tuple[SideState, Segment]] = []
+        self._arrived: Sequence[Segment | None] = [None] * len(sides)
 
-    def begin(self, left: Segment | None, right: Segment | None) -> None:
+    def begin(self, arrived: Sequence[Segment | None]) -> None:
         """Give the rows of a new batch its number.
 
         Args:
-            left, right: the rows, which are not in state yet; `None` without any.
+            arrived: the rows, which are not in state yet, in the order of sides; `None` for a side without
+                any.
         """
         self.batch_number += 1
-        self._arrived = []
-        for side, rows in ((self._left, left), (self._right, right)):
+        self._arrived = arrived
+        for rows in arrived:
             if rows is not None:
                 rows.batch_number = self.batch_number
-                self._arrived.append((side, rows))
 
     def inserted(self) -> None:
         """Forget the rows of the batch, since they are in state now."""
-        self._arrived = []
+        self._arrived = [None] * len(self._sides)
 
     @property
     def spilled(self) -> list[Segment]:
-        """The spilled segments of both sides."""
-        return [segment for segment in self._segments() if segment.joined_to is not None]
-
-    def _segments(self) -> list[Segment]:
-        return self._left.rows.segments + self._right.rows.segments
+        """The spilled segments of all sides."""
+        segments = (segment for side in self._sides for segment in side.rows.segments)
+        return [segment for segment in segments if segment.joined_to is not None]
 
     def _resident(self) -> list[Segment]:
-        return self._left.rows.resident + self._right.rows.resident
+        return [segment for side in self._sides for segment in side.rows.resident]
+
+    def _of_others(self, side: SideState) -> list[Segment]:
+        return [segment for other in self._sides if other is not side for segment in other.rows.segments]
 
     def settle(self, side: SideState, rows: SegmentRows) -> Iterator[pa.RecordBatch]:
         """Yield the results that some rows are owed. Call it before these rows die.
@@ -81,47 +100,31 @@ class Spiller:
             side: the side of the rows.
             rows: the rows.
         """
-        opposite = self._right if side is self._left else self._left
-        arrived = [segment for owner, segment in self._arrived if owner is opposite]
-        for other in opposite.rows.segments + arrived:
-            if _owed(rows.segment, other) or _owed(other, rows.segment):
-                yield from self._between(side, rows.segment, other, rows)
+        yield from self._owed.settle(side, rows, self._arrived)
 
     def catch_up(self) -> Iterator[pa.RecordBatch]:
         """Yield all results that are owed. The rows of the batch must be in state."""
         spilled = self.spilled
-        for side, opposite in ((self._left, self._right), (self._right, self._left)):
-            for segment in side.rows.segments:
-                for other in opposite.rows.segments if segment.joined_to is not None else ():
-                    if _owed(segment, other):
-                        yield from self._between(side, segment, other, None)
+        yield from self._owed.catch_up()
         for segment in spilled:
             segment.joined_to = self.batch_number
 
-    def _between(
-        self, side: SideState, segment: Segment, other: Segment, rows: SegmentRows | None
-    ) -> Iterator[pa.RecordBatch]:
-        pair = (segment, other) if side is self._left else (other, segment)
-        yield from self._probe.between(*pair, rows)
-
     def is_due(self, *, pause: bool) -> bool:
         """Return whether to catch up now: in a pause, or when the rows not yet met exceed the budget."""
-        owed = self.owed(self._left) + self.owed(self._right)
+        owed = [segment for side in self._sides for segment in self.owed(side)]
         return bool(owed) and (pause or self._is_too_much(owed))
 
     def owed(self, side: SideState) -> list[Segment]:
-        """Return the segments of a side that some spilled segment of the other side has not met."""
-        opposite = self._right if side is self._left else self._left
+        """Return the segments of a side that some spilled segment of another side has not met."""
+        others = self._of_others(side)
         return [
-            segment
-            for segment in side.rows.segments
-            if any(_owed(spilled, segment) for spilled in opposite.rows.segments)
+            segment for segment in side.rows.segments if any(is_owed(spilled, segment) for spilled in others)
         ]
 
     @property
     def owes(self) -> bool:
         """True if some results are owed, which a pause would yield."""
-        return any(self.owed(side) for side in (self._left, self._right))
+        return any(self.owed(side) for side in self._sides)
 
     @property
     def is_over_budget(self) -> bool:
@@ -139,10 +142,9 @@ class Spiller:
 
     def barriers(self, side: SideState) -> list[int]:
         """Return batch numbers: segments of `side` up to such a number must not merge with later ones."""
-        opposite = self._right if side is self._left else self._left
-        return [one.joined_to for one in opposite.rows.segments if one.joined_to is not None]
+        return [one.joined_to for one in self._of_others(side) if one.joined_to is not None]
 
 
-def _owed(spilled: Segment, other: Segment) -> bool:
+def is_owed(spilled: Segment, other: Segment) -> bool:
     """Return whether `other` has rows that came after `spilled` last met the rows of their side."""
     return spilled.joined_to is not None and other.batch_number > spilled.joined_to

@@ -1,0 +1,1 @@
+"""The inner join of any number of streams on one key."""

@@ -1,0 +1,153 @@
+"""Announcements of keys: a key is announced once no later result has it.
+
+By the rule `early`, a key that some side has closed is announced once all sides have closed it, or one that
+has closed it holds no row of it. Until then it is *pending*. By the rule `closed`, all sides must have closed
+it. If patterns close keys, `final` returns which keys are announced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from endmark.operators.nary_join.ended_keys import without_rows
+from endmark.operators.stream_join.presets import Propagation
+from endmark.state import codec
+from endmark.state.segment_list import SegmentList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from endmark.operators.stream_join.side import SideState
+    from endmark.punctuation.punctuation import Punctuation
+    from endmark.state.keys import Keys
+    from endmark.state.search import Bools
+    from endmark.state.segment_list import SegmentRows
+    from endmark.state.store import SegmentStore
+
+
+class KeyAnnouncer:
+    """Announces each key once.
+
+    Attributes:
+        pending: closed keys that are not announced yet, by the names that all sides share.
+
+    Args:
+        sides: the state of all sides.
+        store: keeps the pending keys.
+        rule: the rule of propagation.
+    """
+
+    def __init__(self, sides: Sequence[SideState], store: SegmentStore, rule: Propagation) -> None:
+        self._sides = sides
+        self._key = sides[0].key
+        self._rule = rule
+        self.pending = SegmentList(store, self._key)
+        self._closed: list[pa.RecordBatch] = []
+        self._closed_first: list[pa.RecordBatch] = []
+
+    def close(self, closed_keys: Sequence[pa.RecordBatch | None]) -> None:
+        """Let the newly closed keys of each side count as closed. Call it once a batch.
+
+        Keys that no other side has closed before cannot be announced yet.
+        """
+        self._closed, self._closed_first = [], []
+        for side, closed in zip(self._sides, closed_keys, strict=True):
+            if closed is not None:
+                keys = self._key.keys(closed)
+                before = [other.has_closed(keys) for other in self._sides if other is not side]
+                self._closed.append(closed)
+                self._closed_first.append(closed.filter(pa.array(~np.logical_or.reduce(before))))
+        for side in self._sides:
+            side.closed_keys.close()
+
+    def closed(
+        self, key_promises: Sequence[Sequence[Punctuation]], gone: Iterable[tuple[int, SegmentRows]]
+    ) -> pa.RecordBatch | None:
+        """Return the keys that the closings of a batch complete, in order of code; keep others pending.
+
+        Args:
+            key_promises: the key promises of each side in the batch.
+            gone: the rows that have left state because of the closings, by the number of their side.
+        """
+        asked = [*self._closed, *self._pending_of(gone)]
+        for side, promises in zip(self._sides, key_promises, strict=True):
+            if promises:
+                found = self.pending.where(side.key_promises.positions)
+                asked += [rows.batch.select(self._key.stored) for rows in found]
+        return self._complete(asked)
+
+    def expired(self, gone: Iterable[tuple[int, SegmentRows]]) -> pa.RecordBatch | None:
+        """Return the pending keys that are complete, in order of code, since rows have left their window."""
+        self._closed_first = []
+        return self._complete(self._pending_of(gone))
+
+    def _pending_of(self, gone: Iterable[tuple[int, SegmentRows]]) -> list[pa.RecordBatch]:
+        """Return the keys of some rows that are pending."""
+        found = []
+        for number, rows in gone if self.pending.rows else []:
+            keys = rows.segment.keys.take(rows.positions)
+            at = rows.positions[self.pending.contains(keys)]
+            stored = rows.segment.batch.select(self._sides[number].spec.key.stored).take(pa.array(at))
+            found.append(stored.rename_columns(self._key.stored))
+        return found
+
+    def _complete(self, asked: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """Return the keys to announce among newly closed and pending ones; keep the others pending."""
+        asked = [keys for keys in asked if keys.num_rows]
+        if not asked or self._rule is Propagation.NEVER:
+            return None
+        distinct = self._key.distinct(codec.concat(asked))
+        keys = self._key.keys(distinct)
+        over = self._over(keys)
+        if self._rule is Propagation.CLOSED:
+            return distinct.filter(pa.array(over))
+        pending = self.pending.contains(keys)
+        self.pending.append(distinct.filter(pa.array(~over & ~pending)))
+        announced = distinct.filter(pa.array(over & (pending | self._closed_now(keys))))
+        self.pending.remove(self._key.keys(announced))
+        return announced
+
+    def _closed_now(self, keys: Keys) -> Bools:
+        """Return a mask of the keys that no side had closed before this batch."""
+        found = np.zeros(len(keys), bool)
+        for first in self._closed_first:
+            found |= keys.among(self._key.keys(first))
+        return found
+
+    def _over(self, keys: Keys) -> Bools:
+        """Return a mask of the keys of which no result can come, among those that some side has closed."""
+        closed = [side.has_closed(keys) for side in self._sides]
+        over: Bools = np.logical_and.reduce(closed)
+        if self._rule is Propagation.EARLY:
+            over |= without_rows(keys, closed, [side.rows for side in self._sides], ~over)
+        return over
+
+    def hold_back(self, key_promises: Sequence[Sequence[Punctuation]]) -> None:
+        """Keep the keys pending that the key promises of a batch close, if they are not complete.
+
+        A side drops the closed keys that its patterns match, since it remembers the patterns.
+        """
+        for side, promises in zip(self._sides, key_promises, strict=True):
+            if promises:
+                side.closed_keys.forget()
+                if self._rule is Propagation.EARLY:
+                    self._hold_live(side)
+
+    def _hold_live(self, side: SideState) -> None:
+        for rows in side.rows.where(side.key_promises.positions):
+            stored = rows.segment.batch.select(side.spec.key.stored).take(pa.array(rows.positions))
+            distinct = self._key.distinct(stored.rename_columns(self._key.stored))
+            keys = self._key.keys(distinct)
+            self.pending.append(distinct.filter(pa.array(~self.pending.contains(keys) & ~self._over(keys))))
+
+    def final(self, keys: Keys) -> Bools:
+        """Return a mask of the keys that are announced. Call it between two batches."""
+        if self._rule is Propagation.NEVER:
+            return np.zeros(len(keys), bool)
+        closed = [side.has_closed(keys) for side in self._sides]
+        everywhere = self._rule is Propagation.CLOSED
+        over: Bools = (np.logical_and if everywhere else np.logical_or).reduce(closed)
+        return over if everywhere else over & ~self.pending.contains(keys)
