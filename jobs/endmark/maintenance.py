@@ -2,8 +2,9 @@
 
 Upkeep does three things, in this order, for every table of a pipeline:
 
-1. It merges small files. Each batch adds some, and a reader opens all of them. The job only appends, which
-   never conflicts with a merge.
+1. It merges small files, and sorts their rows if the pipeline file says `cluster_by`. Each batch adds some,
+   and a reader opens all of them. The job only appends to these files' partitions, which never conflicts
+   with a merge. It rewrites files of open groups alone, if running groups are upserted. They are left to it.
 2. It removes files that no version of the last `keep` has. These are files that were merged before, and files
    that a killed attempt left behind. The files of an unfinished batch are in no version yet, and a reader may
    read an older version. So `keep` must be longer than either takes.
@@ -20,15 +21,19 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from endmark.embedded.claim import claimed
 from endmark.errors import ConfigError, EndmarkError
+from endmark.pipeline.tables import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
     from pathlib import Path
 
@@ -47,7 +52,7 @@ class Maintained:
     Args:
         table: the table's name in the pipeline file.
         small_files: the number of files in the newest version that are not full.
-        put_together: the number of small files that were merged into fewer; 0 in a dry run.
+        put_together: the number of files that were merged into fewer; 0 in a dry run.
         removed_files: the number of files that no version of the kept time has.
         removed_log_entries: the number of log entries that a checkpoint has replaced.
     """
@@ -73,49 +78,85 @@ def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: b
         MissingPartError: another maintenance works on this warehouse.
         EndmarkError: somebody else has rewritten a table meanwhile.
     """
-    named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.model_dump().items()}
+    named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.directories.items()}
     tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
     if not tables:
         raise ConfigError(
             f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
         )
     with claimed(warehouse / ".maintenance", "maintenance"):
-        return [_maintained(name, path, keep, dry_run) for name, path in tables.items()]
+        return [_maintained(pipeline, name, path, keep, dry_run) for name, path in tables.items()]
 
 
-def _maintained(name: str, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
+def _maintained(pipeline: Pipeline, name: str, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
     table = DeltaTable(str(path))
     sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
+    laid_out = pipeline.tables.laid_out
     return Maintained(
         table=name,
         small_files=sum(size < FULL_FILE_BYTES for size in sizes),
-        put_together=0 if dry_run else put_together(table, path),
+        put_together=0
+        if dry_run
+        else put_together(
+            table,
+            path,
+            cluster_by=laid_out[name].cluster_by if name in laid_out else (),
+            final=name == "running" and FINAL in table.metadata().partition_columns,
+        ),
         removed_files=_remove_unused(table, path, keep, dry_run),
         removed_log_entries=_remove_replaced(path / "_delta_log", keep, dry_run),
     )
 
 
-def put_together(table: DeltaTable, path: Path) -> int:
-    """Merge small files of a table, whose directory is `path`; return how many files were merged.
+def put_together(
+    table: DeltaTable, path: Path, *, cluster_by: Sequence[str] = (), final: bool = False
+) -> int:
+    """Merge small files of a table; return how many files were merged.
+
+    Args:
+        table: the table.
+        path: its directory.
+        cluster_by: columns along whose z-order all rows are sorted when there are files to merge; none leaves
+            full files as they are.
+        final: whether to merge files of final groups alone, since the job rewrites the others.
 
     Raises:
-        EndmarkError: somebody else has rewritten the table since it was loaded.
+        EndmarkError: somebody else has rewritten the same files since the table was loaded.
     """
     read = table.version()
-    done = table.optimize.compact(target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
-    others = range(read + 1, table.version())
-    if done["numFilesRemoved"] and any(_rewrites(path, version) for version in others):
+    filters = [(FINAL, "=", "true")] if final else None
+    if cluster_by and _is_fragmented(table, final=final):
+        done = table.optimize.z_order(
+            cluster_by, partition_filters=filters, target_size=FULL_FILE_BYTES, max_concurrent_tasks=1
+        )
+    else:
+        done = table.optimize.compact(
+            partition_filters=filters, target_size=FULL_FILE_BYTES, max_concurrent_tasks=1
+        )
+    merged = done["numFilesRemoved"]
+    commits = range(read + 1, table.version() + 1) if merged else ()
+    removed = Counter(file for version in commits for file in _removed(path, version))
+    if any(times > 1 for times in removed.values()):
         raise EndmarkError(
             f"table {path} was rewritten by somebody else while its small files were put together, so rows "
             f"may be there twice: stop the job; if version {table.version()} is its last, restore the one "
             "before, else start with a new checkpoint and an empty warehouse"
         )
-    return int(done["numFilesRemoved"])
+    return int(merged)
 
 
-def _rewrites(path: Path, version: int) -> bool:
+def _is_fragmented(table: DeltaTable, *, final: bool) -> bool:
+    """Return whether a partition has several files that are not full."""
+    files = pa.table(table.get_add_actions()).to_pylist()
+    partitions = [file.get("partition", {}) for file in files if file["size_bytes"] < FULL_FILE_BYTES]
+    small = Counter(str(values) for values in partitions if not final or values[FINAL])
+    return any(count > 1 for count in small.values())
+
+
+def _removed(path: Path, version: int) -> list[str]:
+    """Return the files that a version of a table does not have any more."""
     commit = (path / "_delta_log" / f"{version:020}.json").read_text()
-    return any("remove" in json.loads(action) for action in commit.splitlines())
+    return [action["remove"]["path"] for action in map(json.loads, commit.splitlines()) if "remove" in action]
 
 
 def _remove_unused(table: DeltaTable, path: Path, keep: timedelta, dry_run: bool) -> int:
