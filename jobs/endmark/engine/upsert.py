@@ -120,7 +120,7 @@ def _is_among(keys: pa.Table, changed: pa.Table) -> npt.NDArray[np.bool_]:
 
 def _by_partition(read: Iterable[_Read]) -> Iterator[list[_Read]]:
     def values(each: _Read) -> list[tuple[str, bool, str]]:
-        return [(name, value is None, value or "") for name, value in each.file.partition.items()]
+        return sorted((name, value is None, value or "") for name, value in each.file.partition.items())
 
     for _, files in groupby(sorted(read, key=values), values):
         yield list(files)
