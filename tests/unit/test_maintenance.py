@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from endmark.embedded.claim import claimed
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
-from endmark.maintenance import expired_entries, maintain, put_together
+from endmark.maintenance import expired_entries, maintain, merge_final, put_together
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from support.upserted_table import UpsertedTable, group
@@ -121,7 +121,7 @@ def test_upserts_and_upkeep_do_not_meet(tmp_path: Path) -> None:
     loaded = DeltaTable(str(table.path))
     table.upsert([group(10, 3), group(11, 3, final=True)], 3)
 
-    assert put_together(loaded, table.path, final=True) == 3
+    assert merge_final(loaded, table.path) == 3
 
     assert [(row["item"], row["batch"], row["final"]) for row in table.rows()] == [
         (0, 0, True),

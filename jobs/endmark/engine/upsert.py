@@ -15,14 +15,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from endmark.engine.delta_files import write_files
+from endmark.engine.delta_log import DataFile
 from endmark.engine.delta_partitions import codes, with_values
-from endmark.pipeline.tables import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,30 +31,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from endmark.engine.delta_files import FileTable
-    from endmark.engine.delta_partitions import Values
 
 # A file of more rows is rewritten only for a key of its own. About as many rows are in memory at a time.
 _FULL_ROWS = 500_000
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A data file of the table.
-
-    Args:
-        path: its path below the table's directory.
-        size: its size in bytes.
-        partition: the values of its partition.
-    """
-
-    path: str
-    size: int
-    partition: Values
-
-    @property
-    def is_final(self) -> bool:
-        """True if its rows are the last ones of their groups."""
-        return self.partition[FINAL] == "true"
 
 
 @dataclass(frozen=True)
@@ -88,10 +68,10 @@ def upsert(
         The entries of the files to add, and the files to remove.
     """
     arrived = [DataFile(entry["path"], entry["size"], entry["partition"]) for entry in new]
-    keys = [_rows(table, file, key) for file in arrived]
+    keys = [read_rows(table, file, key) for file in arrived]
     changed = pa.concat_tables(keys)
     still_open = [file for file in current if not file.is_final]
-    read = [_Read(file, ~_is_among(_rows(table, file, key), changed)) for file in still_open]
+    read = [_Read(file, ~_is_among(read_rows(table, file, key), changed)) for file in still_open]
     read += [
         _Read(file, np.ones(rows.num_rows, np.bool_))
         for file, rows in zip(arrived, keys, strict=True)
@@ -105,10 +85,11 @@ def upsert(
     return added, [file for file in still_open if file.path in replaced]
 
 
-def _rows(table: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Table:
+def read_rows(table: FileTable, file: DataFile, columns: Sequence[str]) -> pa.Table:
+    """Read some columns of a data file; those of its partition may be among them."""
     stored = [column for column in columns if column not in file.partition]
     # Without `partitioning`, a directory such as `final=false` would be a column.
-    rows = pq.read_table(table.path / file.path, columns=stored, partitioning=None)
+    rows = pq.read_table(table.path / unquote(file.path), columns=stored, partitioning=None)
     return with_values(rows, file.partition, pa.schema([table.schema.field(column) for column in columns]))
 
 
@@ -145,7 +126,7 @@ def _pieces(table: FileTable, rewritten: Iterable[_Read]) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     for each in rewritten:
         if each.rows:
-            held.append(_rows(table, each.file, table.schema.names).filter(pa.array(each.stays)))
+            held.append(read_rows(table, each.file, table.schema.names).filter(pa.array(each.stays)))
         if sum(rows.num_rows for rows in held) >= _FULL_ROWS:
             yield pa.concat_tables(held)
             held = []

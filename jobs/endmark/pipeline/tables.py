@@ -115,11 +115,20 @@ def require_layout(table: Table, columns: Mapping[str, ColumnType], field: str) 
             raise ValueError(
                 f"{field}.partition_by: column {name!r} is {columns[name]}; name one of single values"
             )
+        if columns[name].scale:  # it makes `0.-50` of -0.50, and its datasets cannot be opened
+            raise ValueError(
+                f"{field}.partition_by: column {name!r} is {columns[name]}, and delta-rs misreads fractions "
+                "between -1 and 0 there; name one of another type"
+            )
     if isinstance(table, RunningTable) and FINAL in table.partition_by:
         raise ValueError(f"{field}.partition_by: leave {FINAL!r} to mode: upsert, which partitions by it")
     if set(table.partition_columns) == set(columns):
         raise ValueError(
             f"{field}.partition_by: these are all columns of the table; leave one out for its files"
+        )
+    if table.cluster_by and FINAL in table.partition_columns:
+        raise ValueError(
+            f"{field}.cluster_by: leave it out, or choose mode: append, whose files can be sorted"
         )
     for name in table.cluster_by:
         require_column(columns, name, f"{field}.cluster_by")

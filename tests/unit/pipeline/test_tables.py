@@ -10,7 +10,7 @@ import pytest
 from endmark.pipeline import Pipeline, Tables
 from support.verify_world import make_pipeline
 
-MEASURES = {"bids": "count", "prices": {"sorted": "bids.price"}, "dearest": {"max": "bids.tip"}}
+MEASURES = {"bids": "count", "prices": {"sorted": "bids.price"}, "dearest": {"max": "bids.note"}}
 PIPELINE = make_pipeline(running=True, measures=MEASURES)
 ALL = ["item_id", "bids", "dearest"]
 
@@ -42,6 +42,10 @@ def test_running_groups_are_upserted_by_partition() -> None:
             "tables.groups.partition_by: column 'prices' is array<double>; name one of single values",
         ),
         (
+            {"results": {"partition_by": "bids_tip"}},
+            "tables.results.partition_by: column 'bids_tip' is decimal(6,2), and delta-rs misreads fractions",
+        ),
+        (
             {"running": {"partition_by": "final"}},
             "tables.running.partition_by: leave 'final' to mode: upsert, which partitions by it",
         ),
@@ -55,7 +59,7 @@ def test_running_groups_are_upserted_by_partition() -> None:
         ),
         (
             {"running": {"cluster_by": "final", "mode": "upsert"}},
-            "tables.running.cluster_by: column 'final' has one value in each file anyhow; leave it out",
+            "tables.running.cluster_by: leave it out, or choose mode: append, whose files can be sorted",
         ),
         ({"running": {"mode": "replace"}}, "Input should be 'append' or 'upsert'"),
         ({"groups": "results"}, "results: 'results' is another table's name too"),
@@ -68,7 +72,7 @@ def test_a_layout_that_cannot_be_is_refused(tables: dict[str, Any], says: str) -
 
 def test_a_column_is_left_for_the_files() -> None:
     counted = PIPELINE.model_dump()["aggregate"] | {
-        "measures": {"bids": "count", "dearest": {"max": "bids.tip"}}
+        "measures": {"bids": "count", "dearest": {"max": "bids.note"}}
     }
     assert with_tables({"groups": {"partition_by": ALL[:2]}}, aggregate=counted)
     with pytest.raises(ValueError, match=r"tables.groups.partition_by: these are all columns of the table"):
