@@ -36,13 +36,13 @@ TABLES = {
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
-    document: dict[str, Any] = yaml.safe_load(AUCTION.read_text())
-    document["aggregate"] |= {"running": True}
-    document["aggregate"]["measures"] |= {"country": {"last": "sellers.country"}}
-    document["tables"] = TABLES
     pipeline = tmp_path / "auction.yaml"
-    pipeline.write_text(yaml.safe_dump(document, sort_keys=False))
-    options = FeedOptions(seed=13, minutes=0.5, rate=1_500, sellers=2_000, bad_rate=0.002)
+    measure = "    highest_bid: {max: bids.price}\n"
+    more = f"{measure}    country: {{last: sellers.country}}\n  running: true\n"
+    text = AUCTION.read_text()
+    assert measure in text
+    pipeline.write_text(f"{text.replace(measure, more)}\n{yaml.safe_dump({'tables': TABLES})}")
+    options = FeedOptions(seed=13, minutes=0.75, rate=1_500, sellers=2_000, bad_rate=0.002)
     with Broker(tmp_path / "broker") as broker:
         yield Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", options, pipeline)
 
@@ -87,24 +87,36 @@ def lose_version(warehouse: Warehouse) -> bool:
     """Take back what the job, which has stopped, has done since it wrote the last batch's files of running
     groups: their commit, and Spark's own note of the batch. The other tables keep the batch.
 
-    Return `False`, and change nothing, if the last batch changed no group.
+    Return `False`, and change nothing, if the last batch changed no group, or a table has a later one.
     """
-    log = warehouse.directory / "warehouse" / "running" / "_delta_log"
-    last = max(log.glob("*.json"))
-    actions = [json.loads(line) for line in last.read_text().splitlines()]
-    commits = warehouse.directory / "checkpoint" / "spark" / "commits"
-    batch = max(int(entry.name) for entry in commits.iterdir() if entry.name.isdecimal())
-    if not any(action["txn"]["version"] == batch for action in actions if "txn" in action):
+    tables = warehouse.directory / "warehouse"
+    last = max((tables / "running" / "_delta_log").glob("*.json"))
+    spark = warehouse.directory / "checkpoint" / "spark"
+    commits, offsets = (
+        {int(entry.name): entry for entry in (spark / log).iterdir() if entry.name.isdecimal()}
+        for log in ("commits", "offsets")
+    )
+    batch = max(commits)
+    if batches_of(last) != {batch} or any(
+        max(batches_of(entry), default=0) > batch for entry in tables.glob("*/_delta_log/*.json")
+    ):
         return False
-    for entry in (last, commits / str(batch)):
+    planned = [entry for number, entry in offsets.items() if number > batch]
+    for entry in (last, commits[batch], *planned):
         entry.unlink()
         entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
     return True
 
 
+def batches_of(version: Path) -> set[int]:
+    """The batches that a version of a table has committed: one, or none."""
+    actions = [json.loads(line) for line in version.read_text().splitlines()]
+    return {action["txn"]["version"] for action in actions if "txn" in action}
+
+
 def run_some_batches(warehouse: Warehouse) -> ManagedProcess:
     before = warehouse.batches()
-    job = warehouse.start_job("--set=batch.records=2000")
+    job = warehouse.start_job("--set=batch.records=500")
     wait_for(lambda: warehouse.batches() > before + 3, job)
     return job
 
