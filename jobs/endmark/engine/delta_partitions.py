@@ -38,6 +38,8 @@ def codes(rows: pa.Table, columns: Sequence[str]) -> Ints:
 
 def partitioned(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Values, pa.Table]]:
     """Yield each partition with rows: its values, and its rows without the columns of the partition."""
+    if not rows.num_rows:
+        return
     if not columns:
         yield {}, rows
         return

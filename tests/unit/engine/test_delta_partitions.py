@@ -145,3 +145,9 @@ def test_rows_have_one_number_if_they_are_equal(rows: list[tuple[Any, ...]]) -> 
     numbers = codes(table, names).tolist()
 
     assert len(set(zip(numbers, rows, strict=True))) == len(set(numbers)) == len(set(rows))
+
+
+@pytest.mark.parametrize("columns", [(), ("text",)])
+def test_no_rows_make_no_file(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    target = partitioned_by(tmp_path, *columns)
+    assert write_files(target.files(), target.schema.empty_table()) == []
