@@ -156,6 +156,10 @@ bench-live-state: $(READY) ## Measure the time of a batch by live rows
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.live_state $(ARGS)
 	$(BIN)/python -m endmark_benchmarks.page.write benchmarks/results docs/bench.md
 
+.PHONY: bench-upserts
+bench-upserts: $(READY) ## Measure an upsert of running groups beside the MERGE of delta-rs and Spark; writes benchmarks/results
+	$(BIN)/python -m endmark_benchmarks.measurements.upserts $(ARGS)
+
 .PHONY: bench-state
 bench-state: $(READY) ## Count the rows that the join keeps, and may keep, on the papers' workloads
 	PYTHONPATH=tests $(BIN)/python -m endmark_benchmarks.measurements.state_bounds

@@ -28,6 +28,7 @@ LONG = (
     "stack/test_publish.py",
     "browser/test_dashboard.py",
     "stack/test_crashes.py",
+    "stack/test_table_modes.py",
     "stack/test_maintain.py",
     "stack/test_pipeline_spark.py",
     "stack/test_join_types.py",

@@ -2,8 +2,9 @@
 
 Upkeep does three things, in this order, for every table of a pipeline:
 
-1. It merges small files. Each batch adds some, and a reader opens all of them. The job only appends, which
-   never conflicts with a merge.
+1. It merges small files, and sorts their rows if the pipeline file says `cluster_by`. Each batch adds some,
+   and a reader opens all of them. The job only appends, which never conflicts with a merge. If running
+   groups are upserted, it also replaces files of open groups, which are left to it.
 2. It removes files that no version of the last `keep` has. These are files that were merged before, and files
    that a killed attempt left behind. The files of an unfinished batch are in no version yet, and a reader may
    read an older version. So `keep` must be longer than either takes.
@@ -20,18 +21,26 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from endmark.embedded.claim import claimed
+from endmark.engine.delta_files import FileTable, write_files
+from endmark.engine.delta_log import data_files, replace_files
+from endmark.engine.upsert import read_rows
 from endmark.errors import ConfigError, EndmarkError
+from endmark.pipeline.tables import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
     from pathlib import Path
 
+    from endmark.engine.delta_log import DataFile
     from endmark.pipeline import Pipeline
 
 # A scan reads files of this size well, and rewriting a table's last file until it is full costs little.
@@ -47,7 +56,7 @@ class Maintained:
     Args:
         table: the table's name in the pipeline file.
         small_files: the number of files in the newest version that are not full.
-        put_together: the number of small files that were merged into fewer; 0 in a dry run.
+        put_together: the number of files that were merged into fewer; 0 in a dry run.
         removed_files: the number of files that no version of the kept time has.
         removed_log_entries: the number of log entries that a checkpoint has replaced.
     """
@@ -73,49 +82,121 @@ def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: b
         MissingPartError: another maintenance works on this warehouse.
         EndmarkError: somebody else has rewritten a table meanwhile.
     """
-    named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.model_dump().items()}
+    named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.directories.items()}
     tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
     if not tables:
         raise ConfigError(
             f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
         )
     with claimed(warehouse / ".maintenance", "maintenance"):
-        return [_maintained(name, path, keep, dry_run) for name, path in tables.items()]
+        return [_maintained(pipeline, name, path, keep, dry_run) for name, path in tables.items()]
 
 
-def _maintained(name: str, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
+def _maintained(pipeline: Pipeline, name: str, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
     table = DeltaTable(str(path))
     sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
     return Maintained(
         table=name,
         small_files=sum(size < FULL_FILE_BYTES for size in sizes),
-        put_together=0 if dry_run else put_together(table, path),
+        put_together=0 if dry_run else _merged(pipeline, name, table, path),
         removed_files=_remove_unused(table, path, keep, dry_run),
         removed_log_entries=_remove_replaced(path / "_delta_log", keep, dry_run),
     )
 
 
-def put_together(table: DeltaTable, path: Path) -> int:
-    """Merge small files of a table, whose directory is `path`; return how many files were merged.
+def _merged(pipeline: Pipeline, name: str, table: DeltaTable, path: Path) -> int:
+    if name == "running" and FINAL in table.metadata().partition_columns:  # only upserts partition by it
+        return merge_final(table, path)
+    laid_out = pipeline.tables.laid_out
+    return put_together(table, path, laid_out[name].cluster_by if name in laid_out else ())
+
+
+def merge_final(table: DeltaTable, path: Path) -> int:
+    """Merge small files of final groups of an upserted table; return how many files were merged.
+
+    The job never replaces these files. But delta-rs counts all files of the table as read by a merge, and
+    gives it up if the job replaces a file of open groups meanwhile. So the files are written here, and only
+    their commit is tried again.
 
     Raises:
-        EndmarkError: somebody else has rewritten the table since it was loaded.
+        EndmarkError: somebody else has removed the same files meanwhile; nothing has changed then.
+    """
+    schema = pa.schema(table.schema().to_arrow())
+    written = FileTable(path, schema, partition_by=tuple(table.metadata().partition_columns))
+    merged = 0
+    for files in _bins(file for file in data_files(table) if file.is_final):
+        rows = pa.concat_tables([read_rows(written, file, schema.names) for file in files])
+        entries = write_files(written, rows)
+
+        def plan(
+            entries: list[dict[str, Any]] = entries, files: list[DataFile] = files
+        ) -> tuple[list[dict[str, Any]], list[DataFile]]:
+            table.update_incremental()
+            if not {file.path for file in files} <= {file.path for file in data_files(table)}:
+                raise EndmarkError(
+                    f"table {path} was rewritten by somebody else while its small files were put together; "
+                    "nothing has changed, so let only one program rewrite it"
+                )
+            return entries, files
+
+        replace_files(table, plan, data_change=False)
+        merged += len(files)
+    return merged
+
+
+def _bins(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
+    """Yield small files of one partition that make about a full one together, several at a time."""
+    bins: dict[str, list[DataFile]] = {}
+    for file in files:
+        if file.size < FULL_FILE_BYTES:
+            mine = bins.setdefault(json.dumps(file.partition, sort_keys=True), [])
+            mine.append(file)
+            if sum(each.size for each in mine) >= FULL_FILE_BYTES:
+                yield mine.copy()
+                mine.clear()
+    yield from (mine for mine in bins.values() if len(mine) > 1)
+
+
+def put_together(table: DeltaTable, path: Path, cluster_by: Sequence[str] = ()) -> int:
+    """Merge small files of a table that is only appended to; return how many files were merged.
+
+    Args:
+        table: the table.
+        path: its directory.
+        cluster_by: columns along whose z-order all rows are sorted when there are files to merge; none leaves
+            full files as they are.
+
+    Raises:
+        EndmarkError: somebody else has rewritten the same files since the table was loaded.
     """
     read = table.version()
-    done = table.optimize.compact(target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
-    others = range(read + 1, table.version())
-    if done["numFilesRemoved"] and any(_rewrites(path, version) for version in others):
+    if cluster_by and _is_fragmented(table):
+        done = table.optimize.z_order(cluster_by, target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
+    else:
+        done = table.optimize.compact(target_size=FULL_FILE_BYTES, max_concurrent_tasks=1)
+    merged = int(done["numFilesRemoved"])
+    commits = range(read + 1, table.version() + 1) if merged else ()
+    removed = Counter(file for version in commits for file in _removed(path, version))
+    if any(times > 1 for times in removed.values()):
         raise EndmarkError(
             f"table {path} was rewritten by somebody else while its small files were put together, so rows "
             f"may be there twice: stop the job; if version {table.version()} is its last, restore the one "
             "before, else start with a new checkpoint and an empty warehouse"
         )
-    return int(done["numFilesRemoved"])
+    return merged
 
 
-def _rewrites(path: Path, version: int) -> bool:
+def _is_fragmented(table: DeltaTable) -> bool:
+    """Return whether a partition has several files that are not full."""
+    files = pa.table(table.get_add_actions()).to_pylist()
+    small = Counter(str(file.get("partition")) for file in files if file["size_bytes"] < FULL_FILE_BYTES)
+    return any(count > 1 for count in small.values())
+
+
+def _removed(path: Path, version: int) -> list[str]:
+    """Return the files that a version of a table does not have any more."""
     commit = (path / "_delta_log" / f"{version:020}.json").read_text()
-    return any("remove" in json.loads(action) for action in commit.splitlines())
+    return [action["remove"]["path"] for action in map(json.loads, commit.splitlines()) if "remove" in action]
 
 
 def _remove_unused(table: DeltaTable, path: Path, keep: timedelta, dry_run: bool) -> int:

@@ -12,9 +12,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from endmark.embedded.claim import claimed
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
-from endmark.maintenance import expired_entries, maintain, put_together
+from endmark.maintenance import expired_entries, maintain, merge_final, put_together
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
+from support.upserted_table import UpsertedTable, group
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
 WEEK = timedelta(days=7)
@@ -109,3 +110,53 @@ def test_rows_stay_as_they_are_beside_appends_and_are_not_silently_doubled(tmp_p
     with pytest.raises(EndmarkError, match="rewritten by somebody else"):
         put_together(other, tmp_path)
     assert DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 11
+
+
+def test_upserts_and_upkeep_do_not_meet(tmp_path: Path) -> None:
+    """Files of final groups are merged, and those of open groups are left to the job, which may replace them
+    between what the merge reads and its commit."""
+    table = UpsertedTable(tmp_path)
+    for batch in range(3):
+        table.upsert([group(batch, batch, final=True), group(10 + batch, batch)], batch)
+    loaded = DeltaTable(str(table.path))
+    table.upsert([group(10, 3), group(11, 3, final=True)], 3)
+
+    assert merge_final(loaded, table.path) == 3
+
+    assert [(row["item"], row["batch"], row["final"]) for row in table.rows()] == [
+        (0, 0, True),
+        (1, 1, True),
+        (2, 2, True),
+        (10, 3, False),
+        (11, 3, True),
+        (12, 2, False),
+    ]
+    table.upsert([group(12, 4, final=True)], 4)
+    assert len(table.rows()) == 6
+
+
+def test_upserted_groups_are_found_by_their_table(tmp_path: Path) -> None:
+    """Whatever the pipeline file says."""
+    table = UpsertedTable(tmp_path / "warehouse")
+    for batch in range(3):
+        table.upsert([group(batch, batch, final=True), group(10 + batch, batch)], batch)
+    still_open = table.files(final=False)
+
+    [done] = maintain(SPEC, tmp_path / "warehouse", WEEK, dry_run=False)
+
+    assert (done.table, done.put_together) == ("running", 3)
+    assert table.files(final=False) == still_open
+    assert list(table.files(final=True).values()) == [3]
+
+
+def test_rows_are_clustered(tmp_path: Path) -> None:
+    """So that a range of a column is in few files; without small files there is nothing to do."""
+    rows = pa.table({"a": [*range(0, 4000, 2), *range(1, 4000, 2)], "b": ["x" * 40] * 4000})
+    for half in (rows[:2000], rows[2000:]):
+        write_deltalake(str(tmp_path), half, mode="append")
+
+    assert put_together(DeltaTable(str(tmp_path)), tmp_path, cluster_by=["a"]) == 2
+    assert put_together(DeltaTable(str(tmp_path)), tmp_path, cluster_by=["a"]) == 0
+
+    found = DeltaTable(str(tmp_path)).to_pyarrow_table()
+    assert found["a"].to_pylist() == [*range(4000)]

@@ -103,7 +103,10 @@ def sink(pipeline: Pipeline, jdbc: Jdbc, warehouse: Path) -> Callable[[DataFrame
             whole = batch.join(F.broadcast(named), F.col(_KEY) == F.col("sellers_seller_id"))
             whole = whole.select(*results).persist()
             groups = whole.groupBy(F.col("items_item_id").alias("item_id")).agg(*measures)
-            tables = ((whole, pipeline.tables.results), (groups, pipeline.tables.groups))
+            tables = (
+                (whole, pipeline.tables.directories["results"]),
+                (groups, pipeline.tables.directories["groups"]),
+            )
             with ThreadPoolExecutor(len(tables)) as writers:
                 for done in [writers.submit(write, rows, table, number) for rows, table in tables]:
                     done.result()

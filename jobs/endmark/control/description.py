@@ -41,7 +41,9 @@ def describe(pipeline: Pipeline) -> Description:
     """Describe a pipeline, without the URLs of relations, which may hold a password."""
     lookups = pipeline.lookups
     names = lookup_steps([each.relation for each in lookups])
-    tables = pipeline.tables.model_dump(exclude=None if pipeline.running_columns() else {"running"})
+    tables = pipeline.tables.directories
+    if not pipeline.running_columns():
+        del tables["running"]
     return Description(
         steps=steps_of(pipeline),
         control_topic=pipeline.control_topic,

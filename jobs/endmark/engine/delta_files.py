@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from endmark.engine import channels
+from endmark.engine.delta_partitions import partitioned
 from endmark.errors import failing_at
 from endmark.profile import Profile
 from endmark.state import codec
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from endmark.engine.delta_partitions import Values
+
+_WAITING_BYTES = 64 << 20  # of a table's rows in a task, before they are written
 _ORDERED = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -49,18 +54,28 @@ class FileTable:
         schema: its columns.
         number: the number of the batch, which is written to the last column; `None` for tables without such a
             column.
+        partition_by: the columns that Delta partitions the table by.
     """
 
     path: Path
     schema: pa.Schema
     number: int | None = None
+    partition_by: tuple[str, ...] = ()
+
+    def rows(self, batch: pa.RecordBatch) -> pa.Table:
+        """Return rows with the types of the table, and with the number of the batch if the table has one."""
+        if self.number is not None:
+            numbers = pa.repeat(pa.scalar(self.number, pa.int64()), batch.num_rows)
+            batch = pa.record_batch([*batch.columns, numbers], schema=self.schema)
+        return pa.Table.from_batches([batch.cast(self.schema)])
 
 
 class DeltaFiles:
-    """A function for `mapInArrow` over channels and blobs that writes one file per table with rows.
+    """A function for `mapInArrow` over channels and blobs that writes files for the tables with rows.
 
-    It passes on all blobs that belong to no table. For each file, it adds a blob of the channel `FILES` with
-    the file's entry for Delta's log. Files of an attempt that is not committed stay until `endmark maintain`
+    A task writes one file for each partition of a table, and more if it has more than 64 MB of rows. It
+    passes on all blobs that belong to no table. For each file, it adds a blob of the channel `FILES` with the
+    file's entry for Delta's log. Files of an attempt that is not committed stay until `endmark maintain`
     removes them.
 
     Args:
@@ -72,7 +87,9 @@ class DeltaFiles:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         profile = Profile()
-        files: dict[str, DeltaFile] = {}
+        waiting: dict[str, list[pa.Table]] = {}
+        sizes: Counter[str] = Counter()
+        written: list[dict[str, Any]] = []
         tables = pa.array(list(self._tables), pa.string())
         for batch in batches:
             of_tables = pc.is_in(batch.column("channel"), tables)
@@ -80,90 +97,71 @@ class DeltaFiles:
             rows = batch.filter(of_tables)
             for channel, blob in zip(rows.column("channel").to_pylist(), rows.column("blob"), strict=True):
                 with profile.phase("files"), self._failing_at(channel):
-                    if channel not in files:
-                        files[channel] = DeltaFile(self._tables[channel])
-                    files[channel].write(codec.decode(blob.as_buffer()))
-        written = []
+                    found = self._tables[channel].rows(codec.decode(blob.as_buffer()))
+                    waiting.setdefault(channel, []).append(found)
+                    sizes[channel] += found.nbytes
+                    if sizes[channel] > _WAITING_BYTES:
+                        written += self._write(channel, waiting.pop(channel))
+                        del sizes[channel]
         with profile.phase("files"):
-            for channel, file in files.items():
+            for channel, mine in waiting.items():
                 with self._failing_at(channel):
-                    written.append({"channel": channel, **file.close()})
+                    written += self._write(channel, mine)
         blobs = [json.dumps(each).encode() for each in written]
         spent = json.dumps({"samples": profile.take()}).encode()
         names = [channels.FILES] * len(blobs) + [channels.METRICS]
         yield pa.record_batch([pa.array(names), pa.array([*blobs, spent], pa.binary())], ["channel", "blob"])
 
+    def _write(self, channel: str, rows: list[pa.Table]) -> list[dict[str, Any]]:
+        files = write_files(self._tables[channel], pa.concat_tables(rows))
+        return [{"channel": channel, **file} for file in files]
+
     def _failing_at(self, channel: str) -> AbstractContextManager[None]:
         return failing_at(lambda: f"table {self._tables[channel].path}")
 
 
-class DeltaFile:
-    """One file of a table that is being written."""
+def write_files(table: FileTable, rows: pa.Table) -> list[dict[str, Any]]:
+    """Write a file for each partition of the table with rows; return the files' entries for the log.
 
-    def __init__(self, table: FileTable) -> None:
-        self._table = table
-        self._name = f"part-{uuid.uuid4()}.snappy.parquet"
-        self._writer = pq.ParquetWriter(table.path / self._name, table.schema, compression="snappy")
-        self._rows = 0
-        self._columns = {field.name: _Statistics(field.type) for field in table.schema}
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Write rows, with the number of the batch if the table has one."""
-        if self._table.number is not None:
-            numbers = pa.repeat(pa.scalar(self._table.number, pa.int64()), rows.num_rows)
-            rows = pa.record_batch([*rows.columns, numbers], schema=self._table.schema)
-        rows = rows.cast(self._table.schema)
-        self._writer.write_batch(rows)
-        self._rows += rows.num_rows
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            self._columns[name].add(column)
-
-    def close(self) -> dict[str, Any]:
-        """Return the file's entry for the log: `path`, `size`, `modified` (Unix milliseconds) and `stats`."""
-        self._writer.close()
-        size = (self._table.path / self._name).stat().st_size
-        now = time.time_ns() // 1_000_000
-        return {"path": self._name, "size": size, "modified": now, "stats": self._stats()}
-
-    def _stats(self) -> str:
-        parts = {
-            "minValues": {name: each.least for name, each in self._columns.items() if each.least is not None},
-            "maxValues": {name: each.most for name, each in self._columns.items() if each.most is not None},
-            "nullCount": {name: str(each.nulls) for name, each in self._columns.items()},
-        }
-        objects = [f'"numRecords":{self._rows}', *(f'"{name}":{_object(of)}' for name, of in parts.items())]
-        return f"{{{','.join(objects)}}}"
+    An entry has `path`, `size` (bytes), `modified` (Unix milliseconds), `partition` (its values) and `stats`.
+    """
+    return [_write_file(table.path, values, rest) for values, rest in partitioned(rows, table.partition_by)]
 
 
-class _Statistics:
-    """Statistics of a column: its bounds as JSON, and its number of nulls. Readers skip files by them."""
+def _write_file(directory: Path, values: Values, rows: pa.Table) -> dict[str, Any]:
+    name = f"part-{uuid.uuid4()}.snappy.parquet"
+    pq.write_table(rows, directory / name, compression="snappy")
+    return {
+        "path": name,
+        "size": (directory / name).stat().st_size,
+        "modified": time.time_ns() // 1_000_000,
+        "partition": values,
+        "stats": _stats(rows),
+    }
 
-    def __init__(self, kind: pa.DataType) -> None:
-        self.nulls = 0
-        self._ordered = any(is_such(kind) for is_such in _ORDERED)
-        self._least: Any = None
-        self._most: Any = None
 
-    def add(self, column: pa.Array) -> None:
-        self.nulls += column.null_count
-        if not self._ordered or column.null_count == len(column):
-            return
-        found = pc.min_max(column).as_py()
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            self._ordered, self._least, self._most = False, None, None  # no bound holds for NaN
-            return
-        self._least = found["min"] if self._least is None else min(self._least, found["min"])
-        self._most = found["max"] if self._most is None else max(self._most, found["max"])
+def _stats(rows: pa.Table) -> str:
+    """Return the statistics of a file, by which readers skip it: rows, and bounds and nulls by column."""
+    bounds = {name: _bounds(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    parts = {
+        "minValues": {name: least for name, (least, _) in bounds.items() if least is not None},
+        "maxValues": {name: most for name, (_, most) in bounds.items() if most is not None},
+        "nullCount": {name: str(rows.column(name).null_count) for name in rows.column_names},
+    }
+    objects = [f'"numRecords":{rows.num_rows}', *(f'"{name}":{_object(of)}' for name, of in parts.items())]
+    return f"{{{','.join(objects)}}}"
 
-    @property
-    def least(self) -> str | None:
-        # The beginning of a string is never greater than the string.
-        return _literal(self._least[:_LONGEST] if isinstance(self._least, str) else self._least)
 
-    @property
-    def most(self) -> str | None:
-        too_long = isinstance(self._most, str) and len(self._most) > _LONGEST
-        return None if too_long else _literal(self._most)
+def _bounds(column: pa.ChunkedArray) -> tuple[str | None, str | None]:
+    """Return a column's least and greatest value as JSON; `None` for a bound that the log cannot have."""
+    if not any(is_such(column.type) for is_such in _ORDERED):
+        return None, None
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        return None, None  # no bound holds for NaN
+    least, most = pc.min_max(column).as_py().values()
+    if isinstance(least, str):  # the beginning of a string is never greater than the string
+        least, most = least[:_LONGEST], most if len(most) <= _LONGEST else None
+    return _literal(least), _literal(most)
 
 
 def _object(members: Mapping[str, str]) -> str:

@@ -42,6 +42,7 @@ SCHEMAS = {
 class _Table:
     path: Path
     schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
 
 
 class FrameTables:

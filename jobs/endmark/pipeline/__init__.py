@@ -6,7 +6,8 @@ Spark, a broker or a database.
 
 from endmark.pipeline.model import Pipeline
 from endmark.pipeline.sources import COORDINATES, ClosingRule, EventTime, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Measure, Publish, Tables, Window
+from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Measure, Publish, Window
+from endmark.pipeline.tables import Tables
 
 __all__ = [
     "COORDINATES",

@@ -20,11 +20,11 @@ from endmark.pipeline.steps import (
     Lookups,
     Measure,
     Publish,
-    Tables,
 )
+from endmark.pipeline.tables import FINAL, Tables, require_layout
 from endmark.types import ColumnType, JoinType
 
-_RUNNING = {"final": ColumnType.BOOLEAN, "batch": ColumnType.LONG}
+_RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}
 
 
 class Pipeline(Model):
@@ -80,6 +80,7 @@ class Pipeline(Model):
         if self.aggregate is not None:
             self._check_aggregate(self.aggregate)
         self._check_names()
+        self._check_tables()
         return self
 
     def _check_inputs(self) -> None:
@@ -238,6 +239,22 @@ class Pipeline(Model):
                         f"tables.{table}: columns {other!r} and {name!r} are one to Delta; rename a stream, "
                         "a relation, a column or a measure"
                     )
+
+    def _check_tables(self) -> None:
+        columns = {
+            "results": self.result_columns(),
+            "groups": self.group_columns(),
+            "running": self.running_columns(),
+        }
+        needed = {"groups": "aggregate", "running": "aggregate.running"}
+        for field, table in self.tables.laid_out.items():
+            if columns[field]:
+                require_layout(table, columns[field], f"tables.{field}")
+            elif table != type(table)(name=table.name):
+                raise ValueError(
+                    f"tables.{field}: the pipeline writes no such table; set {needed[field]}, or leave out "
+                    "all but its name"
+                )
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:

@@ -46,4 +46,4 @@ def drawn(pipeline: Pipeline) -> str:
 
 
 def _table(pipeline: Pipeline, step: str, table: str) -> list[str]:
-    return [f'  table_{table}[/"{getattr(pipeline.tables, table)}"/]', f"  {step} --> table_{table}"]
+    return [f'  table_{table}[/"{pipeline.tables.directories[table]}"/]', f"  {step} --> table_{table}"]

@@ -1,4 +1,4 @@
-"""The steps of a pipeline: lookup, join, closing group-by, and the tables of their results."""
+"""The steps of a pipeline: lookup, join and closing group-by, and its batches, control and publishing."""
 
 from __future__ import annotations
 
@@ -399,23 +399,3 @@ class Publish(Model):
     """
 
     topic: Annotated[Topic, PUBLISHING]
-
-
-class Tables(Model):
-    """The names of the Delta tables under the warehouse directory."""
-
-    results: Pinned[Name] = "results"
-    groups: Pinned[Name] = "groups"
-    running: Pinned[Name] = "running"
-    dead_letters: Pinned[Name] = "dead_letters"
-    violations: Pinned[Name] = "violations"
-    punctuations: Pinned[Name] = "punctuations"
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        tables = self.model_dump()
-        if twice := next(
-            (name for name, table in tables.items() if list(tables.values()).count(table) > 1), None
-        ):
-            raise ValueError(f"{twice}: {tables[twice]!r} is another table's name too; rename one")
-        return self

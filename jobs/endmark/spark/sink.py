@@ -25,13 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812  # the name every Spark pro
 
 from endmark.condition_failures import lines
 from endmark.control.knobs import filed, steps_of
+from endmark.driver.table_log import TableLog
 from endmark.driver.topics import require_counted
 from endmark.engine import channels
-from endmark.engine.delta_files import DeltaFile, DeltaFiles
+from endmark.engine.delta_files import DeltaFiles, write_files
 from endmark.metrics import Samples, add, sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.spark import query_log
-from endmark.spark.tables import TableLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,7 +99,7 @@ class Sink:
         self._pace = pace
         self._quarantine = quarantine
         self._filed = filed(steps_of(pipeline))
-        self._logs = {table.channel: TableLog(table.path, run.app_id) for table in run.tables}
+        self._logs = {table.channel: TableLog(table.files(), table.key, run.app_id) for table in run.tables}
 
     def __call__(self, packed: DataFrame, batch_id: int) -> None:
         if self._pace.is_new or self._quarantine.is_full:
@@ -159,7 +159,9 @@ class Sink:
             files.setdefault(file["channel"], []).append(file)
         for table in self._tables:
             if table.channel == channels.ANNOUNCED and patterns:
-                files.setdefault(table.channel, []).append(_file_of(table, patterns, batch_id))
+                columns = [pa.array(column, pa.string()) for column in zip(*patterns.items(), strict=True)]
+                rows = pa.table(columns, schema=table.schema)
+                files.setdefault(table.channel, []).extend(write_files(table.files(batch_id), rows))
         return files
 
     def _commit(self, files: Mapping[str, list[dict[str, Any]]], batch_id: int) -> Samples:
@@ -190,14 +192,6 @@ class Sink:
             key = sample("propagated_punctuations_total", by=by)
             samples[key] = samples.get(key, 0) + 1
         return samples, offsets
-
-
-def _file_of(table: Target, patterns: Mapping[str, str], batch_id: int) -> dict[str, Any]:
-    """Write a file of the punctuations that all buckets announce together, which no task has."""
-    file = DeltaFile(table.files(batch_id))
-    rows = [dict(zip(table.schema.names, pattern, strict=True)) for pattern in patterns.items()]
-    file.write(pa.RecordBatch.from_pylist(rows, schema=table.schema))
-    return file.close()
 
 
 def _rows(packed: DataFrame, table: Target) -> DataFrame:

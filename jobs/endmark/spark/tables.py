@@ -9,13 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import re
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.transaction import AddAction
+from deltalake import DeltaTable
 
 from endmark.driver import checkpoint as checkpoints
 from endmark.engine import channels
@@ -24,11 +22,9 @@ from endmark.engine.streams import arrow_schema, ddl
 from endmark.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
-    from typing import Any
 
-    from deltalake.transaction import RemoveAction
     from pyspark.sql import DataFrame
 
     from endmark.driver.checkpoint import KnownTable
@@ -40,13 +36,16 @@ _CHECKPOINT_INTERVAL = "100"
 
 
 class Table(Protocol):
-    """A Delta table by its path and its columns."""
+    """A Delta table by its path, its columns, and those that it is partitioned by."""
 
     @property
     def path(self) -> Path: ...
 
     @property
     def schema(self) -> pa.Schema: ...
+
+    @property
+    def partition_by(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,16 @@ class Target:
         path: the directory of the table.
         schema: the columns of the table.
         numbered: whether the last column is the number of the batch, which the channel does not have.
+        partition_by: the columns that the table is partitioned by.
+        key: the columns by which rows are upserted; none if they are appended.
     """
 
     channel: str
     path: Path
     schema: pa.Schema
     numbered: bool = False
+    partition_by: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
     @property
     def brought(self) -> pa.Schema:
@@ -75,33 +78,50 @@ class Target:
         """The columns of `brought`, as Spark's DDL."""
         return ddl(self.brought)
 
-    def files(self, batch_id: int) -> FileTable:
-        """Return the table in the form in which the tasks of a batch write its files."""
-        return FileTable(self.path, self.schema, batch_id if self.numbered else None)
+    def files(self, batch_id: int | None = None) -> FileTable:
+        """Return the table in the form in which the tasks of a batch write its files.
+
+        Args:
+            batch_id: the number of the batch; `None` for rows that have it already.
+        """
+        number = batch_id if self.numbered else None
+        return FileTable(self.path, self.schema, number, self.partition_by)
 
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
     """Return the tables of a pipeline: six, five without running groups, four without an aggregate."""
-    names = pipeline.tables
-    results, groups = arrow_schema(pipeline.result_columns()), arrow_schema(pipeline.group_columns())
-    aggregated = [Target(channels.GROUPS, warehouse / names.groups, groups)]
-    running = arrow_schema(pipeline.running_columns())
-    changed = Target(channels.RUNNING, warehouse / names.running, running, numbered=True)
+    tables = pipeline.tables
+    paths = {field: warehouse / directory for field, directory in tables.directories.items()}
+    found = [
+        Target(
+            channels.RESULTS,
+            paths["results"],
+            arrow_schema(pipeline.result_columns()),
+            partition_by=tables.results.partition_columns,
+        )
+    ]
+    if (aggregate := pipeline.aggregate) is not None:
+        groups = arrow_schema(pipeline.group_columns())
+        found.append(
+            Target(channels.GROUPS, paths["groups"], groups, partition_by=tables.groups.partition_columns)
+        )
+        if aggregate.running:
+            running = arrow_schema(pipeline.running_columns())
+            found.append(
+                Target(
+                    channels.RUNNING,
+                    paths["running"],
+                    running,
+                    numbered=True,
+                    partition_by=tables.running.partition_columns,
+                    key=aggregate.by if tables.running.mode == "upsert" else (),
+                )
+            )
     return [
-        Target(channels.RESULTS, warehouse / names.results, results),
-        *(aggregated if pipeline.aggregate is not None else []),
-        *([changed] if running.names else []),
-        Target(
-            channels.DEAD_LETTERS,
-            warehouse / names.dead_letters,
-            channels.DEAD_LETTER_SCHEMA,
-        ),
-        Target(channels.VIOLATIONS, warehouse / names.violations, channels.VIOLATION_SCHEMA),
-        Target(
-            channels.ANNOUNCED,
-            warehouse / names.punctuations,
-            channels.PUNCTUATION_SCHEMA,
-        ),
+        *found,
+        Target(channels.DEAD_LETTERS, paths["dead_letters"], channels.DEAD_LETTER_SCHEMA),
+        Target(channels.VIOLATIONS, paths["violations"], channels.VIOLATION_SCHEMA),
+        Target(channels.ANNOUNCED, paths["punctuations"], channels.PUNCTUATION_SCHEMA),
     ]
 
 
@@ -120,7 +140,7 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
     Raises:
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
-            table has other columns than this program writes.
+            table has other columns, or is partitioned by other columns, than this program writes.
     """
     owner = f"written by {app_id}"
     known = checkpoints.known_tables(checkpoint)
@@ -147,7 +167,11 @@ def _created(table: Table, owner: str) -> DeltaTable:
     configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
     try:
         return DeltaTable.create(
-            str(table.path), table.schema, description=owner, configuration=configuration
+            str(table.path),
+            table.schema,
+            partition_by=list(table.partition_by),
+            description=owner,
+            configuration=configuration,
         )
     except OSError as error:  # delta-rs writes its errors in colours and over several lines
         cause = " ".join(re.sub(r"\x1b\[\d*m|↳", "", str(error)).split())
@@ -186,35 +210,13 @@ def _require_columns(table: Table, delta: DeltaTable | None) -> None:
             f"{', '.join(written)}; run the version that made it, or start with a new checkpoint and an "
             "empty warehouse"
         )
-
-
-class TableLog:
-    """The log of a table that files are committed to. It stays open from batch to batch."""
-
-    def __init__(self, path: Path, app_id: str) -> None:
-        self._delta = DeltaTable(str(path))
-        self._app_id = app_id
-
-    def commit(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> None:
-        """Commit files as a version of the table, unless an earlier attempt at the batch has done so.
-
-        Args:
-            files: the files, each with `path`, `size` (bytes), `modified` (Unix milliseconds) and `stats`.
-            batch_id: the number of the batch.
-        """
-        self._delta.update_incremental()
-        last = self._delta.transaction_version(self._app_id)
-        if last is not None and last >= batch_id:
-            return
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(each["path"], each["size"], {}, each["modified"], True, each["stats"]) for each in files
-        ]
-        done = CommitProperties(app_transactions=[Transaction(self._app_id, batch_id, _now())])
-        self._delta.create_write_transaction(actions, "append", self._delta.schema(), commit_properties=done)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    partitioned = delta.metadata().partition_columns
+    if partitioned != list(table.partition_by):
+        raise ConfigError(
+            f"table {table.path} is partitioned by {', '.join(partitioned) or 'no column'}, but the pipeline "
+            f"file says {', '.join(table.partition_by) or 'no column'}; go back to that, or start with a new "
+            "checkpoint and an empty warehouse"
+        )
 
 
 def append(rows: DataFrame, path: Path, app_id: str, batch_id: int) -> None:

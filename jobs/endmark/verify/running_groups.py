@@ -1,6 +1,7 @@
 """Checks running groups: the last row of each group is recomputed, and earlier rows must lead up to it.
 
-`verify` does not know how records were cut into batches, so it cannot recompute the rows before the last.
+`verify` does not know how records were cut into batches, so it cannot recompute the rows before the last. An
+upserted table has no such rows.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ CREATE TABLE actual_running AS
 SELECT * EXCLUDE (batch, "#last")
 FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM all_running)
 ANTI JOIN unsure_groups USING ($named)
-WHERE batch = "#last"
+WHERE $every OR batch = "#last"
 """
 
 _TWICE = "SELECT $named, batch, count(*) AS times FROM all_running GROUP BY ALL HAVING count(*) > 1"
+_TWO_ROWS = "SELECT $named, count(*) AS times FROM all_running GROUP BY ALL HAVING count(*) > 1"
 
 _AFTER = """
 SELECT $named, batch FROM (SELECT *, lag(final) OVER before AS ended FROM all_running
@@ -62,17 +64,25 @@ def expect_running(session: Session, **fragments: str) -> None:
 
 
 def keep_latest(session: Session, pipeline: Pipeline) -> None:
-    """Rename `actual_running` to `all_running`, and make it anew with the last row of each group."""
+    """Rename `actual_running` to `all_running`, and make it anew with the last row of each group.
+
+    Of an upserted table, it keeps all rows, since each must be the last one of its group.
+    """
     if pipeline.running_columns():
         session.run("ALTER TABLE actual_running RENAME TO all_running")
-        session.run(_LATEST, named=_named(pipeline))
+        session.run(_LATEST, named=_named(pipeline), every=str(_is_upserted(pipeline)))
 
 
 def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
-    """Check that a group has one row a batch and none after its end, and that no measure goes back."""
+    """Check that a group has one row a batch and none after its end, and that no measure goes back.
+
+    A group of an upserted table must have one row.
+    """
     if pipeline.aggregate is None or not pipeline.aggregate.running:
         return []
     named = _named(pipeline)
+    if _is_upserted(pipeline):
+        return [breach(session, "a running group that has two rows", _TWO_ROWS, named=named)]
     back = [
         breach(
             session,
@@ -87,6 +97,10 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
         breach(session, "a running group that went on after it was final", _AFTER, named=named),
         *back,
     ]
+
+
+def _is_upserted(pipeline: Pipeline) -> bool:
+    return pipeline.tables.running.mode == "upsert"
 
 
 def _named(pipeline: Pipeline) -> str:

@@ -17,6 +17,7 @@ from endmark.verify.expected_tables import expect
 from endmark.verify.formats import name_reasons
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
+from endmark.verify.partition_values import spell_partitions
 from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
 from endmark.verify.running_groups import keep_latest
@@ -74,6 +75,7 @@ def verify_records(
         keep_latest(session, pipeline)
         spell_records(session)
         expect_punctuations(session, pipeline)
+        spell_partitions(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,
             topics=count_topics(session, pipeline),

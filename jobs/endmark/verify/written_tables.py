@@ -48,7 +48,7 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
         "violations": VIOLATIONS,
         "punctuations": PUNCTUATIONS,
     }
-    paths = {table: warehouse / path for table, path in pipeline.tables.model_dump().items()}
+    paths = {table: warehouse / path for table, path in pipeline.tables.directories.items()}
     return {
         table: _load(session, f"actual_{table}", paths[table], columns) for table, columns in schemas.items()
     }

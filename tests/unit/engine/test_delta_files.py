@@ -13,9 +13,10 @@ import pytest
 from deltalake import DeltaTable
 
 from endmark.driver.checkpoint import claimed
+from endmark.driver.table_log import TableLog
 from endmark.engine import channels
 from endmark.engine.delta_files import DeltaFiles, FileTable
-from endmark.spark.tables import TableLog, Target, prepare
+from endmark.spark.tables import Target, prepare
 from endmark.state import codec
 
 SCHEMA = pa.schema(
@@ -82,7 +83,7 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
     batches = packed(results(FULL), metrics), packed(results(EMPTY, FULL))
 
     files, passed = written(target.files(3), *batches)
-    TableLog(target.path, "app").commit(files, 3)
+    TableLog(target.files(), (), "app").commit(files, 3)
 
     assert passed == [metrics]
     assert [file["channel"] for file in files] == [channels.RESULTS]
@@ -95,7 +96,7 @@ def test_rows_of_a_task_make_one_file_and_the_rest_passes(target: Target) -> Non
 
 def test_a_batch_is_committed_once(target: Target) -> None:
     """Though a second attempt has written files, too, and by a job that was started again."""
-    for log in (TableLog(target.path, "app"), TableLog(target.path, "app")):
+    for log in (TableLog(target.files(), (), "app"), TableLog(target.files(), (), "app")):
         for _ in range(2):
             files, _passed = written(target.files(0), packed(results(FULL)))
             log.commit(files, 0)
@@ -124,6 +125,19 @@ def test_the_log_says_what_a_file_holds(target: Target) -> None:
     assert json.loads(alone["stats"])["maxValues"]["name"] == FULL["name"]
 
 
+def test_a_task_with_many_rows_writes_several_files(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps no more rows in memory than that; the files hold each row once."""
+    monkeypatch.setattr("endmark.engine.delta_files._WAITING_BYTES", 500)
+    rows = [FULL | {"id": number} for number in range(20)]
+
+    files, _ = written(target.files(0), *(packed(results(row)) for row in rows))
+    TableLog(target.files(), (), "app").commit(files, 0)
+
+    assert 1 < len(files) < len(rows)
+    found = DeltaTable(str(target.path)).to_pyarrow_table().to_pylist()
+    assert sorted(row["id"] for row in found) == [*range(20)]
+
+
 def test_the_number_of_the_batch(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("batch", pa.int64())])
     target = Target(channels.RUNNING, tmp_path / "running", schema, numbered=True)
@@ -132,7 +146,7 @@ def test_the_number_of_the_batch(tmp_path: Path) -> None:
     rows = codec.encode(pa.record_batch({"id": [1, 2]}))
     [*_, told] = DeltaFiles({channels.RUNNING: target.files(5)})(iter([packed((channels.RUNNING, rows))]))
 
-    TableLog(target.path, "app").commit([json.loads(told.column("blob")[0].as_py())], 5)
+    TableLog(target.files(), (), "app").commit([json.loads(told.column("blob")[0].as_py())], 5)
 
     assert DeltaTable(str(target.path)).to_pyarrow_table().to_pylist() == [
         {"id": 1, "batch": 5},

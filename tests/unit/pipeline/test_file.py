@@ -104,6 +104,42 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "tables.running: columns 'Batch' and 'batch' are one to Delta",
         ),
         ("tables", {"groups": "results"}, "tables: results: 'results' is another table's name too; rename"),
+        (
+            "tables",
+            {"running": {"mode": "upsert"}},
+            "tables.running: the pipeline writes no such table; set agg",
+        ),
+        ("tables", {"results": {"mode": "upsert"}}, "tables.results.mode: unknown field"),
+        (
+            "tables",
+            {"results": {"partition_by": "day"}},
+            "tables.results.partition_by: no column 'day'; there",
+        ),
+        (
+            "tables",
+            {"groups": {"partition_by": "highest_bid"}},
+            "tables.groups.partition_by: column 'highest_bid' is double, and equal doubles are a matter of",
+        ),
+        (
+            "tables",
+            {"results": {"partition_by": ["items_category", "items_category"]}},
+            "tables.results.partition_by: 'items_category' stands twice",
+        ),
+        (
+            "tables",
+            {"results": {"partition_by": "items_category", "cluster_by": ["bids_price", "items_category"]}},
+            "tables.results.cluster_by: column 'items_category' has one value in each file anyhow; leave it",
+        ),
+        (
+            "tables",
+            {"results": {"cluster_by": "price"}},
+            "tables.results.cluster_by: no column 'price'; there",
+        ),
+        (
+            "tables",
+            {"dead_letters": {"partition_by": "topic"}},
+            "tables.dead_letters: Input should be a valid",
+        ),
         ("publish", {"topic": "items"}, "publish.topic: 'items' is read by a stream"),
         ("publish", {"topic": "auction-control"}, "control.topic: 'auction-control' is a topic of a stream"),
         (

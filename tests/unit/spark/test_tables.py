@@ -106,3 +106,18 @@ def test_a_table_that_cannot_be_made_is_refused_in_a_line(tmp_path: Path, checkp
     assert said.startswith(f"table {tmp_path / 'full' / 'a'} cannot be made: Generic LocalFileSystem error")
     assert said.endswith("Not a directory (os error 20); name a warehouse that this user can write")
     assert said.isprintable()
+
+
+def test_a_table_that_is_partitioned_otherwise_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    """Files of both kinds would be one table in which readers find some rows in no partition."""
+
+    def partitioned(*columns: str) -> dict[str, Target]:
+        return {"t": Target("violations", tmp_path / "t", VIOLATION_SCHEMA, partition_by=columns)}
+
+    prepare(partitioned("reason", "topic"), "one", checkpoint)
+    prepare(partitioned("reason", "topic"), "one", checkpoint)
+    for columns, said in (((), "no column"), (("reason",), "reason"), (("topic", "reason"), "topic, reason")):
+        with pytest.raises(
+            ConfigError, match=f"t is partitioned by reason, topic, but the pipeline file says {said};"
+        ):
+            prepare(partitioned(*columns), "one", checkpoint)

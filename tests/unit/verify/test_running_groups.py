@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endmark.pipeline import Pipeline
+from endmark.pipeline import Pipeline, Tables
 from endmark.verify.compare import check_conservation, compare_tables
 from support.bucket_tasks import BucketTasks, total
 from support.verify_recompute import recomputed, sellers_of, tables_of
@@ -134,3 +134,46 @@ def test_what_is_wrong_is_found(
 ) -> None:
     harm(found["running"])
     assert told(pipeline, found) == (["running"] if differs != (0, 0) else [], differs, rules)
+
+
+@pytest.fixture
+def upserted(pipeline: Pipeline) -> Pipeline:
+    tables = Tables.model_validate({"running": {"mode": "upsert"}})
+    return pipeline.model_copy(update={"tables": tables})
+
+
+@pytest.fixture
+def newest(found: dict[str, Rows]) -> dict[str, Rows]:
+    return found | {"running": [last(found["running"], key) for key in (0, 1)]}
+
+
+def stay_behind(rows: Rows) -> None:
+    last(rows, 1)["bids"] -= 1
+
+
+@pytest.mark.parametrize(
+    ("harm", "differs", "rules"),
+    [
+        (lambda _: None, (0, 0), []),
+        (lose, (1, 0), []),
+        (double, (0, 1), ["a running group that has two rows"]),
+        (go_on, (0, 1), ["a running group that has two rows"]),
+        (stay_behind, (1, 1), []),
+        (leave_open, (1, 1), []),
+    ],
+)
+def test_an_upserted_group_has_its_newest_row_alone(
+    upserted: Pipeline,
+    newest: dict[str, Rows],
+    harm: Callable[[Rows], None],
+    differs: tuple[int, int],
+    rules: list[str],
+) -> None:
+    harm(newest["running"])
+    assert told(upserted, newest) == (["running"] if differs != (0, 0) else [], differs, rules)
+
+
+def test_an_older_row_beside_the_newest_is_found(upserted: Pipeline, found: dict[str, Rows]) -> None:
+    """As an append would leave them."""
+    _, (missing, unexpected), rules = told(upserted, found)
+    assert (missing, unexpected, rules) == (0, 4, ["a running group that has two rows"])

@@ -1,0 +1,117 @@
+"""The log of a Delta table by delta-rs: the files of a version, and the commit of the next version."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from endmark.engine.delta_partitions import spelled
+from endmark.pipeline.tables import FINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from deltalake import DeltaTable, Transaction
+
+    from endmark.engine.delta_partitions import Values
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of a table.
+
+    Args:
+        path: its path below the table's directory, as the log has it: a URL's.
+        size: its size in bytes.
+        partition: the values of its partition.
+    """
+
+    path: str
+    size: int
+    partition: Values
+
+    @property
+    def is_final(self) -> bool:
+        """True if a table of running groups is upserted, and the file has final groups."""
+        return self.partition[FINAL] == "true"
+
+
+def data_files(table: DeltaTable) -> Iterator[DataFile]:
+    """Yield the files of the version of a partitioned table that was read."""
+    for file in pa.table(table.get_add_actions()).to_pylist():
+        values = {name: spelled(value) for name, value in file["partition"].items()}
+        yield DataFile(file["path"], file["size_bytes"], values)
+
+
+def replace_files(
+    table: DeltaTable,
+    plan: Callable[[], tuple[Iterable[Mapping[str, Any]], Iterable[DataFile]] | None],
+    *,
+    data_change: bool,
+    transactions: Sequence[Transaction] = (),
+) -> None:
+    """Commit the version after the one by which files were planned; plan again if somebody else commits it.
+
+    Args:
+        table: the table.
+        plan: returns the entries of the files to add, and the files to remove, by the version that was read;
+            `None` if there is nothing to commit any more.
+        data_change: whether the rows of the table change, too.
+        transactions: the transactions of the commit.
+
+    Raises:
+        CommitFailedError: the commit failed, though nobody else has committed.
+    """
+    # Without retries, delta-rs commits the version after the one that was read, or none.
+    properties = CommitProperties(max_commit_retries=0, app_transactions=list(transactions))
+    while (planned := plan()) is not None:
+        read = table.version()
+        try:
+            commit_files(table, *planned, data_change=data_change, properties=properties)
+        except CommitFailedError:
+            table.update_incremental()
+            if table.version() == read:
+                raise
+        else:
+            return
+
+
+def commit_files(
+    table: DeltaTable,
+    added: Iterable[Mapping[str, Any]],
+    removed: Iterable[DataFile] = (),
+    *,
+    data_change: bool = True,
+    properties: CommitProperties,
+) -> None:
+    """Commit a version with some files more and some files less.
+
+    Args:
+        table: the table.
+        added: the entries of the files to add, as `write_files` returns them.
+        removed: the files to remove; none for an append.
+        data_change: whether the rows of the table change, too.
+        properties: the transactions and retries of the commit.
+
+    Raises:
+        CommitFailedError: another commit conflicts with this one, or retries are used up.
+    """
+    now = time.time_ns() // 1_000_000
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(each["path"], each["size"], each["partition"], each["modified"], data_change, each["stats"])
+        for each in added
+    ]
+    actions += [
+        RemoveAction(unquote(each.path), data_change, now, each.size, each.partition) for each in removed
+    ]
+    partitions = table.metadata().partition_columns
+    table.create_write_transaction(
+        actions, "append", table.schema(), partition_by=partitions, commit_properties=properties
+    )

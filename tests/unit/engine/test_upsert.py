@@ -1,0 +1,50 @@
+"""Which files an upsert rewrites, so that they stay few, and which it leaves alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from support.upserted_table import UpsertedTable, group
+
+
+def test_open_files_stay_few(tmp_path: Path) -> None:
+    """Though each batch brings two, and no batch touches an older one: each has more rows than all smaller
+    ones together. A row is rewritten a few times at most."""
+    table = UpsertedTable(tmp_path)
+    for batch in range(64):
+        table.upsert([group(10 * batch + place, batch) for place in range(10)], batch)
+
+        sizes = sorted(table.files(final=False).values())
+        assert all(size > sum(sizes[:place]) for place, size in enumerate(sizes))
+    assert sum(sizes) == 640
+    files = table.path.glob("*.parquet")
+    written = Counter(item for file in files for item in pq.read_table(file)["item"].to_pylist())
+    assert max(written.values()) <= 9
+
+
+def test_files_without_a_changed_key_stay(tmp_path: Path) -> None:
+    table = UpsertedTable(tmp_path)
+    table.upsert([group(item, 0) for item in range(100)], 0, tasks=1)
+    [large] = table.files(final=False)
+    table.upsert([group(200, 1), group(201, 1)], 1, tasks=1)
+    table.upsert([group(200, 2)], 2, tasks=1)
+
+    found = table.files(final=False)
+    assert found.pop(large) == 100
+    assert list(found.values()) == [2]
+
+
+def test_final_groups_are_not_read(tmp_path: Path) -> None:
+    """So a batch costs as much as there are open groups."""
+    table = UpsertedTable(tmp_path)
+    table.upsert([group(1, 0, final=True), group(2, 0)], 0)
+    for file in table.files(final=True):
+        (table.path / file).unlink()
+
+    table.upsert([group(2, 1), group(3, 1, final=True)], 1)
+
+    assert sum(table.files(final=False).values()) == 1
+    assert len(table.files(final=True)) == 2
