@@ -233,9 +233,10 @@ def announced(found: Found, rows: set[Row], rule: Propagation) -> set[int]:
 
 
 @st.composite
-def _patterns(draw: st.DrawFn) -> Pattern:
+def _patterns(draw: st.DrawFn, living: list[int]) -> Pattern:
+    """A pattern of one key column, which names no key that does not live in its partition."""
     if draw(st.booleans()):
-        return Pattern(among=frozenset(draw(st.sets(st.sampled_from(KEYS), min_size=1, max_size=2))))
+        return Pattern(among=frozenset(draw(st.sets(st.sampled_from(living), min_size=1, max_size=2))))
     end = st.one_of(st.none(), st.sampled_from(KEYS))
     return Pattern(None, draw(end), draw(end), draw(st.booleans()), draw(st.booleans()))
 
@@ -252,17 +253,17 @@ def _streams(draw: st.DrawFn, events: int, *, windowed: bool) -> Stream:
         for _ in range(draw(st.integers(0, max(1, events // count)))):
             key = draw(st.sampled_from(living))
             if draw(st.integers(0, 5)) == 0:
-                said = st.tuples(_patterns(), _patterns(), _patterns())
+                said = st.tuples(_patterns(living), _patterns(living), _patterns(living))
                 found.append(Event(key, None, patterns=draw(st.one_of(st.just(()), said))))
             else:
                 time = max(0, time + draw(st.sampled_from([0, 1, 0, 2, -1, 4])))
                 found.append(Event(key, time))
         partitions.append(found)
     if draw(st.booleans()):
-        patterns = draw(
-            st.sampled_from([(), (Pattern(high=1),) * 3, (Pattern(low=1),) * 3, (Pattern(),) * 3])
-        )
-        end = Event(draw(st.sampled_from(KEYS)), None, patterns=patterns)
+        patterns = [(Pattern(high=1),) * 3, (Pattern(low=1),) * 3, (Pattern(),) * 3]
+        # A keyed stream has a key in one partition, which alone may name it.
+        named = [] if keyed else [()]
+        end = Event(draw(st.sampled_from(KEYS)), None, patterns=draw(st.sampled_from([*named, *patterns])))
         for found in partitions:
             found.insert(draw(st.integers(0, len(found))), end)
     window = draw(st.sampled_from([None, None, 0, 1, 3, 6, 12] if windowed else [None]))
