@@ -73,7 +73,14 @@ class MariaDb(Part):
     def _installer(self, tables: Path) -> list[str]:
         """Return the command that creates system tables in a directory."""
         command = [_require("mariadb-install-db"), "--no-defaults", f"--datadir={tables}", *_as_us()]
-        return [*command, "--auth-root-authentication-method=socket", "--skip-test-db", "--skip-name-resolve"]
+        # A server that starts removes the temporary tables of others from the directory that it shares.
+        return [
+            *command,
+            f"--tmpdir={self._data_dir}",
+            "--auth-root-authentication-method=socket",
+            "--skip-test-db",
+            "--skip-name-resolve",
+        ]
 
     @property
     def _url(self) -> URL:
@@ -118,6 +125,7 @@ class MariaDb(Part):
         return [
             *_as_us(),
             f"--datadir={self._tables}",
+            f"--tmpdir={self._data_dir}",
             f"--bind-address={LOOPBACK}",
             f"--port={self._port}",
             # This path is relative to the data directory, since a socket's whole path has 107 bytes at most.
