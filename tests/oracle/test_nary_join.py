@@ -41,7 +41,7 @@ ROW_BYTES = 32  # of a row whose key is one integer: four numbers
 
 
 def policies(preset: Preset) -> st.SearchStrategy[Policy]:
-    """Whatever a preset may be told."""
+    """Any policy that a preset may have."""
     able = PRESETS[preset]
     counts = st.sampled_from([1, 2, 3, 100] if able.batch else [1])
     # In bytes: no room for any row, for about one, or for several.

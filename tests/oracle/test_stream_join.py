@@ -40,7 +40,7 @@ def run(
 
 
 def policies(preset: Preset) -> st.SearchStrategy[Policy]:
-    """Whatever a preset may be told."""
+    """Any policy that a preset may have."""
     able = PRESETS[preset]
     counts = st.sampled_from([1, 2, 3, 100] if able.batch else [1])
     # In bytes: no room for any row, for about one, or for several.

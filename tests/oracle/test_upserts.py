@@ -41,8 +41,8 @@ def batches(draw: st.DrawFn) -> list[list[Row]]:
 def test_each_key_has_its_newest_row(
     batches: list[list[Row]], partition_by: tuple[str, ...], full: int, attempts: list[str]
 ) -> None:
-    """Whether an attempt at a batch is lost before it is committed, or comes again afterwards. No file of
-    final groups is ever replaced."""
+    """The table has one row of each key, the newest, if an attempt at a batch is lost before it is committed,
+    and if a batch comes again afterwards. No file of final groups is ever replaced."""
     expected: dict[tuple[int, str], Row] = {}
     final: set[str] = set()
     with tempfile.TemporaryDirectory() as directory, patch("endmark.engine.upsert._FULL_ROWS", full):

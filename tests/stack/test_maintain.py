@@ -56,7 +56,7 @@ def grow_old(table: Path) -> None:
 
 
 def lose_commit(checkpoint: Path) -> None:
-    """As if the job had been killed between the last batch's writes and Spark's own note of it.
+    """Remove Spark's note of the last batch, as a kill between the batch's writes and that note would.
 
     The job must have ended by itself. A killed one leaves a further batch, perhaps written to one table of
     two. When this function removed that batch's plan, the next run gave its number to other records, and the

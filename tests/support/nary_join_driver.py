@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from endmark.operators.stream_join.presets import Policy
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
+from support.bucket_shares import shares
 from support.nary_join_world import KEYS, Place, Result, Stream, Tagged
 from support.stream_join_keys import KeyKind
 from support.stream_join_world import Pattern
@@ -190,16 +189,7 @@ class NaryDriver:
         assert not self.pending() & final
 
     def _shares(self, side: str, batch: StreamBatch) -> list[StreamBatch]:
-        """What each bucket sees of a batch: its keys, and all that is said of any key."""
-        rows = self._by_bucket(batch.rows, self._key.spec(f"{side}_"))
-        named = self._by_bucket(batch.closed_keys, self._key.spec("").shared)
-        return [
-            replace(batch, rows=rows.get(label), closed_keys=named.get(label))
-            for label in self._buckets.labels
-        ]
-
-    def _by_bucket(self, batch: pa.RecordBatch | None, key: KeySpec) -> dict[int, pa.RecordBatch]:
-        return {} if batch is None else dict(self._buckets.by_key(batch, key))
+        return shares(batch, self._key.spec(f"{side}_"), self._key.spec("").shared, self._buckets)
 
     def _input(self, side: str, events: list[Tagged]) -> StreamBatch:
         rows: list[Tagged] = []

@@ -86,7 +86,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Found:
-    """What DuckDB finds.
+    """The answers of DuckDB.
 
     Args:
         violations: as (side, reason, partition, offset).

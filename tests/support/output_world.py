@@ -57,7 +57,7 @@ def _matched(name: str, pattern: Pattern) -> frozenset[int]:
 
 
 def numbers_of(name: str) -> range:
-    """What can be told apart in a column."""
+    """The numbers that can be told apart in a column."""
     return TIMES if name.endswith("time") else NUMBERS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from endmark.operators.stream_join.presets import DEFAULT, Policy
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation
-from endmark.state.keys import KeySpec
 from endmark.state.store import MemoryBlobs, SegmentStore
 from endmark.types import JoinType
+from support.bucket_shares import shares
 from support.stream_join_keys import KeyKind
 from support.stream_join_world import (
     KEYS,
@@ -149,17 +149,8 @@ class Driver:
             for result in join.drain():
                 self._collect(result)
 
-    def _shares(self, side: SideName, given: StreamBatch) -> list[StreamBatch]:
-        """What each bucket sees of a batch: its keys, and all that is said of any key."""
-        rows = self._by_bucket(given.rows, self._key.spec(f"{side}_"))
-        named = self._by_bucket(given.closed_keys, self._key.spec("").shared)
-        return [
-            replace(given, rows=rows.get(label), closed_keys=named.get(label))
-            for label in self._buckets.labels
-        ]
-
-    def _by_bucket(self, batch: pa.RecordBatch | None, key: KeySpec) -> dict[int, pa.RecordBatch]:
-        return {} if batch is None else dict(self._buckets.by_key(batch, key))
+    def _shares(self, side: SideName, batch: StreamBatch) -> list[StreamBatch]:
+        return shares(batch, self._key.spec(f"{side}_"), self._key.spec("").shared, self._buckets)
 
     def _input(self, side: SideName, events: list[Tagged]) -> StreamBatch:
         good: list[Tagged] = []

@@ -28,7 +28,7 @@ def as_number(value: Any, start: datetime) -> Any:
 
 
 def sets(text: Mapping[str, Any], start: datetime) -> Sets:
-    """What an output punctuation matches in each column that it restricts."""
+    """The numbers that an output punctuation matches in each column that it restricts."""
     return frozenset((name, _matched(name, each, start)) for name, each in text.items())
 
 

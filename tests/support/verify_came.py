@@ -1,4 +1,4 @@
-"""What becomes of records before any join, by definition: nested loops over Python values, nothing clever."""
+"""The fate of records before any join, by definition: nested loops over Python values, nothing clever."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Expected:
 
 
 class Came:
-    """What came of each stream, and what was processed of it; `expected` learns what was not."""
+    """The records of each stream, and those that were processed. `expected` gets the others."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Came:
         return [row, Line(row.partition, row.offset, said, {})]
 
     def _is_ahead(self, stream: Stream, found: Promise, stamped: int) -> bool:
-        """Whether this is a heartbeat that rules out a time at which a row would be of the future."""
+        """True for a heartbeat that rules out a time at which a row would be of the future."""
         first = first_possible(stream, found)
         return first is not None and is_future(stream, first - timedelta(microseconds=1), stamped)
 

@@ -45,7 +45,7 @@ class Promise:
         return all(column in on for column, _ in self.bounds)
 
     def is_heartbeat(self, column: str) -> bool:
-        """Whether it rules out all times of this column up to one."""
+        """True if it rules out all times of this column up to one, and says nothing else."""
         bound = dict(self.bounds).get(column)
         return len(self.bounds) == 1 and bound is not None and bound.among is None and bound.low is None
 

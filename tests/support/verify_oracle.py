@@ -43,7 +43,7 @@ def _equals(stream: str, on: tuple[str, ...], key: Key) -> dict[str, Any]:
 
 
 class _World(Came):
-    """What was processed. Without a join, each row is a result."""
+    """The results and groups of processed rows. Without a join, each row is a result."""
 
     def results(self) -> list[dict[str, Any]]:
         return [self._side(0, line) for line in self.live[0]]
@@ -57,11 +57,11 @@ class _World(Came):
         return dict(zip(columns, (*own, *line.found, line.partition, line.offset), strict=True))
 
     def _is_final(self, key: Key) -> bool:
-        """Whether no result to come can have this key."""
+        """True if no result to come can have this key."""
         return self.closed(0, key)
 
     def announced(self) -> list[Row]:
-        """By the columns of each side that results show."""
+        """The announced keys, each by the columns of each side that results show."""
         lines = [line for side in self.lines for line in side]
         named = {line.key for line in lines if not line.columns and line.promise is None}
         return [
@@ -160,7 +160,7 @@ class _Joined(_World):
         return self._side(0, left) | self._side(1, right)
 
     def _is_final(self, key: Key) -> bool:
-        """Whether no result to come can have this key."""
+        """True if no result to come can have this key."""
         if self.closed(0, key) and self.closed(1, key):
             return True
         for side in (0, 1):

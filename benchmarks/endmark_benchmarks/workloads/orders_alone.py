@@ -69,7 +69,7 @@ class Answers(NamedTuple):
 
 @dataclass
 class Course:
-    """What a run came to.
+    """The figures of one run.
 
     Args:
         seconds: the time of all batches.
