@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from endmark.engine.channels import Buckets
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.streams import arrow_schema, stream_plans
+from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Pipeline, Relation
 from endmark.relation.contract import PagedRelation
@@ -143,6 +144,15 @@ class BucketTasks:
         self._batches += 1
         self.reports.append({"samples": self._store.profile.take()})
         return found
+
+
+def pauses(tasks: BucketTasks) -> Iterator[Tables]:
+    """Batches without a record, until nothing waits for one."""
+    waits = True
+    while waits:
+        yield tasks.batch([])
+        due = sample("batch_due_time_seconds")
+        waits = any(due in report.get("least", {}) for report in tasks.reports)
 
 
 def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
