@@ -101,9 +101,10 @@ class Pipeline(Model):
         flow = self.flow
         if self.join is None:
             return
-        if len(self.sides) > 2:  # the operators of a job join two streams
+        if len(self.sides) > 2 and self.join.type is not JoinType.INNER:
             raise ValueError(
-                f"steps.{flow.join}.join: a join has two inputs; leave out {_listed(self.sides[2:])}"
+                f"steps.{flow.join}.type: only an inner join has more than two inputs; write inner, or leave "
+                f"out {_listed(self.sides[2:])}"
             )
         # It raises for a field that the preset has no use for.
         self.join.policy(field=f"steps.{flow.join}")
@@ -180,11 +181,11 @@ class Pipeline(Model):
         for side in self.sides:
             require_column(self.streams[side].columns, name, field)
         kinds = {side: self.streams[side].columns[name].required for side in self.sides}
-        if len(set(kinds.values())) > 1:
-            (left, one), (right, other) = kinds.items()
+        first, kind = next(iter(kinds.items()))
+        if odd := [side for side, other in kinds.items() if other != kind]:
             raise ValueError(
-                f"{field}: column {name!r} is {one} in stream {left}, but {other} in {right}; declare one "
-                "type for both"
+                f"{field}: column {name!r} is {kind} in stream {first}, but {kinds[odd[0]]} in {odd[0]}; "
+                f"declare one type for {'both' if len(kinds) == 2 else 'all'}"
             )
         if ColumnType.DOUBLE in kinds.values():
             raise ValueError(

@@ -211,11 +211,15 @@ _Windows = Annotated[
 class JoinStep(Model):
     """The join of streams on columns that all of them have. `join` names its inputs, the left one first.
 
+    A join of more than two inputs is inner. A result has one row of each input. Every two of its rows are
+    within their windows. A row is freed when no result with it can come any more.
+
     `window` is the event time for which a row of any input stays joinable, or names one for each input;
-    `null` is for ever. `where` is an SQL condition that pairs must also meet, over columns named as in
+    `null` is for ever. `where` is an SQL condition that results must also meet, over columns named as in
     tables.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
+    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. With more than two
+    inputs, only presets that announce what all inputs close let punctuations wait. Rows beyond
     `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
     the job turns `purge_every` by the measured costs of purging and joining. `goal` chooses `purge_every` and
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
@@ -282,6 +286,7 @@ class JoinStep(Model):
             autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
             goal=self.goal,
+            inputs=len(self.inputs),
             prefix=f"{field}.",
         )
 

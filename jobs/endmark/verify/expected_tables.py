@@ -5,12 +5,12 @@ from __future__ import annotations
 from endmark.pipeline import Aggregate, Lookup, Pipeline
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
+from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
-from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
 from endmark.verify.measures import expression
 from endmark.verify.order import ordering
-from endmark.verify.output_punctuations import announces
 from endmark.verify.relation import lookup_key
 from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
@@ -92,18 +92,6 @@ FROM records JOIN $missed ON "partition" = part AND "offset" = off
 WHERE topic = ? AND refused
 """
 
-# A group that may still get results is not final. A later row without a partner is such a result if its side
-# is preserved. Keys without results are final, too, but have no row in the groups. If progress or the window
-# is NULL (a silent partition, a window without end), the comparison is not true. A row at exactly progress
-# may still come, so a row leaves its window only beyond the bound.
-_FINAL = """
-INSERT INTO $final
-SELECT $key FROM (SELECT DISTINCT $key FROM $closed)
-LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_closed) USING ($key)
-LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
-WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT $reached FROM progress WHERE stream = ?))
-"""
-
 # Without a join, no row is live.
 _FINAL_ALONE = "INSERT INTO $final SELECT $key FROM $closed"
 
@@ -125,7 +113,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     they are `refused` as dead letters.
 
     Raises:
-        ConfigError: `where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a result.
     """
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
@@ -143,10 +131,10 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     if pipeline.join is None:
         (stream,) = pipeline.sides
         session.run(_FINAL_ALONE, final="final", **stream_names(pipeline, stream))
-    for side in both_sides(pipeline):
-        _close(session, pipeline, side, "final", "lowest")
+    else:
+        find_final(session, pipeline, "final", "lowest")
         if is_uncertain(pipeline):
-            _close(session, pipeline, side, "possibly_final", "highest")
+            find_final(session, pipeline, "possibly_final", "highest")
     if pipeline.aggregate is not None:
         _group(session, pipeline, pipeline.aggregate)
 
@@ -213,21 +201,6 @@ def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
         equal += f" AND {judged}.{asked} >= {table}.{since}"
         join, relation = f"ASOF {join}", f"(FROM {table} WHERE {since} IS NOT NULL) {table}"
     return f"{join} {relation} ON {equal}", f"NOT EXISTS (FROM {table} WHERE {equal})"
-
-
-def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached: str) -> None:
-    session.run(
-        _FINAL,
-        [
-            side.other_preserved or announces(pipeline) == "closed by both",
-            microseconds(side.window),
-            side.other,
-        ],
-        final=final,
-        reached=reached,
-        other_closed=name(f"closed_{side.other}"),
-        **stream_names(pipeline, side.stream),
-    )
 
 
 def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
