@@ -130,7 +130,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
-            columns=dict(stream.columns),
+            columns=pipeline.columns_of(name),
             punctuated_on=stream.punctuated_on,
             on=pipeline.key,
             parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.key),
@@ -138,6 +138,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
+            steps=pipeline.row_steps_of(name),
         )
     return plans
 
