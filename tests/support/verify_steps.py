@@ -20,20 +20,29 @@ DERIVE = {
     "twice": "seller_id * 2",
     "bounded": "seller_id + 9223372036854775805",  # which fails on sellers above 2
     "finite": "1e308 * seller_id",  # which is infinite for sellers above 1
-    "day": "CAST($time AS DATE)",
+    "on_day": "CAST($time AS DATE)",
     "soon": "$time + INTERVAL 1 DAY",
     "word": "CASE WHEN seller_id <> 3 THEN upper('seller ' || seller_id) END",
     "cents": "CAST(seller_id AS DECIMAL(9,2)) * 1.19",
     "source": "'a topic'",
 }
 # Conditions on a derived column, of a later step.
-LATER = {"twice": "twice <> 8", "word": "word LIKE '%1'", "day": "day IS NOT NULL"}
+LATER = {"twice": "twice <> 8", "word": "word LIKE '%1'", "on_day": "on_day IS NOT NULL"}
+
+
+def with_row_step(pipeline: Pipeline, stream: str, **step: Any) -> Pipeline:
+    """The pipeline with one row step, named `first`, on a stream."""
+    document = _fed_by(pipeline.model_dump(by_alias=True), stream, "first")
+    return Pipeline.model_validate(
+        document | {"steps": {"first": {"from": stream, **step}} | document["steps"]}
+    )
 
 
 @st.composite
 def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
     """The pipeline with row steps on some of its streams, each of which has one or two."""
     steps: dict[str, Any] = {}
+    document = pipeline.model_dump(by_alias=True)
     for stream in pipeline.streams:
         if draw(st.integers(0, 3)) == 0:
             continue
@@ -44,7 +53,8 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
             "derive": {column: DERIVE[column] for column in derive},
             "drop": draw(st.lists(st.sampled_from(unused), max_size=2, unique=True)) if unused else [],
         }
-        steps[f"first_{stream}"] = {"from": stream, **_timed(first, TIMES[stream])}
+        last = f"first_{stream}"
+        steps[last] = {"from": stream, **_timed(first, TIMES[stream])}
         if draw(st.booleans()):
             later = [LATER[column] for column in derive if column in LATER]
             second: dict[str, Any] = {
@@ -52,8 +62,26 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
                 # A later step may use a derived column, and give a lost column's name anew.
                 "derive": dict.fromkeys([*first["drop"], "other"], derive[0] if derive else "seller_id"),
             }
-            steps[f"second_{stream}"] = {"from": f"first_{stream}", **_timed(second, TIMES[stream])}
-    return Pipeline.model_validate(pipeline.model_dump() | {"steps": steps})
+            steps[f"second_{stream}"] = {"from": last, **_timed(second, TIMES[stream])}
+            last = f"second_{stream}"
+        document = _fed_by(document, stream, last)
+    return Pipeline.model_validate(document | {"steps": steps | document["steps"]})
+
+
+def _fed_by(document: dict[str, Any], stream: str, step: str) -> dict[str, Any]:
+    """The document in which a step feeds what a stream did."""
+    steps = {}
+    for name, taker in document["steps"].items():
+        inputs = taker.get("join") or [taker["from"]]
+        fed = [step if given == stream else given for given in inputs]
+        steps[name] = taker | ({"join": fed} if "join" in taker else {"from": fed[0]})
+        if isinstance(window := taker.get("window"), dict):
+            steps[name]["window"] = {step if given == stream else given: w for given, w in window.items()}
+    tables = {
+        name: table | ({"from": step} if (table.get("from") or name) == stream else {})
+        for name, table in document["tables"].items()
+    }
+    return document | {"steps": steps, "tables": tables}
 
 
 def _timed(step: dict[str, Any], time: str) -> dict[str, Any]:

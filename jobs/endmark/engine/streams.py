@@ -121,13 +121,15 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
         )
+        # A derived key is named by no punctuation.
+        named = pipeline.key if set(pipeline.key) <= stream.columns.keys() else ()
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
-            columns=pipeline.columns_of(name),
+            columns=pipeline.stream_columns(name),
             punctuated_on=stream.punctuated_on,
             on=pipeline.key,
-            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.key),
+            parser=partial(FORMATS[stream.format].parser, stream, name, named),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),

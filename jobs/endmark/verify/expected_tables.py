@@ -179,7 +179,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"
-        for column, kind in pipeline.columns_of(stream).items()
+        for column, kind in pipeline.stream_columns(stream).items()
     )
     broken = name(f"broken_{stream}")
     session.run(_VIOLATIONS, [declared.topic], broken=broken, record=record, **known)

@@ -46,7 +46,7 @@ def step_rows(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `failed_<stream>`, and put rows behind row steps into `rows_<stream>`.
 
     `failed_<stream>` has the places of the rows on which an expression failed. The others stay in
-    `rows_<stream>`, with the columns behind the steps. In a row that is `#filtered`, derived columns are null.
+    `rows_<stream>`, with the columns behind the steps. Derived columns are null in a filtered row.
     If the stream has row steps, `own_<stream>` has all rows with the stream's own columns.
 
     Args:
@@ -132,7 +132,8 @@ def _step(duck: duckdb.DuckDBPyConnection, step: RowStep, rows: pa.Table) -> tup
         fates = _numbered(rows, [not each for each in holds.to_pylist()], FILTERED)
         fates |= _numbered(rows, failed, _FAILED)
         rows = _without(rows, fates)
-    chosen, lost = {column: rows.column(column) for column in rows.column_names}, {}
+    chosen = {column: rows.column(column) for column in rows.column_names}
+    lost: dict[int, str] = {}
     for column, derivation in step.derived.items():
         kind = derivation.kind
         value = f"CAST(({derivation.expression.text}\n) AS {kind.duckdb})"
