@@ -90,8 +90,7 @@ class Grouping:
         columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
         group = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
         plan = BucketPlan(
-            frame,
-            nobody(frame),
+            (frame, nobody(frame)),
             JoinType.LEFT,
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
@@ -118,8 +117,9 @@ class Grouping:
 
         Measures count as computed, since punctuations of groups restrict columns of the key alone.
         """
-        origins = {name: _seen(name) if name in self.plan.left.on else None for name in self.schema.names}
-        return Renaming(self.plan.left.side.schema, origins)
+        frame = self.plan.stream(FRAME)
+        origins = {name: _seen(name) if name in frame.on else None for name in self.schema.names}
+        return Renaming(frame.side.schema, origins)
 
 
 class PackGroups:
@@ -133,7 +133,7 @@ class PackGroups:
     """
 
     def __init__(self, plan: BucketPlan, buckets: Buckets, punctuations: int, renaming: Renaming) -> None:
-        self._pack = PackFrame(plan.left, buckets, punctuations, renaming)
+        self._pack = PackFrame(plan.stream(FRAME), buckets, punctuations, renaming)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self._pack(self._timed(batches))

@@ -76,8 +76,9 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False), wider=("seller_id",)))
     assert str(caught.value) == (
-        "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on seller_id "
-        "alone, which close no key; groups: unbounded, since items rows of closed keys stay for ever; "
+        "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on "
+        "seller_id alone, which close no key; groups: unbounded, since items rows of closed keys stay for "
+        "ever; "
         "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id, seller_id], "
         "or accept it with unbounded_state: allow"
     )

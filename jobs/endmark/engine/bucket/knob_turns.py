@@ -61,12 +61,11 @@ class Knobs:
     def turned(self, plan: BucketPlan) -> BucketPlan:
         """Return the plan with the values of turned knobs. Its other fields do not change."""
         plan = self._applied(plan, plan.step, _JOIN)
-        left, right = (
-            self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME)
-            for stream in (plan.left, plan.right)
+        streams = tuple(
+            self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME) for stream in plan.streams
         )
         lookups = tuple(self._applied(lookup, lookup.step, _LOOKUP) for lookup in plan.lookups)
-        return replace(plan, left=left, right=right, lookups=lookups)
+        return replace(plan, streams=streams, lookups=lookups)
 
     def _applied(self, plan: Plan, step: str, knobs: Mapping[str, Callable[[Plan, Any], Plan]]) -> Plan:
         for field, apply in knobs.items():

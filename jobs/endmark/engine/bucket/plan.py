@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """The plan of a bucket: the join of two streams, and the group-by on its key if there is one.
+    """The plan of a bucket: the join of its streams, and the group-by on its key if there is one.
 
     A stream without a join is joined with a stream that has ended (`nobody`).
 
     Args:
-        left, right: the streams.
+        streams: the streams, in the order of the join's inputs.
         kind: which rows become results.
         residual: the condition that pairs of equal key must meet; `None` is always met.
         policy: the treatment of state.
@@ -47,8 +47,7 @@ class BucketPlan:
         packs_results: whether results leave as blobs, which can be shuffled or written to tables.
     """
 
-    left: StreamPlan
-    right: StreamPlan
+    streams: tuple[StreamPlan, ...]
     kind: JoinType
     residual: Condition | None
     policy: Policy
@@ -81,11 +80,10 @@ class BucketPlan:
             buckets: the number of buckets.
             full_batch: the field of the plan.
         """
-        left, *right = (streams[name] for name in pipeline.sides)
+        inputs = tuple(streams[name] for name in pipeline.sides)
         join, step = pipeline.join, f"steps.{pipeline.flow.join}"
         return cls(
-            left=left,
-            right=right[0] if right else nobody(left),
+            streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(pipeline),
             policy=DEFAULT if join is None else join.policy(buckets, field=step),
@@ -97,6 +95,10 @@ class BucketPlan:
             steps=steps_of(pipeline),
             shows_results="results" in pipeline.laid_out or pipeline.output_topic is not None,
         )
+
+    def stream(self, name: str) -> StreamPlan:
+        """Return the plan of a stream, by its name."""
+        return next(stream for stream in self.streams if stream.name == name)
 
     def lookups_of(self, stream: str) -> list[LookupPlan]:
         return [lookup for lookup in self.lookups if lookup.stream == stream]

@@ -68,7 +68,7 @@ def test_a_preset_says_what_becomes_of_state() -> None:
             "pwjoin",
             (1, 1),
             {"goal": "throughput"},
-            "steps.matched.goal: preset pwjoin purges with each punctuation; leave it out, or choose preset pjoin, ",
+            "steps.matched.goal: preset pwjoin purges with each punctuation; leave it out, or choose ",
         ),
         (
             "xjoin",
