@@ -10,6 +10,7 @@ from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.flow import Flow, flow_of
+from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.steps import (
     PUBLISHING,
@@ -22,6 +23,7 @@ from endmark.pipeline.steps import (
     LookupStep,
     Measure,
     Publish,
+    RowStep,
     Step,
 )
 from endmark.pipeline.tables import FINAL, RESERVED, AnyTable, Table, require_layout
@@ -30,6 +32,8 @@ from endmark.types import ColumnType, JoinType
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from endmark.row_steps import RowStep as CheckedRowStep
+
 _RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}
 
 
@@ -37,11 +41,11 @@ class Pipeline(Model):
     """A whole pipeline: streams, relations, the steps that rows go through, and where rows are written.
 
     Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
-    through its lookups first. Two streams have a join. A stream alone has none: each of its rows is a result
-    once its lookups have answered. An aggregate is the last step. The key of a stream alone is the `by` of
-    its aggregate. Without an aggregate, the key is the columns of the first of these that it has: `unique`,
-    `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time and doubles are no columns of a
-    key.
+    through its row steps first, and then through its lookups. Two streams have a join. A stream alone has
+    none: each of its rows is a result once its lookups have answered. An aggregate is the last step. The key
+    of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
+    of these that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time
+    and doubles are no columns of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
     lookup has a relation of its own, so a table that is looked up twice is declared under two names. All
@@ -111,17 +115,18 @@ class Pipeline(Model):
 
     def _check_lookup(self, lookup: Lookup, field: str) -> None:
         require_name(self.relations, lookup.relation, f"{field}.relation", "relations")
-        stream, relation = self.streams[self.stream_of(lookup.relation)], self.relations[lookup.relation]
+        columns = self.stream_columns(self.stream_of(lookup.relation))
+        relation = self.relations[lookup.relation]
         if len(lookup.key) != len(relation.key):
             raise ValueError(
                 f"{field}.key: {_listed(lookup.key)} must have a column for each of "
                 f"relations.{lookup.relation}.key: {_listed(relation.key)}"
             )
         for name, known in zip(lookup.key, relation.key, strict=True):
-            require_column(stream.columns, name, f"{field}.key", relation.columns[known])
+            require_column(columns, name, f"{field}.key", relation.columns[known])
         if (as_of := lookup.as_of) is None:
             return
-        require_column(stream.columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
+        require_column(columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
         require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
         if as_of.relation in relation.key:
             raise ValueError(
@@ -179,8 +184,8 @@ class Pipeline(Model):
 
     def _check_key_column(self, name: str, field: str) -> None:
         for side in self.sides:
-            require_column(self.streams[side].columns, name, field)
-        kinds = {side: self.streams[side].columns[name].required for side in self.sides}
+            require_column(self.stream_columns(side), name, field)
+        kinds = {side: self.stream_columns(side)[name].required for side in self.sides}
         first, kind = next(iter(kinds.items()))
         if odd := [side for side, other in kinds.items() if other != kind]:
             raise ValueError(
@@ -365,6 +370,21 @@ class Pipeline(Model):
         steps = (self.steps[name] for name in self.flow.paths[stream])
         return [step.lookup for step in steps if isinstance(step, LookupStep)]
 
+    def row_steps_of(self, stream: str) -> tuple[CheckedRowStep, ...]:
+        """Return the row steps of a stream, in order.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        steps = {name: self.steps[name] for name in self.flow.paths[stream]}
+        of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
+        return checked(stream, self.streams[stream], of_rows)
+
+    def stream_columns(self, stream: str) -> dict[str, ColumnType]:
+        """Return the columns of a stream behind its row steps."""
+        steps = self.row_steps_of(stream)
+        return dict(steps[-1].columns if steps else self.streams[stream].columns)
+
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""
         return next(lookup for lookup in self.lookups if lookup.relation == relation)
@@ -387,7 +407,7 @@ class Pipeline(Model):
     @property
     def key_types(self) -> dict[str, ColumnType]:
         """The types of the key's columns, by name."""
-        columns = self.streams[self.sides[0]].columns
+        columns = self.stream_columns(self.sides[0])
         return {name: columns[name].required for name in self.key}
 
     @property
@@ -398,7 +418,7 @@ class Pipeline(Model):
         ((name, stream),) = self.streams.items()
         rule = stream.closes.on if stream.closes else ()
         asks_by_null = any(
-            stream.columns[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
+            self.stream_columns(name)[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
         )
         fields = {
             f"steps.{self.flow.aggregate}.aggregate.by": () if self.aggregate is None else self.aggregate.by,
@@ -409,9 +429,10 @@ class Pipeline(Model):
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
-            f"steps.{(*self.flow.paths[name], name)[0]}.lookup.key": (
-                self.lookups[0].key if self.lookups and not asks_by_null else ()
-            ),
+            **{
+                f"{self.place_of(lookup)}.key": () if asks_by_null else lookup.key
+                for lookup in self.lookups[:1]
+            },
             f"streams.{name}.event_time.column": (stream.event_time.column,),
         }
         return next((field, columns) for field, columns in fields.items() if columns)
@@ -431,13 +452,14 @@ class Pipeline(Model):
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of one stream behind its lookups, named as in the results table.
 
-        A name is `<stream or relation>_<column>`. The stream's own columns come first, then the columns of
+        A name is `<stream or relation>_<column>`. The stream's columns come first, then the columns of
         its relations in the order of lookups, then the record's coordinates.
         """
         return dict(self._side(stream))
 
     def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
-        columns = [(f"{stream}_{name}", kind.required) for name, kind in self.streams[stream].columns.items()]
+        own = self.stream_columns(stream)
+        columns = [(f"{stream}_{name}", kind.required) for name, kind in own.items()]
         for lookup in self.lookups_of(stream):
             relation = self.relations[lookup.relation]
             columns += [
@@ -514,7 +536,7 @@ class Pipeline(Model):
 
     @property
     def _origins(self) -> dict[str, dict[str, ColumnType]]:
-        streams = {name: stream.columns for name, stream in self.streams.items()}
+        streams = {name: self.stream_columns(name) for name in self.streams}
         return streams | {name: relation.columns for name, relation in self.relations.items()}
 
 

@@ -355,6 +355,34 @@ class Aggregate(Model):
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 
+class RowStep(Model):
+    """A step that filters the rows of a stream, derives columns and chooses columns.
+
+    It applies its parts in this order: `where`, `derive`, then `select` or `drop`. `where` is an SQL
+    condition; rows of which it is not true are filtered. `derive` has an SQL expression for each derived
+    column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on which the
+    stream promises something, stay. A row on which an expression fails is a dead letter. Row steps stand
+    before lookups and joins.
+    """
+
+    source: Pinned[Annotated[Name, Field(alias="from")]]
+    where: Pinned[Expression | None] = None
+    derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
+    select: Pinned[AnyNames] = ()
+    drop: Pinned[AnyNames] = ()
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if self.select and self.drop:
+            raise ValueError("drop: `select` names all columns that stay; leave one of the two out")
+        return self
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The stream or row step whose rows the step takes."""
+        return (self.source,)
+
+
 class LookupStep(Model):
     """A step that looks its rows up in a relation."""
 
@@ -380,32 +408,38 @@ class AggregateStep(Model):
 
 
 _KINDS = ("lookup", "join", "aggregate")
+_ROWS = "rows"
+_OF_ROWS = ("where", "derive", "select", "drop")
 
 
 def _kind(step: Any) -> str | None:
     """Return the tag of a step: the one of its fields that says what the step does."""
-    match step:
-        case LookupStep():
-            return "[lookup]"
-        case JoinStep():
-            return "[join]"
-        case AggregateStep():
-            return "[aggregate]"
-        case dict():
-            found = [kind for kind in _KINDS if kind in step]
-            return f"[{found[0]}]" if len(found) == 1 else None
-    return None
+    classes: dict[type, str] = {
+        RowStep: _ROWS,
+        LookupStep: "lookup",
+        JoinStep: "join",
+        AggregateStep: "aggregate",
+    }
+    if type(step) in classes:
+        return f"[{classes[type(step)]}]"
+    if not isinstance(step, dict):
+        return None
+    found = [kind for kind in _KINDS if kind in step]
+    if not found and any(field in step for field in _OF_ROWS):
+        return f"[{_ROWS}]"
+    return f"[{found[0]}]" if len(found) == 1 else None
 
 
 # Error messages leave out the tags in brackets.
 Step = Annotated[
-    Annotated[LookupStep, Tag("[lookup]")]
+    Annotated[RowStep, Tag("[rows]")]
+    | Annotated[LookupStep, Tag("[lookup]")]
     | Annotated[JoinStep, Tag("[join]")]
     | Annotated[AggregateStep, Tag("[aggregate]")],
     Discriminator(
         _kind,
         custom_error_type="step",
-        custom_error_message="a step has one of lookup, join and aggregate",
+        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select or drop",
     ),
 ]
 

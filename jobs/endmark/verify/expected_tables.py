@@ -16,20 +16,22 @@ from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
-# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out; for a
-# clustered key it is that of the first row that ended a run.
+# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out, or that is
+# filtered; for a clustered key it is that of the first row that ended a run. `filtered` is no violation, but
+# stands in the same column.
 _JUDGED = """
 CREATE TABLE $judged AS
 SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"),
-    coalesce("#ruled",
+    CASE WHEN "#filtered" THEN 'filtered' ELSE coalesce("#ruled",
         CASE WHEN "#by_row" THEN $by_row WHEN "#since" IS NOT NULL THEN 'closed'
             WHEN "#overtaken" THEN 'idle' END
-    ) AS violation
+    ) END AS violation
 FROM (
 SELECT *, "#came" < $offset AND coalesce("#came" <= "#since", true) AS "#by_row"
 FROM (
 SELECT *, coalesce("#ended",
-    min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")
+    min($offset) FILTER ($unique
+        AND ("#filtered" OR "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken"))
     OVER (PARTITION BY $partition, $own_key)) AS "#came"
 FROM (
 SELECT r.*,
@@ -72,7 +74,7 @@ INSERT INTO expected_violations
 SELECT ?, $partition, $offset, violation, $time, b.promise, b.promise_partition, b.promise_offset,
     json_object($record)::VARCHAR
 FROM $judged LEFT JOIN $broken b ON b."partition" = $partition AND b."offset" = $offset
-WHERE violation IS NOT NULL
+WHERE violation <> 'filtered'
 """
 
 _SIDE = """
@@ -165,7 +167,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"
-        for column, kind in declared.columns.items()
+        for column, kind in pipeline.stream_columns(stream).items()
     )
     broken = name(f"broken_{stream}")
     session.run(_VIOLATIONS, [declared.topic], broken=broken, record=record, **known)
