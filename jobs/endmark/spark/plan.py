@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
+from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.channels import Buckets
@@ -88,15 +89,12 @@ def build(
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
-    lookups = []
+    lookups, places = [], lookup_places(pipeline)
     for declared in pipeline.lookups:
         reader, stream = SqlRelation(pipeline.relations[declared.relation], warn), streams[declared.stream]
-        directory = directories[declared.relation]
-        first = declared is pipeline.lookups_of(declared.stream)[0]
+        directory, place = directories[declared.relation], places[declared.relation]
         lookups.append(
-            lookup_plan(
-                declared, stream, len(buckets), reader, directory, reader.batch, cache_name, first=first
-            )
+            lookup_plan(declared, stream, len(buckets), reader, directory, reader.batch, cache_name, place)
         )
     bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
