@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.operators.lookup.gate import MISSED, Gate, GatedLookup, GateSpec, side_by_side
+from endmark.operators.lookup.gate import MISSED, ROW, Gate, GatedLookup, GateSpec, side_by_side
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
@@ -34,9 +34,9 @@ HELD = [(0, 0, 1, 2, 4), (1, 2, 3), (0, 2, 5, 5)]  # keys of each relation; some
 STEP, DELAY = 10, 15  # from batch to batch, and until a parked row is asked for again
 FATES = [Misses("drop"), Misses("nulls"), Misses("drop", 2, DELAY), Misses("nulls", 2, DELAY)]
 JOIN_KEY = KeySpec.of(["name"], [pa.string()])
-RECORD = KeySpec.of(["part", "n"], [pa.int64(), pa.int64()])
+BY_ROW = KeySpec.of([ROW], [pa.int64()])
 SCHEMA = pa.schema(
-    [("part", pa.int64()), ("n", pa.int64()), ("id", pa.int64()), ("name", pa.string()), (BATCH, pa.int64())]
+    [("n", pa.int64()), ("id", pa.int64()), ("name", pa.string()), (ROW, pa.int64()), (BATCH, pa.int64())]
 )
 CODEC = PromiseCodec("s", pa.schema([("n", pa.int64())]), JOIN_KEY)
 # Rows by number and what each relation has for them, rows given up by number and by whom, promises, progress.
@@ -83,7 +83,7 @@ def _promises(number: int) -> list[Punctuation]:
 
 def _batch(number: int, keys: list[int], first: int) -> StreamBatch:
     count = range(first, first + len(keys))
-    columns = {"part": [n % 2 for n in count], "n": list(count), "id": keys}
+    columns = {"n": list(count), "id": keys}
     arrays = {name: pa.array(values, pa.int64()) for name, values in columns.items()}
     names = pa.array([f"{key % 3}" for key in keys], pa.string())
     rows = JOIN_KEY.coded(pa.record_batch({**arrays, "name": names}))
@@ -141,7 +141,7 @@ class _Run:
         how = self._lookups[place]
         key = KeySpec.of(["id"], [pa.int64()])
         lookup = LookupSpec(SCHEMA, key, {"v": f"v{place}"}, how.misses, Budget(reads=reads), how.capacity)
-        spec = GateSpec(lookup, RECORD, CODEC, ("id", "name"), how.carries)
+        spec = GateSpec(lookup, BY_ROW, CODEC, ("n", "id", "name"), how.carries, place)
         if place == 0:
             spec = GateSpec(lookup, JOIN_KEY, CODEC, (), how.carries)
         return GatedLookup(spec, copy.deepcopy(self._sources[place]), store, None, self._snapshots[place])
@@ -156,7 +156,7 @@ class _Run:
             made = [self._lookup(place, store, reads[place]) for place in range(len(self._lookups))]
             gate = Gate(made)
             self.now += 1
-            entering = gate.enter(side_by_side(gate.asks(came, self.now, pause=batch.pause)), self.now)
+            entering = gate.enter(side_by_side(gate.asks([came], self.now, pause=batch.pause)))
             yield [_said(one, len(made)) for one in entering]
             snapshots = [gated.snapshot() for gated in made]
         self._snapshots, self.due = list(snapshots), gate.due(self.now)

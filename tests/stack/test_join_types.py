@@ -64,7 +64,7 @@ def require_refused(warehouse: Warehouse) -> None:
     full, pwjoin = "  type: full\n", "  type: full\n  preset: pwjoin\n"
     for buckets, old, new, said in [
         (7, full, full, "buckets was 2, is 7"),
-        (2, full, pwjoin, 'join.preset was "auto", is "pwjoin"'),
+        (2, full, pwjoin, 'steps.matched.preset was "auto", is "pwjoin"'),
         (2, "item_id: long", "item_id: string", 'columns.item_id was "long", is "string"'),
     ]:
         warehouse.pipeline.write_text(text.replace(old, new))

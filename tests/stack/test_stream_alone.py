@@ -24,7 +24,7 @@ from support.warehouse import wait_for
 SALES = AUCTION.with_name("sales.yaml")
 GROUPS = "aggregate={by: key, measures: {sales: count, price: {max: products.price}}, running: true}"
 # One read in each batch that is no pause, of small pages, so that rows wait.
-SLOW = ["lookup.time_per_batch=0ms", "lookup.page_rows=20", "batch.records=2000"]
+SLOW = ["steps.known.lookup.time_per_batch=0ms", "steps.known.lookup.page_rows=20", "batch.records=2000"]
 WAITING = sample("lookup_pending_rows", relation="products")
 
 
@@ -32,7 +32,11 @@ WAITING = sample("lookup_pending_rows", relation="products")
     ("workload", "products", "fields"),
     [
         ("zipf-2000-1-500", 2_000, []),
-        ("punct-random-30-40", 300, ["streams.sales.punctuated_on=key", "lookup.miss=nulls", GROUPS]),
+        (
+            "punct-random-30-40",
+            300,
+            ["streams.sales.punctuated_on=key", "steps.known.lookup.miss=nulls", GROUPS],
+        ),
     ],
 )
 def test_killed_while_rows_wait(

@@ -83,7 +83,7 @@ class BucketTasks:
         streams = stream_plans(pipeline, counts)
         lookups, places = [], lookup_places(pipeline)
         for declared in pipeline.lookups:
-            rows = others.get(declared.relation, relation)
+            rows, stream = others.get(declared.relation, relation), pipeline.stream_of(declared.relation)
             reader: PagedRelation
             if isinstance(rows, Iterable):
                 reader, page_rows = relation_in_memory(pipeline.relations[declared.relation], rows), 2
@@ -92,13 +92,13 @@ class BucketTasks:
             lookups.append(
                 lookup_plan(
                     declared,
-                    streams[declared.stream],
+                    places[declared.relation],
+                    streams[stream],
                     buckets,
                     reader,
                     reader.directory(page_rows),
                     nullcontext,
                     cache_name=str(directory),
-                    place=places[declared.relation],
                 )
             )
         self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)

@@ -19,6 +19,7 @@ from pydantic import (
     PlainValidator,
     WithJsonSchema,
 )
+from pydantic.fields import FieldInfo
 
 from endmark.domain import Domain
 from endmark.types import ColumnType
@@ -51,6 +52,12 @@ def _identifier(value: str) -> str:
     # We use `fullmatch`, since `$` also matches before a trailing newline, and names end up in SQL.
     if not _IDENTIFIER.fullmatch(value):
         raise ValueError(f"{_shown(value)} is not a name: letters, digits and _ only, starting with a letter")
+    return value
+
+
+def _reference(value: str) -> str:
+    for part in value.split(".", 1):
+        _identifier(part)
     return value
 
 
@@ -189,6 +196,14 @@ AnyNames = Annotated[
     AfterValidator(_all_different),
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
+# A column, alone or behind the name of the stream or relation that it comes from.
+Reference = Annotated[str, AfterValidator(_reference)]
+References = Annotated[
+    tuple[Reference, ...],
+    BeforeValidator(_listed, json_schema_input_type=str | list[str]),
+    AfterValidator(_all_different),
+    Field(min_length=1),
+]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Duration = Annotated[
     timedelta,
@@ -239,7 +254,12 @@ TableColumns = Annotated[dict[Name, _TableType], Field(min_length=1)]
 class Model(BaseModel):
     """A part of a pipeline file. Unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+
+def fields_of(part: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a part by the names that a pipeline file has for them."""
+    return {info.alias or name: info for name, info in part.model_fields.items()}
 
 
 def require_name(known: Mapping[str, Any], name: str, field: str, where: str) -> None:

@@ -91,10 +91,11 @@ def build(
     streams = stream_plans(pipeline, partitions)
     lookups, places = [], lookup_places(pipeline)
     for declared in pipeline.lookups:
-        reader, stream = SqlRelation(pipeline.relations[declared.relation], warn), streams[declared.stream]
-        directory, place = directories[declared.relation], places[declared.relation]
+        reader = SqlRelation(pipeline.relations[declared.relation], warn)
+        stream, place = streams[pipeline.stream_of(declared.relation)], places[declared.relation]
+        directory = directories[declared.relation]
         lookups.append(
-            lookup_plan(declared, stream, len(buckets), reader, directory, reader.batch, cache_name, place)
+            lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
         )
     bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))

@@ -21,6 +21,7 @@ class LookupPlace:
     """The place of a lookup among those of its stream.
 
     Args:
+        step: its place in the pipeline file, which begins the names of its knobs.
         asked: the columns by which the lookup asks.
         number: its number in their order, from 0.
         level: the number of its level, from 0.
@@ -30,6 +31,7 @@ class LookupPlace:
         found: the columns that lookups of earlier levels have added to the rows, by their names in results.
     """
 
+    step: str
     asked: Asked
     number: int
     level: int
@@ -51,6 +53,7 @@ def _places(pipeline: Pipeline, stream: str) -> dict[str, LookupPlace]:
     for number, level in enumerate(levels):
         for lookup in level:
             places[lookup.relation] = LookupPlace(
+                step=pipeline.place_of(lookup),
                 asked=pipeline.asked_by(lookup),
                 number=len(places),
                 level=number,

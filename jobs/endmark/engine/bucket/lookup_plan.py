@@ -36,6 +36,7 @@ class LookupPlan:
 
     Args:
         stream, relation: the names of the stream and of the relation.
+        step: the place of the lookup in the pipeline file, which begins the names of its knobs.
         level: the number of the lookup's level among those of the stream.
         gate: the specification of the gate between the lookup and the join.
         source: the relation, and the way it is read.
@@ -50,6 +51,7 @@ class LookupPlan:
 
     stream: str
     relation: str
+    step: str
     level: int
     gate: GateSpec
     source: Source
@@ -69,24 +71,24 @@ class LookupPlan:
 
 def lookup_plan(
     declared: Declared,
+    place: LookupPlace,
     stream: StreamPlan,
     buckets: int,
     reader: PagedRelation,
     directory: PageDirectory,
     reading: Callable[[], AbstractContextManager[None]],
     cache_name: str,
-    place: LookupPlace,
 ) -> LookupPlan:
     """Make the plan of one lookup, and measure the costs of reads of its relation for it.
 
     Args:
         declared: the lookup in the pipeline file.
+        place: its place among the lookups of its stream.
         stream: the stream that is looked up.
-        buckets: the number of buckets, which share `lookup.memory`.
+        buckets: the number of buckets, which share its `memory`.
         reader: reads the relation.
         directory: the pages of the relation.
         reading, cache_name: the fields of `LookupPlan`.
-        place: the place of the lookup among those of its stream.
     """
     costs = measure(reader, directory)
     schema, key = _schema(stream, place), [column.in_results for column in place.asked.key]
@@ -114,6 +116,7 @@ def lookup_plan(
     return LookupPlan(
         stream=stream.name,
         relation=declared.relation,
+        step=place.step,
         level=place.level,
         gate=gate,
         source=source,

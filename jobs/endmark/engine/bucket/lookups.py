@@ -71,7 +71,9 @@ class Lookups:
         now = _now()
         entering = {stream: [batch] for stream, batch in came.items()}
         for level in self._levels:
-            asks = {stream: each.gate.asks(entering[stream], now, pause=pause) for stream, each in level.items()}
+            asks = {
+                stream: each.gate.asks(entering[stream], now, pause=pause) for stream, each in level.items()
+            }
             answers = iter(side_by_side([ask for each in asks.values() for ask in each]))
             for stream, each in level.items():
                 each.evict(entering[stream])

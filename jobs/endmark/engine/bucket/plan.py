@@ -33,6 +33,7 @@ class BucketPlan:
         kind: which rows become results.
         residual: the condition that pairs of equal key must meet; `None` is always met.
         policy: the treatment of state.
+        step: the place of the join in the pipeline file, which begins the names of its knobs.
         group: the group-by; `None` without one.
         full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join
             catches up with its spilled rows, and no row is left waiting for a relation. A new value counts
@@ -51,6 +52,7 @@ class BucketPlan:
     residual: Condition | None
     policy: Policy
     group: GroupPlan | None
+    step: str = ""
     full_batch: int | None = None
     buckets: int = 1
     lookups: tuple[LookupPlan, ...] = ()
@@ -79,17 +81,19 @@ class BucketPlan:
             full_batch: the field of the plan.
         """
         inputs = tuple(streams[name] for name in pipeline.sides)
-        join = pipeline.join
+        join, step = pipeline.join, f"steps.{pipeline.flow.join}"
         return cls(
             streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(pipeline),
-            policy=DEFAULT if join is None else join.policy(buckets),
+            policy=DEFAULT if join is None else join.policy(buckets, field=step),
             group=group_plan(pipeline),
+            step=step,
             full_batch=full_batch,
             buckets=buckets,
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
+            shows_results="results" in pipeline.laid_out or pipeline.output_topic is not None,
         )
 
     def stream(self, name: str) -> StreamPlan:

@@ -172,7 +172,7 @@ class Gate:
         """Return each row beside all matches that another lookup has found for it."""
         if rows is None or others is None:
             return None
-        found = pa.Table.from_batches([others.drop_columns([CODE])])
+        found = pa.Table.from_batches([others])
         joined = pa.Table.from_batches([rows]).join(found, ROW, join_type="inner", use_threads=False)
         return self._sorted(joined)
 
@@ -191,7 +191,8 @@ class Gate:
         several, record = len(self._lookups) > 1, self._lookups[0].record
         if not several and not record:
             return missed[0]
-        found = codec.concat([one.drop_columns([CODE]) for one in missed])
+        names = [name for name in missed[0].schema.names if name != CODE]
+        found = codec.concat([one.select(names) for one in missed])
         if several:
             found = found.take(_least(found, [*record, ROW], int64(found.column(MISSED))))
             found = found.drop_columns([ROW])
