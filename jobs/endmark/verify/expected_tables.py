@@ -79,7 +79,7 @@ WHERE violation IS NOT NULL
 # Each lookup takes the rows that the one before it has made.
 _PROCESSED = "CREATE VIEW $made AS FROM $judged WHERE violation IS NULL"
 
-_LOOKED_UP = "CREATE VIEW $made AS SELECT l.* $columns FROM $rows l $join $relation r ON $equal"
+_LOOKED_UP = "CREATE VIEW $made AS SELECT l.* $columns FROM $came l $join $relation r ON $equal"
 
 _SIDE = "CREATE TABLE $side AS SELECT $columns FROM $made"
 
@@ -88,7 +88,7 @@ _MISSED = """
 INSERT INTO $found
 SELECT DISTINCT $partition::BIGINT, $offset,
     ? AND ($partition, $offset) NOT IN (SELECT ($partition, $offset) FROM $made)
-FROM $rows l WHERE NOT EXISTS (FROM $relation r WHERE $equal)
+FROM $came l WHERE NOT EXISTS (FROM $relation r WHERE $equal)
 """
 
 _ALL_MISSED = """
@@ -196,18 +196,18 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `side_<stream>` and `missed_<stream>`, and expect dead letters for rows that a lookup refuses."""
     known = stream_names(pipeline, stream)
-    rows, found, missed = name(f"processed_{stream}"), f"misses_{stream}", name(f"missed_{stream}")
-    session.run(_PROCESSED, made=rows, **known)
+    came, found, missed = name(f"processed_{stream}"), f"misses_{stream}", name(f"missed_{stream}")
+    session.run(_PROCESSED, made=came, **known)
     session.create(found, {"part": ColumnType.LONG, "off": ColumnType.LONG, "refused": ColumnType.BOOLEAN})
     for lookup in pipeline.lookups_of(stream):
         made, parts = name(f"behind_{lookup.relation}"), _lookup(pipeline, lookup)
-        session.run(_LOOKED_UP, rows=rows, made=made, **parts)
+        session.run(_LOOKED_UP, came=came, made=made, **parts)
         refuses = lookup.fate == "dead_letter"
-        session.run(_MISSED, [refuses], found=name(found), rows=rows, made=made, **known, **parts)
-        rows = made
+        session.run(_MISSED, [refuses], found=name(found), came=came, made=made, **known, **parts)
+        came = made
     session.run(_ALL_MISSED, found=name(found), missed=missed)
     session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
-    session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=rows, **known)
+    session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=came, **known)
 
 
 def _lookup(pipeline: Pipeline, lookup: Lookup) -> dict[str, str]:

@@ -61,7 +61,9 @@ def _sales(key: list[str], punctuated_on: list[str]) -> OverKeys | None:
     document = changed(known={"key": key}, matched={"where": None})
     streams = DOCUMENT["streams"] | {"sales": sales}
     pipeline = Pipeline.model_validate(document | {"relations": {"cards": cards}, "streams": streams})
-    return OverKeys.of(stream_plans(pipeline, {"offers": 1, "sales": 1})["sales"], [f"sales_{name}" for name in key])
+    return OverKeys.of(
+        stream_plans(pipeline, {"offers": 1, "sales": 1})["sales"], [f"sales_{name}" for name in key]
+    )
 
 
 def test_columns_are_in_the_order_of_the_lookup() -> None:
