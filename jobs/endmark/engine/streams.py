@@ -194,9 +194,8 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
 def _result_column(pipeline: Pipeline, reference: str) -> str:
     origin, column = pipeline.resolved(reference)
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
-        # R's key is not repeated in the results: the stream's own column equals it.
-        lookup = pipeline.lookup_in(origin)
-        origin, column = pipeline.stream_of(origin), lookup.key[key.index(column)]
+        # R's key is not repeated in the results: the column by which R was asked equals it.
+        origin, column = pipeline.asked_by(pipeline.lookup_in(origin)).key[key.index(column)]
     return f"{origin}_{column}"
 
 

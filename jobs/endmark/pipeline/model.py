@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.fields import Model, Name, require_column, require_name
 from endmark.pipeline.flow import Flow, flow_of
@@ -48,10 +49,10 @@ class Pipeline(Model):
     and doubles are no columns of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
-    lookup has a relation of its own, so a table that is looked up twice is declared under two names. All
-    lookups of a stream run side by side, and a row goes on when all have answered. If lookups have no match
-    for a row, the first of them whose `miss` is not `nulls` decides its fate. State that nothing ever frees
-    is refused, unless `unbounded_state` is `allow`.
+    lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
+    of a stream run side by side, up to one that asks by a column of theirs. A row goes on when all have
+    answered. If lookups have no match for a row, the first of them whose `miss` is not `nulls` decides its
+    fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
     `tables` has the Delta tables, each under its name. The tables `dead_letters`, `violations` and
     `punctuations` are always written. `publish` has the Kafka topics that get the rows of steps.
@@ -115,18 +116,15 @@ class Pipeline(Model):
 
     def _check_lookup(self, lookup: Lookup, field: str) -> None:
         require_name(self.relations, lookup.relation, f"{field}.relation", "relations")
-        columns = self.stream_columns(self.stream_of(lookup.relation))
         relation = self.relations[lookup.relation]
         if len(lookup.key) != len(relation.key):
             raise ValueError(
                 f"{field}.key: {_listed(lookup.key)} must have a column for each of "
                 f"relations.{lookup.relation}.key: {_listed(relation.key)}"
             )
-        for name, known in zip(lookup.key, relation.key, strict=True):
-            require_column(columns, name, f"{field}.key", relation.columns[known])
+        asked(self, lookup)  # raises for a column that rows do not have
         if (as_of := lookup.as_of) is None:
             return
-        require_column(columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
         require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
         if as_of.relation in relation.key:
             raise ValueError(
@@ -385,6 +383,10 @@ class Pipeline(Model):
         steps = self.row_steps_of(stream)
         return dict(steps[-1].columns if steps else self.streams[stream].columns)
 
+    def asked_by(self, lookup: Lookup) -> Asked:
+        """Return the columns by which a lookup asks."""
+        return asked(self, lookup)
+
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""
         return next(lookup for lookup in self.lookups if lookup.relation == relation)
@@ -417,9 +419,8 @@ class Pipeline(Model):
             return f"steps.{self.flow.join}.on", self.join.on
         ((name, stream),) = self.streams.items()
         rule = stream.closes.on if stream.closes else ()
-        asks_by_null = any(
-            self.stream_columns(name)[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
-        )
+        by = tuple(column.name for lookup in self.lookups[:1] for column in self.asked_by(lookup).key)
+        asks_by_null = any(self.stream_columns(name)[column].nullable for column in by)
         fields = {
             f"steps.{self.flow.aggregate}.aggregate.by": () if self.aggregate is None else self.aggregate.by,
             f"streams.{name}.unique": stream.unique,
@@ -429,10 +430,7 @@ class Pipeline(Model):
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
-            **{
-                f"{self.place_of(lookup)}.key": () if asks_by_null else lookup.key
-                for lookup in self.lookups[:1]
-            },
+            **{f"{self.place_of(lookup)}.key": () if asks_by_null else by for lookup in self.lookups[:1]},
             f"streams.{name}.event_time.column": (stream.event_time.column,),
         }
         return next((field, columns) for field, columns in fields.items() if columns)

@@ -23,6 +23,8 @@ from endmark.pipeline.fields import (
     Names,
     Pause,
     Records,
+    Reference,
+    References,
     Size,
     Topic,
 )
@@ -106,19 +108,22 @@ class AsOf(Model):
     """The columns by which a row picks one of a key's versions.
 
     A version is valid from the time in the relation's column `relation` on. A row meets the newest version
-    that is not newer than the time in the stream's column `stream`. A row that is older than all versions
-    meets none.
+    that is not newer than the time in the column `stream`, which is named as in `key`. A row that is older
+    than all versions meets none.
     """
 
-    stream: Pinned[Name]
+    stream: Pinned[Reference]
     relation: Pinned[Name]
 
 
 class Lookup(Model):
     """The join of rows with a relation.
 
-    `key` has a column of the stream for each column of the relation's key, in the same order and of the same
-    type. `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
+    `key` has a column of the rows for each column of the relation's key, in the same order and of the same
+    type. It may be a column of a relation that an earlier step has looked up: `customers.country`, or the
+    column alone if only one has it.
+
+    `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
     `auto` takes the cheapest by measured costs.
 
     A batch that is no pause (`batch.pause_below`) stops reading after `time_per_batch`. Rows without an
@@ -133,7 +138,7 @@ class Lookup(Model):
     """
 
     relation: Pinned[Name]
-    key: Pinned[Names]
+    key: Pinned[References]
     cardinality: Pinned[Literal["many_to_one", "many_to_many"]] = "many_to_one"
     as_of: Pinned[AsOf | None] = None
     strategy: Annotated[
