@@ -15,6 +15,7 @@ from endmark.pipeline import COORDINATES
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.state.keys import KeySpec
+from endmark.types import ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
-    from endmark.pipeline import Measure, Pipeline
-    from endmark.types import ColumnType
+    from endmark.pipeline import Aggregate, Measure, Pipeline
     from endmark.wire.json_records import Parser
 
 
@@ -164,18 +164,23 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
     if pipeline.aggregate is None:
         return None
     columns = pipeline.group_columns()
-    measures = [
-        FUNCTIONS[measure.function].implementation()(
-            name, kind=columns[name].arrow, **_source(pipeline, measure)
-        )
-        for name, measure in pipeline.aggregate.measures.items()
-    ]
     # Results of a semi join have no right columns. They always have the key on the left.
     keys = [
         KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
         for name, kind in pipeline.key_types.items()
     ]
+    measures = measure_specs(pipeline, pipeline.aggregate)
     return GroupPlan(keys, measures, list(columns), pipeline.aggregate.running)
+
+
+def measure_specs(pipeline: Pipeline, aggregate: Aggregate) -> list[MeasureSpec]:
+    """Make the specifications of an aggregate's measures, over the columns of results."""
+    specs = []
+    for name, measure in aggregate.measures.items():
+        source = _source(pipeline, measure)
+        kind = ColumnType.LONG if measure.column is None else measure.kind(pipeline.type_of(measure.column))
+        specs.append(FUNCTIONS[measure.function].implementation()(name, kind=kind.arrow, **source))
+    return specs
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
@@ -185,13 +190,14 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     stream = pipeline.stream_of(measure.column.partition(".")[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
-        "column": _result_column(pipeline, measure.column),
+        "column": result_column(pipeline, measure.column),
         "of": pipeline.type_of(measure.column).arrow,
         "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
     }
 
 
-def _result_column(pipeline: Pipeline, reference: str) -> str:
+def result_column(pipeline: Pipeline, reference: str) -> str:
+    """Return the column of results that a reference names, such as `customers.country`."""
     origin, _, column = reference.partition(".")
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own column equals it.
