@@ -66,7 +66,8 @@ class BucketTasks:
     """One task for each bucket of each stage, restored from its snapshot before every batch.
 
     `relation` are rows of the one that `others` does not name, or where it is; `others` are by their name.
-    `reports` are what the last batch told of itself, as the sink gets them. `partitions` are counted by
+    `reports` are what the last batch told of itself, as the sink gets them, and `patterns` those that it
+    announced. `partitions` are counted by
     topic, unless each has as many. `grouped` is the aggregate of a second stage, and its number of buckets.
     """
 
@@ -119,6 +120,7 @@ class BucketTasks:
         self._tasks = {label: BucketTask(self.plan, self._store, None) for label in self._buckets.labels}
         self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
+        self.patterns: list[dict[str, Any]] = []
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
@@ -146,7 +148,8 @@ class BucketTasks:
             rows = codec.decode(blob)
             assert rows.schema == self._schemas[channel]
             found[channel] += rows.to_pylist()
-        found[channels.ANNOUNCED] += announced_together(reports)
+        self.patterns = announced_together(reports)
+        found[channels.ANNOUNCED] += self.patterns
         number_running(found, self._batches)
         self._batches += 1
         self.reports.append({"samples": self._store.profile.take()})
