@@ -79,10 +79,10 @@ class Condition:
 
     text: str
     columns: tuple[str, ...]
-    field: str = "join.where"
+    field: str = "where"
 
     @classmethod
-    def of(cls, text: str, schema: pa.Schema, field: str = "join.where") -> Condition:
+    def of(cls, text: str, schema: pa.Schema, field: str = "where") -> Condition:
         """Check a condition over rows and return it.
 
         Args:

@@ -73,15 +73,17 @@ class Streams:
                 "name": "bounds",
                 "streams": {side: stream | {"topic": side} for side in SIDES},
                 "relations": {"serials": relation},
-                "lookup": {"stream": "left", "relation": "serials", "key": "serial"},
-                "join": {
-                    "left": "left",
-                    "right": "right",
-                    "on": ["key"],
-                    "preset": preset,
-                    "purge_every": purge_every,
-                    "window": dict.fromkeys(SIDES, self.window),
+                "steps": {
+                    "known": {"from": "left", "lookup": {"relation": "serials", "key": "serial"}},
+                    "matched": {
+                        "join": ["known", "right"],
+                        "on": ["key"],
+                        "preset": preset,
+                        "purge_every": purge_every,
+                        "window": self.window,
+                    },
                 },
+                "tables": {"results": {"from": "matched"}},
                 "unbounded_state": "allow",
             }
         )

@@ -96,12 +96,6 @@ class GroupPlan:
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
     """Make the plans of a pipeline's streams, by name; `partitions` is the number of partitions by topic."""
-    windows: dict[str, timedelta | None] = dict.fromkeys(pipeline.sides)
-    if pipeline.join is not None:
-        windows = {
-            pipeline.join.left: pipeline.join.window.left,
-            pipeline.join.right: pipeline.join.window.right,
-        }
     kinds = [kind.arrow for kind in pipeline.key_types.values()]
     plans = {}
     for name in pipeline.sides:
@@ -113,7 +107,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             time=f"{name}_{stream.event_time.column}",
             partition=f"{name}_kafka_partition",
             offset=f"{name}_kafka_offset",
-            window=microseconds(windows[name]),
+            window=microseconds(pipeline.window_of(name)),
             lateness=microseconds(stream.event_time.lateness) or 0,
             ahead=microseconds(stream.event_time.ahead),
             partitions=partitions[stream.topic],
@@ -170,7 +164,7 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         for name, kind in pipeline.key_types.items()
     ]
     measures = measure_specs(pipeline, pipeline.aggregate)
-    return GroupPlan(keys, measures, list(columns), pipeline.aggregate.running)
+    return GroupPlan(keys, measures, list(columns), bool(pipeline.running_columns()))
 
 
 def measure_specs(pipeline: Pipeline, aggregate: Aggregate) -> list[MeasureSpec]:
@@ -187,7 +181,7 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
-    stream = pipeline.stream_of(measure.column.partition(".")[0])
+    stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
         "column": result_column(pipeline, measure.column),
@@ -198,16 +192,16 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
 
 def result_column(pipeline: Pipeline, reference: str) -> str:
     """Return the column of results that a reference names, such as `customers.country`."""
-    origin, _, column = reference.partition(".")
+    origin, column = pipeline.resolved(reference)
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own column equals it.
         lookup = pipeline.lookup_in(origin)
-        origin, column = lookup.stream, lookup.key[key.index(column)]
+        origin, column = pipeline.stream_of(origin), lookup.key[key.index(column)]
     return f"{origin}_{column}"
 
 
 def check_conditions(pipeline: Pipeline) -> None:
-    """Check `join.where`, if there is a join, and the closing rules.
+    """Check the condition of the join, if there is one, and the closing rules.
 
     Raises:
         ConfigError: one of them is no condition over the columns that it may use.
@@ -221,14 +215,15 @@ def residual(pipeline: Pipeline) -> Condition | None:
     """Return the join's residual condition; `None` without one.
 
     Raises:
-        ConfigError: `join.where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a pair.
     """
     # Tasks import this module, and DuckDB takes a tenth of a second to import.
     from endmark.condition import Condition
 
     if pipeline.join is None or pipeline.join.where is None:
         return None
-    return Condition.of(pipeline.join.where, arrow_schema(pipeline.pair_columns()))
+    field = f"steps.{pipeline.flow.join}.where"
+    return Condition.of(pipeline.join.where, arrow_schema(pipeline.pair_columns()), field)
 
 
 def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:

@@ -141,7 +141,8 @@ def states(pipeline: Pipeline) -> list[State]:
         return [*groups, *closed]
     (left, right), preset = inputs, pipeline.join.preset
     groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]
-    return [_rows(left, right, preset), _rows(right, left, preset), *groups, *closed]
+    step = f"steps.{pipeline.flow.join}"
+    return [_rows(left, right, preset, step), _rows(right, left, preset, step), *groups, *closed]
 
 
 def require_bounded(pipeline: Pipeline) -> None:
@@ -169,15 +170,15 @@ def _input(pipeline: Pipeline, name: str) -> _Input:
     by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
     means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
     closes = next((by for by, does in means.items() if does), None)
-    field, window, preserved = "", None, False
-    if join is not None and name == join.left:
-        field, window, preserved = "join.window.left", join.window.left, join.type.keeps_left
-    elif join is not None:
-        field, window, preserved = "join.window.right", join.window.right, join.type.keeps_right
-    return _Input(name, window, field, closes, stream.punctuated_on, preserved, key)
+    field, preserved = "", False
+    if join is not None:
+        at = pipeline.sides.index(name)
+        field = f"steps.{pipeline.flow.join}.window.{join.inputs[at]}"
+        preserved = join.type.keeps_right if at else join.type.keeps_left
+    return _Input(name, pipeline.window_of(name), field, closes, stream.punctuated_on, preserved, key)
 
 
-def _rows(side: _Input, other: _Input, preset: Preset) -> State:
+def _rows(side: _Input, other: _Input, preset: Preset, step: str) -> State:
     able, bounds = PRESETS[preset], []
     if side.window is not None:
         bounds.append(Bound(window_seconds=side.window.total_seconds(), progress_of=other.name))
@@ -195,7 +196,7 @@ def _rows(side: _Input, other: _Input, preset: Preset) -> State:
     if not other.closes and able.purge:
         mends.append(other.mend_punctuations)
     elif not able.purge and other.closes:
-        mends.append(f"set join.preset: {Preset.AUTO}")
+        mends.append(f"set {step}.preset: {Preset.AUTO}")
     return State(side.name, "rows", note=f"since {no_window} {no_purge}", mends=tuple(mends))
 
 

@@ -125,7 +125,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     they are `refused` as dead letters.
 
     Raises:
-        ConfigError: `join.where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a pair.
     """
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
@@ -209,7 +209,8 @@ def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
     equal = " AND ".join(f"{table}.{theirs} = {judged}.{ours}" for ours, theirs in pairs)
     if lookup.as_of is not None:
         since = name(f"{lookup.relation}_{lookup.as_of.relation}")
-        equal += f" AND {judged}.{name(f'{lookup.stream}_{lookup.as_of.stream}')} >= {table}.{since}"
+        asked = name(f"{pipeline.stream_of(lookup.relation)}_{lookup.as_of.stream}")
+        equal += f" AND {judged}.{asked} >= {table}.{since}"
         join, relation = f"ASOF {join}", f"(FROM {table} WHERE {since} IS NOT NULL) {table}"
     return f"{join} {relation} ON {equal}", f"NOT EXISTS (FROM {table} WHERE {equal})"
 
@@ -244,7 +245,7 @@ def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
         "found_key": ", ".join(found_key),
         "key": names([key_column(column) for column in pipeline.key]),
     }
-    if aggregate.running:
+    if pipeline.running_columns():
         expect_running(session, named=names(list(pipeline.key)), **fragments)
     certain = "FROM expected_results"
     session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Join, Pipeline
+from endmark.pipeline import JoinStep, Pipeline
 from endmark.types import JoinType
 from endmark.verify.conditions import keep_where
 from endmark.verify.idle_partitions import is_uncertain
@@ -39,7 +39,7 @@ def join(session: Session, pipeline: Pipeline) -> None:
     Both have the columns of the results table, and for each side the `rowid` of its row in `side_<stream>`.
 
     Raises:
-        ConfigError: `join.where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a pair.
     """
     if pipeline.join is None:
         (stream,) = pipeline.sides
@@ -55,13 +55,10 @@ def join(session: Session, pipeline: Pipeline) -> None:
                 _add_rows_alone(session, pipeline, side, "uncertain_results", "highest")
 
 
-def _match(session: Session, pipeline: Pipeline, declared: Join) -> None:
+def _match(session: Session, pipeline: Pipeline, declared: JoinStep) -> None:
     left, right = (stream_names(pipeline, stream) for stream in pipeline.sides)
-    window = declared.window
-    same_key = [
-        f"l.{name(f'{declared.left}_{column}')} = r.{name(f'{declared.right}_{column}')}"
-        for column in declared.on
-    ]
+    one, other = pipeline.sides
+    same_key = [f"l.{name(f'{one}_{column}')} = r.{name(f'{other}_{column}')}" for column in declared.on]
     semi, where = declared.type is JoinType.SEMI, declared.where
     rows = [left["row"]] if semi else [left["row"], right["row"]]
     numbers = {left["row"]: "l.rowid", right["row"]: "r.rowid"}
@@ -69,7 +66,7 @@ def _match(session: Session, pipeline: Pipeline, declared: Join) -> None:
     columns = list(pipeline.result_columns() if where is None else pipeline.pair_columns())
     session.run(
         _MATCHED,
-        [microseconds(window.left), microseconds(window.right)],
+        [microseconds(pipeline.window_of(stream)) for stream in pipeline.sides],
         columns=names(columns),
         left=left["side"],
         right=right["side"],
@@ -82,7 +79,7 @@ def _match(session: Session, pipeline: Pipeline, declared: Join) -> None:
     if where is None:
         session.run("ALTER TABLE candidates RENAME TO expected_results")
         return
-    keep_where(session, "candidates", columns, where, "join.where")
+    keep_where(session, "candidates", columns, where, f"steps.{pipeline.flow.join}.where")
     session.run(
         _MET,
         distinct="DISTINCT" if semi else "",

@@ -38,9 +38,10 @@ def both_sides(pipeline: Pipeline) -> tuple[Side, ...]:
     if join is None:
         return ()
     preserved = join.type.keeps_left, join.type.keeps_right
+    left, right = pipeline.sides
     return (
-        Side(join.left, join.right, join.window.left, *preserved),
-        Side(join.right, join.left, join.window.right, *reversed(preserved)),
+        Side(left, right, pipeline.window_of(left), *preserved),
+        Side(right, left, pipeline.window_of(right), *reversed(preserved)),
     )
 
 

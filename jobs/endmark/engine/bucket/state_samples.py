@@ -1,4 +1,4 @@
-"""Samples of a bucket's state for the join and for groups, and of the progress of both streams."""
+"""Samples of a bucket's state for the join and for groups, and of the progress of its streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECOND = 1_000_000
 def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[str]:
     """Return the sizes of a bucket's state after a batch; `groups` is `None` without a group-by."""
     samples: Counter[str] = Counter()
-    for side, opposite in ((join.left, join.right), (join.right, join.left)):
+    for side, opposite in zip(join.sides, reversed(join.sides), strict=True):
         if side.spec.ended:
             continue
         labels = {"operator": "join", "stream": side.spec.name}

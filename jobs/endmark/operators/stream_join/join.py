@@ -99,6 +99,9 @@ class StreamJoin:
     `snapshot`.
 
     Attributes:
+        left, right: the state of both inputs.
+        sides: the same, left before right.
+        key: the key, by the names that both sides share.
         output: the output of the last batch.
         shown: the sides whose columns results have: the left one of a semi join, and no side that has ended.
         notes: JSON values of the caller, which a snapshot keeps.
@@ -125,23 +128,24 @@ class StreamJoin:
     ) -> None:
         self.left = SideState(left, store, preserved=kind.keeps_left)
         self.right = SideState(right, store, preserved=kind.keeps_right)
-        self._sides = (self.left, self.right)
+        self.sides = (self.left, self.right)
+        self.key = self.left.key
         self._profile = store.profile
         self._probe = Probe(self.left, self.right, kind, residual)
         self._policy = policy
-        self._spiller = Spiller(self._sides, self._probe, policy.memory)
+        self._spiller = Spiller(self.sides, self._probe, policy.memory)
         self._purger = Purger(self.left, self.right, policy, self._spiller)
         early = policy.propagate is Propagation.EARLY
-        sides = self._sides[:1] if kind is JoinType.SEMI else self._sides
+        sides = self.sides[:1] if kind is JoinType.SEMI else self.sides
         self.shown = [side for side in sides if not side.spec.ended]
-        self._patterns = PatternAnnouncer(self._sides, self.shown, early=early)
+        self._patterns = PatternAnnouncer(self.sides, self.shown, early=early)
         self.output = BatchOutput()
         self.notes: dict[str, Any] = {}
         if restored is not None:
             notes = manifest.load(restored, self._lists())
             self.notes = notes["$caller"]
             self._spiller.batch_number = notes["$batch_number"]
-            for side in self._sides:
+            for side in self.sides:
                 side.restore(notes[side.spec.name])
 
     def _lists(self) -> dict[str, SegmentList]:
@@ -149,7 +153,7 @@ class StreamJoin:
 
     def snapshot(self) -> bytes:
         """Return the state for `restored`, without the segments."""
-        notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self._sides}
+        notes: dict[str, Any] = {side.spec.name: side.snapshot() for side in self.sides}
         notes |= {"$batch_number": self._spiller.batch_number, "$caller": self.notes}
         return manifest.save(self._lists(), notes)
 
@@ -187,7 +191,7 @@ class StreamJoin:
         self.output.violations += [*admitted[0].violations, *admitted[1].violations]
         self.output.bystanders = {
             side.spec.name: each.bystanders
-            for side, each in zip(self._sides, admitted, strict=True)
+            for side, each in zip(self.sides, admitted, strict=True)
             if each.bystanders is not None
         }
         left, right = admitted[0].batch, admitted[1].batch
@@ -241,7 +245,7 @@ class StreamJoin:
         self, news: tuple[_News, _News], horizons: tuple[int, int], *, pause: bool
     ) -> Iterator[pa.RecordBatch]:
         """Drop rows that left their window, catch up with spilled rows, and purge if memory is short."""
-        for side, horizon in zip(self._sides, horizons, strict=True):
+        for side, horizon in zip(self.sides, horizons, strict=True):
             yield from self._purger.expire(side, horizon)
         if self._spiller.is_due(pause=pause):
             yield from self._spiller.catch_up()
@@ -270,7 +274,7 @@ class StreamJoin:
         self.output.patterns.waiting += self._patterns.to_come(side, promises)
 
     def _maintain(self) -> None:
-        for side in self._sides:
+        for side in self.sides:
             side.maintain(self._spiller.barriers(side))
 
     def _spend(self, closed_keys: pa.RecordBatch | None) -> None:

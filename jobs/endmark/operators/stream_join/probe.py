@@ -49,7 +49,7 @@ class Probe:
             schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
             self._candidates = Results(schemas[0], schemas[1])
         self.spent: list[SegmentRows] = []
-        self.failures = Failures("join.where" if residual is None else residual.field)
+        self.failures = Failures("where" if residual is None else residual.field)
 
     def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
         """Yield the results of the rows of a batch with resident rows of the other side, and with each other.

@@ -70,8 +70,8 @@ def test_a_table_with_two_versions_of_one_moment(request: pytest.FixtureRequest,
 @pytest.mark.parametrize(
     ("looking", "said"),
     [
-        ({"as_of": {"stream": "price", "relation": "since"}}, "lookup.as_of.stream"),
-        ({"as_of": {"stream": "bid_at", "relation": "name"}}, "lookup.as_of.relation"),
+        ({"as_of": {"stream": "price", "relation": "since"}}, "steps.known.lookup.as_of.stream"),
+        ({"as_of": {"stream": "bid_at", "relation": "name"}}, "steps.known.lookup.as_of.relation"),
         (
             {"as_of": {"stream": "bid_at", "relation": "since"}, "cardinality": "many_to_many"},
             "as_of picks one of a key's rows",
