@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.pipeline import Aggregate, Pipeline
+from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.measures import expression
 from endmark.verify.session import Session, name, names, text
@@ -51,7 +52,9 @@ def present(pipeline: Pipeline) -> list[str]:
 class Definition:
     """All results and announced patterns so far, in DuckDB."""
 
-    def __init__(self, session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
+    def __init__(self, session: Session, pipeline: Pipeline) -> None:
+        aggregate = pipeline.aggregate
+        assert aggregate is not None
         self._session = session
         self._pipeline = pipeline
         self._schema = schema_of(pipeline, "results")
@@ -146,24 +149,44 @@ def _rows(rows: list[Row]) -> set[tuple[Any, ...]]:
 
 
 @st.composite
-def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> tuple[Pipeline, Aggregate]:
-    """A pipeline without groups, and groups of its results by other columns."""
+def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
+    """A pipeline with groups of its results by other columns than the join key."""
     pipeline = draw(pipelines(kind, keys, several=True, gaps=True))
     shown = pipeline.shown
-    columns = [f"{stream}.seller_id" for stream in shown]
-    columns += [f"{stream}.{column}" for stream in shown for column in pipeline.key]
-    columns += list(pipeline.key)
+    columns = [f"{stream}.{column}" for stream in shown for column in ("seller_id", *pipeline.key)]
+    columns += pipeline.key if pipeline.join is not None else ()
     if "sellers" in pipeline.relations and pipeline.stream_of("sellers") in shown:
         columns += ["sellers.name", "sellers.seller_id"]
     by = draw(
-        st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True).filter(
-            lambda by: not {each.rpartition(".")[2] for each in by} >= set(pipeline.key)
-        )
+        st.lists(
+            st.sampled_from(columns), min_size=1, max_size=2, unique_by=partial(_result_name, pipeline)
+        ).filter(lambda by: regroups(pipeline, by))
     )
-    named = {_result_name(pipeline, reference): reference for reference in by}
-    aggregate = pipeline.aggregate or Aggregate.model_validate({"by": "x", "measures": {"rows": "count"}})
-    aggregate = aggregate.model_copy(update={"by": tuple(named.values()), "running": True})
-    return pipeline.model_copy(update={"aggregate": None}), aggregate
+    measures = (
+        {"rows": "count"} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
+    )
+    return regrouped(pipeline, by, measures)
+
+
+def regroups(pipeline: Pipeline, by: list[str]) -> bool:
+    """Whether these columns are another key. The key of a stream alone is its own columns in `by`."""
+    if pipeline.join is None and all(name.partition(".")[0] in pipeline.streams for name in by):
+        return False
+    return not {each.rpartition(".")[2] for each in by} >= set(pipeline.key)
+
+
+def regrouped(pipeline: Pipeline, by: list[str], measures: Mapping[str, Any]) -> Pipeline:
+    """The pipeline with other groups."""
+    document: dict[str, Any] = pipeline.model_dump()
+    document["steps"] = {
+        name: step for name, step in document["steps"].items() if name != pipeline.flow.aggregate
+    } | {"by_other": {"from": pipeline.flow.results, "aggregate": {"by": by, "measures": measures}}}
+    document["tables"] = {
+        "results": {"from": pipeline.flow.results},
+        "groups": {"from": "by_other"},
+        "running": {"from": "by_other", "mode": "changes"},
+    }
+    return Pipeline.model_validate(document)
 
 
 def _result_name(pipeline: Pipeline, reference: str) -> str:
@@ -177,13 +200,13 @@ def _result_name(pipeline: Pipeline, reference: str) -> str:
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
-    pipeline, aggregate = data.draw(grouped(kind, keys))
+    pipeline = data.draw(grouped(kind, keys))
     sizes = data.draw(SIZES)
     located = locate(data.draw(histories(keys, sizes.partitions, pipeline.streams)))
     size = data.draw(st.integers(1, 20))
     with tempfile.TemporaryDirectory() as directory, sizes.merging.limits(), Session() as session:
         session.run("SET threads = 1")
-        definition = Definition(session, pipeline, aggregate)
+        definition = Definition(session, pipeline)
         tasks = BucketTasks(
             pipeline,
             sellers_of(pipeline),
@@ -192,11 +215,10 @@ def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys:
             full_batch=data.draw(st.sampled_from([None, 1, size])),
             others=OTHERS,
             buckets=sizes.buckets,
-            grouped=(aggregate, data.draw(BUCKETS)),
+            group_buckets=data.draw(BUCKETS),
         )
         for number, at in enumerate([*range(0, len(located), size), len(located)], 1):
-            found: Tables = defaultdict(list)
-            found |= tasks.batch(located[at : at + size])
+            found = tasks.batch(located[at : at + size])
             told = [{column: row[column] for column in row if column != "batch"} for row in found["running"]]
             expected = definition.batch(number, found, tasks.patterns)
             assert _rows(found["groups"]) == expected["groups"]

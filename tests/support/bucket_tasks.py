@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,9 +21,8 @@ from endmark.engine.groups.task import GroupTask
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.streams import arrow_schema, stream_plans
-from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.stream_join.announce import aligned
-from endmark.pipeline import Aggregate, Pipeline, Relation
+from endmark.pipeline import Pipeline, Relation
 from endmark.relation.contract import PagedRelation
 from endmark.spark.tables import targets
 from endmark.state import codec
@@ -68,7 +66,8 @@ class BucketTasks:
     `relation` are rows of the one that `others` does not name, or where it is; `others` are by their name.
     `reports` are what the last batch told of itself, as the sink gets them, and `patterns` those that it
     announced. `partitions` are counted by
-    topic, unless each has as many. `grouped` is the aggregate of a second stage, and its number of buckets.
+    topic, unless each has as many. `group_buckets` are those of a
+    second stage.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class BucketTasks:
         full_batch: int | None = None,
         others: Mapping[str, Iterable[tuple[Any, ...]]] = MappingProxyType({}),
         buckets: int = len(BUCKETS),
-        grouped: tuple[Aggregate, int] | None = None,
+        group_buckets: int = 1,
     ) -> None:
         topics = [pipeline.streams[side].topic for side in pipeline.sides]
         counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
@@ -109,13 +108,8 @@ class BucketTasks:
             )
         self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)
         self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
-        self._groups: GroupTasks | None = None
-        if grouped is not None:
-            aggregate, count = grouped
-            stage = GroupStage.of(pipeline, aggregate, buckets, Buckets(LABELS[-count:]))
-            self.plan = replace(self.plan, packs_results=False)
-            self._groups = GroupTasks(stage, directory)
-            self._schemas |= self._groups.schemas
+        stage = GroupStage.of(pipeline, buckets, Buckets(LABELS[-group_buckets:]))
+        self._groups = None if stage is None else GroupTasks(stage, directory)
         self._batches = 0
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self.plan, self._store, None) for label in self._buckets.labels}
@@ -178,15 +172,6 @@ class GroupTasks:
         self.stage = stage
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshots: dict[int, bytes | None] = dict.fromkeys(stage.buckets.labels)
-
-    @property
-    def schemas(self) -> dict[str, pa.Schema]:
-        """The columns of groups and of running groups."""
-        groups = ClosingAggregate(self.stage.group.keys, self.stage.group.measures, self._store).schema
-        return {
-            channels.GROUPS: groups,
-            channels.RUNNING: groups.append(pa.field("final", pa.bool_())),
-        }
 
     def run(self, packed: list[tuple[int, str, bytes]]) -> Iterator[tuple[str, bytes]]:
         """Run one batch; yield what comes to the sink. A bucket without a blob does not run."""

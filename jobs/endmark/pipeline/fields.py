@@ -177,6 +177,13 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _reference(value: str) -> str:
+    origin, dot, column = value.partition(".")
+    for name in (origin, column) if dot else (origin,):
+        _identifier(name)
+    return value
+
+
 def _all_different(names: tuple[str, ...]) -> tuple[str, ...]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"{twice!r} stands twice")
@@ -190,6 +197,13 @@ AnyNames = Annotated[
     AfterValidator(_all_different),
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
+# Columns of a step: `stream.column`, `relation.column`, or `column`.
+References = Annotated[
+    tuple[Annotated[str, AfterValidator(_reference)], ...],
+    BeforeValidator(_listed, json_schema_input_type=str | list[str]),
+    AfterValidator(_all_different),
+    Field(min_length=1),
+]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Duration = Annotated[
     timedelta,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from endmark.engine import channels
-from endmark.engine.streams import GroupPlan, measure_specs, result_column
+from endmark.engine.streams import grouped_by
 from endmark.operators.group_by.group_by import KeyColumn, group_inputs, group_key
 from endmark.operators.stream_join.announce import ALL_VALUES
 from endmark.punctuation.columns import domain_of_type
@@ -23,11 +23,12 @@ from endmark.punctuation.wire_json import pattern_from_json
 from endmark.state import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from endmark.domain import Domain
     from endmark.engine.channels import Buckets
-    from endmark.pipeline import Aggregate, Pipeline
+    from endmark.engine.streams import GroupPlan
+    from endmark.pipeline import Pipeline
 
 _GROUPS = "groups"  # the name under which patterns on columns of the group key are read
 
@@ -52,39 +53,33 @@ class GroupStage:
     present: frozenset[str]
     reporters: int
     buckets: Buckets
-    shows_results: bool = True
+    shows_results: bool
 
     @classmethod
-    def of(
-        cls,
-        pipeline: Pipeline,
-        aggregate: Aggregate,
-        reporters: int,
-        buckets: Buckets,
-    ) -> Self:
-        """Make the plan of a pipeline's second stage.
+    def of(cls, pipeline: Pipeline, reporters: int, buckets: Buckets) -> Self | None:
+        """Make the plan of a pipeline's second stage; `None` if it has none.
 
         Args:
             pipeline: the pipeline.
-            aggregate: the aggregate, by another key than the join's.
             reporters: the number of buckets of the first stage.
             buckets: the buckets of the second stage.
         """
-        present, keys = _present(pipeline), []
+        if pipeline.aggregate is None or not pipeline.regroups:
+            return None
+        types, keys = pipeline.group_columns(), []
         equals: dict[str, str] = {}
-        for reference in aggregate.by:
-            name, sources = _column(pipeline, reference, present)
-            kind = pipeline.type_of(reference) if "." in reference else pipeline.key_types[reference]
-            keys.append(KeyColumn(name, kind.arrow, sources, nullable=True))
+        for name, reference in pipeline.group_key.items():
+            sources = _sources(pipeline, name, reference)
+            keys.append(KeyColumn(name, types[name].arrow, sources, nullable=True))
             if len(sources) == 1:
-                equals |= dict.fromkeys(_equal_columns(pipeline, sources[0], present), name)
-        columns = [*(key.name for key in keys), *aggregate.measures]
+                equals |= dict.fromkeys(_equal_columns(pipeline, sources[0]), name)
         return cls(
-            GroupPlan(keys, measure_specs(pipeline, aggregate), columns, aggregate.running),
+            grouped_by(pipeline, pipeline.aggregate, keys),
             equals,
-            frozenset(f"{stream}_{name}" for stream in present for name in pipeline.key),
+            frozenset(f"{stream}_{name}" for stream in pipeline.present for name in pipeline.key),
             reporters,
             buckets,
+            pipeline.shows_results,
         )
 
     @property
@@ -152,32 +147,21 @@ class GroupStage:
         return Punctuation.read(_GROUPS, restricted, self.domains, pattern_from_json)
 
 
-def _present(pipeline: Pipeline) -> list[str]:
-    """Return the streams that have a row in every result, in the order of sides."""
-    if pipeline.join is None:
-        return list(pipeline.sides)
-    first, *others = pipeline.sides
-    absent = {first} if pipeline.join.type.keeps_right else set()
-    absent |= set(others) if pipeline.join.type.keeps_left else set()
-    return [stream for stream in pipeline.shown if stream not in absent]
+def _sources(pipeline: Pipeline, name: str, reference: str) -> tuple[str, ...]:
+    """Return the columns of results that a column of the group key is made of."""
+    if name not in pipeline.key:
+        return (pipeline.result_column(reference),)
+    # A column of the join key is that of a row that is there.
+    return tuple(f"{stream}_{name}" for stream in pipeline.present[:1] or pipeline.shown)
 
 
-def _column(pipeline: Pipeline, reference: str, present: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the name of a column of the group key, and the columns of results that it is made of."""
-    if "." in reference:
-        column = result_column(pipeline, reference)
-        return column, (column,)
-    # A column of the join key is that of the row that is there.
-    return reference, tuple(f"{stream}_{reference}" for stream in present[:1] or pipeline.shown)
-
-
-def _equal_columns(pipeline: Pipeline, column: str, present: Sequence[str]) -> list[str]:
+def _equal_columns(pipeline: Pipeline, column: str) -> list[str]:
     """Return the columns of results that equal a column of results in every result, with itself.
 
-    They are the key columns of all streams if each of these has a row in every result.
+    They are a key column of all streams that have a row in every result.
     """
     for name in pipeline.key:
-        same = [f"{stream}_{name}" for stream in present]
+        same = [f"{stream}_{name}" for stream in pipeline.present]
         if column in same:
             return same
     return [column]
