@@ -354,9 +354,15 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """The closing group-by over results: a group is emitted once, when its key is closed."""
+    """The closing group-by over results: a group is emitted once, when nothing more can come for it.
 
-    by: Pinned[Names]
+    `by` names columns as measures do; a column of the join key is written without a stream. Groups by the
+    join key are final when the key is. Groups by other columns are final when a stream has promised them by a
+    pattern on these columns, or has ended. If no stream can promise that, a table of `mode: upsert` or
+    `changes` has the groups so far.
+    """
+
+    by: Pinned[References]
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 
