@@ -310,7 +310,7 @@ def _groups_alone(side: _Input) -> State:
 
 
 def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
-    kinds = [pipeline.streams[side.name].columns[column].domain for column in side.on]
+    kinds = [pipeline.stream_columns(side.name)[column].domain for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
     size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
     return State(side.name, _KEYS, note=f"remembered until a range holds them, {size}")

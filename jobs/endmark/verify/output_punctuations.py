@@ -131,7 +131,8 @@ def _scalar(value: str, kind: ColumnType) -> str:
 def _add_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Add the patterns of a stream to `announced_patterns`."""
     declared, key = pipeline.streams[stream], pipeline.key
-    kinds = {column: declared.columns[column] for column in wider_columns(declared, key)}
+    known = declared.columns | pipeline.key_types
+    kinds = {column: known[column] for column in wider_columns(declared, key)}
     promised: dict[int, list[Promise]] = {}
     news: list[Promise] = []
     kept = {}
