@@ -15,7 +15,7 @@ from endmark.wire.control import Turn
 from support.sizes import PARTITIONS, speakers
 from support.verify_histories import declarations, misses, stamp
 from support.verify_keys import KeyKind
-from support.verify_others import OTHERS, RANK
+from support.verify_others import COLUMNS
 from support.verify_world import Record, close, instant, promise, promises, wider_promises
 
 NAMES = ("orders", "payments", "shipments", "returns")
@@ -98,7 +98,7 @@ def joined(
         tables["groups"] = {"from": "by_key"}
         tables |= {"running": {"from": "by_key", "mode": "changes"}} if running else {}
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
-    columns = {"sellers": sellers, **dict.fromkeys(OTHERS, RANK)}
+    columns = {"sellers": sellers, **COLUMNS}
     return Pipeline.model_validate(
         {
             "name": "several",
@@ -163,7 +163,7 @@ def several_pipelines(draw: st.DrawFn, preset: Preset, keys: KeyKind, *, idle: b
         "ranks": {},
         "badges": {"cardinality": "many_to_many"},
     }
-    asked = ["sellers", *draw(st.lists(st.sampled_from(list(OTHERS)), unique=True))]
+    asked = ["sellers", *draw(st.lists(st.sampled_from(["ranks", "badges"]), unique=True))]
     lookups = {
         relation: (
             draw(st.sampled_from(names)),
@@ -241,7 +241,7 @@ def several_histories(
     for name, key in every[: draw(st.sampled_from([len(every), len(every) - 1, 4, 0]))]:
         count = partitions[f"all.{name}"]
         scattered = pipeline.streams[name].punctuation_scope == "topic"
-        homes = range(count) if scattered else [keys.home(key, count)]
+        homes = list(range(count)) if scattered else [keys.home(key, count)]
         records += [close(name, key, home, keys) for home in homes]
     return [
         Record(each.topic, each.partition, each.value, min(each.timestamp, stamp(size))) for each in records
