@@ -170,7 +170,7 @@ def _turn_the_others(warehouse: Warehouse, page: Page, job: ManagedProcess) -> N
     card.get_by_label("New value").fill("0")
     card.get_by_role("button", name="Turn", exact=True).click()
     expect(card.get_by_role("status")).to_contain_text(
-        "It was refused: lookup.page_rows: Input should be greater"
+        "It was refused: steps.known.lookup.page_rows: Input should be greater"
     )
     expect(card).to_contain_text("It is 500.")
     _turned(page, "steps.known.lookup.page_rows", "4", "4")

@@ -392,7 +392,7 @@ def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: P
     expect(card.get_by_role("status")).to_contain_text("this needs a token")
     for token, says in (
         (READER, None),
-        (WRITER, "It was refused: join.purge_every: Input should be greater"),
+        (WRITER, "It was refused: steps.matched.purge_every: Input should be greater"),
     ):
         if says is None:
             card.get_by_role("button", name="Turn", exact=True).click()

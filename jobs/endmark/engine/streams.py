@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
-    from endmark.pipeline import Measure, Pipeline
+    from endmark.pipeline import Aggregate, Measure, Pipeline
+    from endmark.row_steps import RowStep
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parser
 
@@ -55,7 +56,7 @@ class StreamPlan:
     Args:
         name: the name of the stream.
         topic: its topic.
-        columns: the types of its columns, by name.
+        columns: the types of its columns behind its row steps, by name.
         punctuated_on: the columns that its punctuations may restrict.
         on: the columns of the key.
         side: the stream as an input of the join.
@@ -63,6 +64,7 @@ class StreamPlan:
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
         heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
+        steps: its row steps, in order.
     """
 
     name: str
@@ -75,6 +77,7 @@ class StreamPlan:
     keeps_value: bool = False
     closing: ClosingPlan | None = None
     heartbeat_on: str | None = None
+    steps: tuple[RowStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,17 +121,20 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
         )
+        # A derived key is named by no punctuation.
+        named = pipeline.key if set(pipeline.key) <= stream.columns.keys() else ()
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
-            columns=dict(stream.columns),
+            columns=pipeline.stream_columns(name),
             punctuated_on=stream.punctuated_on,
             on=pipeline.key,
-            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.key),
+            parser=partial(FORMATS[stream.format].parser, stream, name, named),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
+            steps=pipeline.row_steps_of(name),
         )
     return plans
 
@@ -154,20 +160,25 @@ def nobody(stream: StreamPlan) -> StreamPlan:
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:
-    """Make the plan of a pipeline's group-by; `None` without one."""
-    if pipeline.aggregate is None:
+    """Make the plan of a pipeline's group-by on the join key; `None` without one."""
+    if pipeline.aggregate is None or pipeline.regroups:
         return None
+    # Results of a semi join have no right columns. They always have the key on the left.
+    keys = [
+        KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
+        for name, kind in pipeline.key_types.items()
+    ]
+    return grouped_by(pipeline, pipeline.aggregate, keys)
+
+
+def grouped_by(pipeline: Pipeline, aggregate: Aggregate, keys: list[KeyColumn]) -> GroupPlan:
+    """Make the plan of a pipeline's group-by, given the columns of its key."""
     columns = pipeline.group_columns()
     measures = [
         FUNCTIONS[measure.function].implementation()(
             name, kind=columns[name].arrow, **_source(pipeline, measure)
         )
-        for name, measure in pipeline.aggregate.measures.items()
-    ]
-    # Results of a semi join have no right columns. They always have the key on the left.
-    keys = [
-        KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
-        for name, kind in pipeline.key_types.items()
+        for name, measure in aggregate.measures.items()
     ]
     return GroupPlan(keys, measures, list(columns), bool(pipeline.running_columns()))
 
@@ -179,18 +190,10 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
-        "column": _result_column(pipeline, measure.column),
+        "column": pipeline.result_column(measure.column),
         "of": pipeline.type_of(measure.column).arrow,
         "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
     }
-
-
-def _result_column(pipeline: Pipeline, reference: str) -> str:
-    origin, column = pipeline.resolved(reference)
-    if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
-        # R's key is not repeated in the results: the column by which R was asked equals it.
-        origin, column = pipeline.asked_by(pipeline.lookup_in(origin)).key[key.index(column)]
-    return f"{origin}_{column}"
 
 
 def check_conditions(pipeline: Pipeline) -> None:

@@ -94,7 +94,7 @@ def _column(pipeline: Pipeline, lookup: Lookup, reference: str, field: str, kind
 def _origins(pipeline: Pipeline, lookup: Lookup) -> dict[str, dict[str, ColumnType]]:
     """Return the columns that rows have before a lookup, by the stream or relation that they come from."""
     stream = pipeline.stream_of(lookup.relation)
-    origins = {stream: dict(pipeline.streams[stream].columns)}
+    origins = {stream: pipeline.stream_columns(stream)}
     for earlier in pipeline.lookups_of(stream):
         if earlier is lookup:
             break

@@ -216,11 +216,15 @@ _Windows = Annotated[
 class JoinStep(Model):
     """The join of streams on columns that all of them have. `join` names its inputs, the left one first.
 
+    A join of more than two inputs is inner. A result has one row of each input. Every two of its rows are
+    within their windows. A row is freed when no result with it can come any more.
+
     `window` is the event time for which a row of any input stays joinable, or names one for each input;
-    `null` is for ever. `where` is an SQL condition that pairs must also meet, over columns named as in
+    `null` is for ever. `where` is an SQL condition that results must also meet, over columns named as in
     tables.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
+    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. With more than two
+    inputs, only presets that announce what all inputs close let punctuations wait. Rows beyond
     `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
     the job turns `purge_every` by the measured costs of purging and joining. `goal` chooses `purge_every` and
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
@@ -287,6 +291,7 @@ class JoinStep(Model):
             autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
             goal=self.goal,
+            inputs=len(self.inputs),
             prefix=f"{field}.",
         )
 
@@ -349,10 +354,44 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """The closing group-by over results: a group is emitted once, when its key is closed."""
+    """The closing group-by over results: a group is emitted once, when nothing more can come for it.
 
-    by: Pinned[Names]
+    `by` names columns as measures do; a column of the join key is written without a stream. Groups by the
+    join key are final when the key is. Groups by other columns are final when a stream has promised them by a
+    pattern on these columns, or has ended. If no stream can promise that, a table of `mode: upsert` or
+    `changes` has the groups so far.
+    """
+
+    by: Pinned[References]
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
+
+
+class RowStep(Model):
+    """A step that filters the rows of a stream, derives columns and chooses columns.
+
+    It applies its parts in this order: `where`, `derive`, then `select` or `drop`. `where` is an SQL
+    condition; rows of which it is not true are filtered. `derive` has an SQL expression for each derived
+    column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on which the
+    stream promises something, stay. A row on which an expression fails is a dead letter. Row steps stand
+    before lookups and joins.
+    """
+
+    source: Pinned[Annotated[Name, Field(alias="from")]]
+    where: Pinned[Expression | None] = None
+    derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
+    select: Pinned[AnyNames] = ()
+    drop: Pinned[AnyNames] = ()
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if self.select and self.drop:
+            raise ValueError("drop: `select` names all columns that stay; leave one of the two out")
+        return self
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The stream or row step whose rows the step takes."""
+        return (self.source,)
 
 
 class LookupStep(Model):
@@ -380,32 +419,38 @@ class AggregateStep(Model):
 
 
 _KINDS = ("lookup", "join", "aggregate")
+_ROWS = "rows"
+_OF_ROWS = ("where", "derive", "select", "drop")
 
 
 def _kind(step: Any) -> str | None:
     """Return the tag of a step: the one of its fields that says what the step does."""
-    match step:
-        case LookupStep():
-            return "[lookup]"
-        case JoinStep():
-            return "[join]"
-        case AggregateStep():
-            return "[aggregate]"
-        case dict():
-            found = [kind for kind in _KINDS if kind in step]
-            return f"[{found[0]}]" if len(found) == 1 else None
-    return None
+    classes: dict[type, str] = {
+        RowStep: _ROWS,
+        LookupStep: "lookup",
+        JoinStep: "join",
+        AggregateStep: "aggregate",
+    }
+    if type(step) in classes:
+        return f"[{classes[type(step)]}]"
+    if not isinstance(step, dict):
+        return None
+    found = [kind for kind in _KINDS if kind in step]
+    if not found and any(field in step for field in _OF_ROWS):
+        return f"[{_ROWS}]"
+    return f"[{found[0]}]" if len(found) == 1 else None
 
 
 # Error messages leave out the tags in brackets.
 Step = Annotated[
-    Annotated[LookupStep, Tag("[lookup]")]
+    Annotated[RowStep, Tag("[rows]")]
+    | Annotated[LookupStep, Tag("[lookup]")]
     | Annotated[JoinStep, Tag("[join]")]
     | Annotated[AggregateStep, Tag("[aggregate]")],
     Discriminator(
         _kind,
         custom_error_type="step",
-        custom_error_message="a step has one of lookup, join and aggregate",
+        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select or drop",
     ),
 ]
 

@@ -76,8 +76,9 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False), wider=("seller_id",)))
     assert str(caught.value) == (
-        "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on seller_id "
-        "alone, which close no key; groups: unbounded, since items rows of closed keys stay for ever; "
+        "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on "
+        "seller_id alone, which close no key; groups: unbounded, since items rows of closed keys stay for "
+        "ever; "
         "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id, seller_id], "
         "or accept it with unbounded_state: allow"
     )
@@ -157,13 +158,13 @@ def test_validate_tells_programs_the_same(tmp_path: Path) -> None:
     """One JSON object; a bound says which streams close the key, and whose progress leaves which window."""
     file = file_of(tmp_path, unbounded_state="allow")
     printed = CliRunner().invoke(app, ["validate", str(file), "--json"], env=ENVIRONMENT).stdout
-    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": "items"}
+    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": ["items"]}
     by_key = {
         "closed_by": ["items"],
         "means": ["punctuations"],
         "on": ["item_id"],
         "window_seconds": None,
-        "progress_of": None,
+        "progress_of": [],
     }
     why = "since steps.matched.window.items is not set and bids has no punctuations"
 

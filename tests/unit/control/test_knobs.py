@@ -92,12 +92,12 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         (
             "steps.known.lookup.mist",
             1,
-            "'steps.known.lookup.mist' is no knob; there are steps.known.lookup.strategy, steps.known.lookup.p",
+            "'steps.known.lookup.mist' is no knob; there are steps.known.lookup.strategy, ",
         ),
         (
             "steps.known.lookup.miss",
             "nulls",
-            "steps.known.lookup.miss is no knob, since another value takes a new checkpoint: stop the job, change the",
+            "steps.known.lookup.miss is no knob, since another value takes a new checkpoint: stop the job,",
         ),
         (
             "relations.sellers.url",
@@ -137,7 +137,7 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         (
             "steps.matched.window.items",
             "9s",
-            "steps.matched.window.items is no knob, since another value takes a new checkpoint (keys have become",
+            "steps.matched.window.items is no knob, since another value takes a new checkpoint (keys ",
         ),
         ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
         ("batch.records", 10**32, "batch.records: Input should be less than or equal to 1000000000"),

@@ -264,7 +264,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.by_item.aggregate.by",
             "seller_id",
-            "steps.by_item.aggregate.by: 'seller_id' is not the join key 'item_id'",
+            "steps.by_item.aggregate.by: 'seller_id' may be one of items.seller_id, bids.seller_id, sellers",
         ),
         (
             "steps.by_item.aggregate.measures.highest_bid",
@@ -274,7 +274,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.by_item.aggregate.measures.highest_bid",
             {"median": "bids.price"},
-            "steps.by_item.aggregate.measures.highest_bid: write `count`, or {f: stream.column} where f is sum, min,",
+            "steps.by_item.aggregate.measures.highest_bid: write `count`, or {f: stream.column} where f is",
         ),
         (
             "steps.by_item.aggregate.measures.highest_bid",
@@ -289,7 +289,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.by_item.aggregate.measures.highest_bid",
             {"avg": "items.category"},
-            "steps.by_item.aggregate.measures.highest_bid: items.category is string, which does not add up; avg takes num",
+            "steps.by_item.aggregate.measures.highest_bid: items.category is string, which does not add up",
         ),
         (
             "steps.by_item.aggregate.measures.highest_bid",

@@ -21,11 +21,12 @@ from support.verify_alone import alone
 from support.verify_world import make_pipeline
 
 BIDS = alone(make_pipeline(), "bids")
+AGGREGATE: dict[str, Any] = BIDS.steps["by_key"].model_dump()["aggregate"]
 
 
 def changed(
     stream: dict[str, Any] | None = None,
-    aggregate: dict[str, Any] | None = BIDS.steps["by_key"].model_dump()["aggregate"],
+    aggregate: dict[str, Any] | None = AGGREGATE,
     *,
     looked_up: bool = True,
 ) -> Pipeline:
