@@ -70,13 +70,10 @@ def test_a_record_is_given_up_with_its_last_row(tmp_path: Path) -> None:
     """By the lookup that leaves none of its rows, and as one dead letter. Seller 1 goes on with a title of
     three badges, seller 4 has the badge `old` twice, whose title is null."""
     titles, colours = TITLES | {"miss": "drop"}, COLOURS | {"miss": "dead_letter"}
-    pipeline = make_pipeline(others={"badges": BADGES, "titles": titles, "colours": colours})
     sellers = {1: "Ann", 2: "Bo"}
     records = [bid(0, at, seller=seller) for at, seller in enumerate([1, 2, 4], 1)]
-    everyone = {"miss": "nulls"}
-    pipeline = make_pipeline(
-        looking=everyone, others={"badges": BADGES, "titles": titles, "colours": colours}
-    )
+    others = {"badges": BADGES, "titles": titles, "colours": colours}
+    pipeline = make_pipeline(looking={"miss": "nulls"}, others=others)
 
     found = run(pipeline, tmp_path, *records, item(0, 1))
 
@@ -153,24 +150,24 @@ def test_a_null_that_was_found_has_no_match(tmp_path: Path, miss: str, *, park: 
 
 
 def test_rows_wait_at_each_level(tmp_path: Path) -> None:
-    """A batch is due while they do, and the time since which they wait is that of their arrival. Each level
-    counts the rows that have come to it."""
+    """They wait since they came, also at the second level. A batch is due while they do."""
+    parking = {"miss": {"park": {"delay": "1h", "attempts": 2}}}  # so what is answered leaves a batch later
     others = {"titles": {"stream": "bids", "key": "sellers.name", "time_per_batch": "0ms"}}
-    pipeline = make_pipeline(looking={"time_per_batch": "0ms"}, others=others)
-    records = locate([item(0, 1), *(bid(0, 1, seller) for seller in (1, 2))])
-    clock = count(0, STEP)
-    with patch.object(lookups, "_now", clock.__next__):
+    pipeline = make_pipeline(looking=parking, others=others)
+    records = locate([item(0, 1), bid(0, 1, 1), bid(0, 1, 2), bid(1, 1, 1)])
+    found, waits, due = [], [], []
+    with patch.object(lookups, "_now", count(STEP, STEP).__next__):
         tasks = tasks_of(pipeline, tmp_path, full_batch=1)
-        found, told = [tasks.batch([]), tasks.batch(records)], []
-        while not found[-1]["results"]:
-            least = [report["least"] for report in tasks.reports if report.get("least")]
-            told.append(least[0]["lookup_waiting_time_seconds"])
-            assert "batch_due_time_seconds" in least[0]
-            found.append(tasks.batch(locate([bid(1, 1, 1, partition=1)])))
+        for batch in ([], records[:3], records[3:], []):
+            found.append(tasks.batch(batch))
+            told = [report["least"] for report in tasks.reports if report.get("least")]
+            waits.append(min((each["lookup_waiting_time_seconds"] for each in told), default=None))
+            due.append(any("batch_due_time_seconds" in each for each in told))
 
-    assert len(set(told)) == 1
-    assert len(told) > 1
-    assert len(found[-1]["results"]) == 2
+    assert [len(each["results"]) for each in found] == [0, 0, 0, 2]
+    assert due == [False, True, True, False]
+    assert waits[0] is waits[3] is None
+    assert waits[1] == waits[2] is not None
 
 
 def test_each_level_counts_the_rows_that_come_to_it(tmp_path: Path) -> None:
@@ -216,45 +213,44 @@ def test_a_version_may_be_asked_by_a_time_that_was_found(tmp_path: Path) -> None
     assert named == {1: "from 2", 2: "from 5", 3: "from 5"}
 
 
+LACKING = "rows have no columns of {!r} here, but of bids, sellers; {}"
+
+
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("key", "says"),
     [
-        (
-            {"key": "buyers.name"},
-            "key: rows have no columns of 'buyers' here, but of bids, sellers; name one",
-        ),
-        (
-            {"key": "items.seller_id"},
-            "key: rows have no columns of 'items' here, but of bids, sellers; name one",
-        ),
-        (
-            {"key": "titles.title"},
-            "key: rows have no columns of 'titles' here, but of bids, sellers; name one",
-        ),
-        (
-            {"key": "ranks.rank"},
-            "key: rows have no columns of 'ranks' here, but of bids, sellers; look up ranks before this step",
-        ),
-        ({"key": "sellers.seller_id"}, "key: 'sellers.seller_id' is in the key of sellers"),
-        ({"key": "sellers.rating"}, "key: column 'rating' is double, but must be string"),
-        ({"key": "sellers.size"}, "key: no column 'size'; there are name, rating"),
-        ({"key": "sellers.first.name"}, "key: 'first.name' is not a name"),
-        ({"key": "note"}, ""),
-        ({"key": "bids.note"}, ""),
-        ({"key": "name"}, ""),
+        ("buyers.name", LACKING.format("buyers", "name one of them")),
+        ("items.seller_id", LACKING.format("items", "name one of them")),
+        ("titles.title", LACKING.format("titles", "name one of them")),
+        ("ranks.rank", LACKING.format("ranks", "look up ranks before this step")),
+        ("sellers.seller_id", "'sellers.seller_id' is in the key of sellers, which rows do not repeat"),
+        ("sellers.rating", "column 'rating' is double, but must be string"),
+        ("sellers.size", "no column 'size'; there are name, rating"),
+        ("size", "no column 'size'; there are item_id, seller_id, price"),
     ],
 )
-def test_what_is_wrong_is_named(fields: dict[str, Any], says: str) -> None:
-    others = {"titles": {"stream": "bids", "key": "sellers.name"}, "ranks": {"stream": "bids"}}
-    document = make_pipeline(others=others).model_dump()
-    document["steps"]["of_titles"]["lookup"] |= fields
-    if not says:
-        Pipeline.model_validate(document)
-        return
-    says = says.replace("key:", "steps.of_titles.lookup.key:", 1) if "first" not in says else says
+def test_what_is_wrong_is_named(key: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"steps.of_titles.lookup.key: {says}")):
+        _titles_by(key)
 
-    with pytest.raises(ValueError, match=re.escape(says.removeprefix("key: ") if "first" in says else says)):
-        Pipeline.model_validate(document)
+
+@pytest.mark.parametrize("key", ["note", "bids.note", "name", "sellers.name"])
+def test_a_column_may_be_alone_or_behind_its_origin(key: str) -> None:
+    pipeline = _titles_by(key)
+    (column,) = pipeline.asked_by(pipeline.lookup_in("titles")).key
+
+    assert column.name == key.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("key", ["sellers.first.name", ".name", "sellers.", "sellers name"])
+def test_a_reference_is_one_name_or_two(key: str) -> None:
+    with pytest.raises(ValueError, match="is not a name"):
+        _titles_by(key)
+
+
+def _titles_by(key: str) -> Pipeline:
+    others = {"titles": {"stream": "bids", "key": key}, "ranks": {"stream": "bids"}}
+    return make_pipeline(others=others)
 
 
 def test_a_column_of_several_has_to_be_spelled() -> None:
