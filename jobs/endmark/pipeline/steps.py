@@ -23,6 +23,8 @@ from endmark.pipeline.fields import (
     Names,
     Pause,
     Records,
+    Reference,
+    References,
     Size,
     Topic,
 )
@@ -106,19 +108,22 @@ class AsOf(Model):
     """The columns by which a row picks one of a key's versions.
 
     A version is valid from the time in the relation's column `relation` on. A row meets the newest version
-    that is not newer than the time in the stream's column `stream`. A row that is older than all versions
-    meets none.
+    that is not newer than the time in the column `stream`, which is named as in `key`. A row that is older
+    than all versions meets none.
     """
 
-    stream: Pinned[Name]
+    stream: Pinned[Reference]
     relation: Pinned[Name]
 
 
 class Lookup(Model):
     """The join of rows with a relation.
 
-    `key` has a column of the stream for each column of the relation's key, in the same order and of the same
-    type. `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
+    `key` has a column of the rows for each column of the relation's key, in the same order and of the same
+    type. It may be a column of a relation that an earlier step has looked up: `customers.country`, or the
+    column alone if only one has it.
+
+    `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
     `auto` takes the cheapest by measured costs.
 
     A batch that is no pause (`batch.pause_below`) stops reading after `time_per_batch`. Rows without an
@@ -133,7 +138,7 @@ class Lookup(Model):
     """
 
     relation: Pinned[Name]
-    key: Pinned[Names]
+    key: Pinned[References]
     cardinality: Pinned[Literal["many_to_one", "many_to_many"]] = "many_to_one"
     as_of: Pinned[AsOf | None] = None
     strategy: Annotated[
@@ -211,11 +216,15 @@ _Windows = Annotated[
 class JoinStep(Model):
     """The join of streams on columns that all of them have. `join` names its inputs, the left one first.
 
+    A join of more than two inputs is inner. A result has one row of each input. Every two of its rows are
+    within their windows. A row is freed when no result with it can come any more.
+
     `window` is the event time for which a row of any input stays joinable, or names one for each input;
-    `null` is for ever. `where` is an SQL condition that pairs must also meet, over columns named as in
+    `null` is for ever. `where` is an SQL condition that results must also meet, over columns named as in
     tables.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
+    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. With more than two
+    inputs, only presets that announce what all inputs close let punctuations wait. Rows beyond
     `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
     the job turns `purge_every` by the measured costs of purging and joining. `goal` chooses `purge_every` and
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
@@ -282,6 +291,7 @@ class JoinStep(Model):
             autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
             goal=self.goal,
+            inputs=len(self.inputs),
             prefix=f"{field}.",
         )
 
@@ -344,9 +354,15 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """The closing group-by over results: a group is emitted once, when its key is closed."""
+    """The closing group-by over results: a group is emitted once, when nothing more can come for it.
 
-    by: Pinned[Names]
+    `by` names columns as measures do; a column of the join key is written without a stream. Groups by the
+    join key are final when the key is. Groups by other columns are final when a stream has promised them by a
+    pattern on these columns, or has ended. If no stream can promise that, a table of `mode: upsert` or
+    `changes` has the groups so far.
+    """
+
+    by: Pinned[References]
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from endmark.pipeline import Pipeline
 from endmark.verify.breach import EXAMPLES, breach, readable
 from endmark.verify.control import CONTROL_UNBALANCED, count_control
-from endmark.verify.join_sides import Side, both_sides, coordinates
+from endmark.verify.join_sides import Side, coordinates, join_sides
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
 from endmark.verify.row_steps import FILTERED
 from endmark.verify.running_groups import check_running
@@ -210,7 +210,7 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     # If a record is several rows, some may have a partner and others none.
     alone = [
         side
-        for side in both_sides(pipeline)
+        for side in join_sides(pipeline)
         if shown and side.preserved and all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
     ]
     found = [
@@ -284,6 +284,7 @@ def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: st
 
 
 def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | None:
+    (other,) = side.others
     own = coordinates(side.stream)
     return breach(
         session,
@@ -291,5 +292,5 @@ def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | N
         _JOINED_AND_ALONE,
         own=names(own),
         partition=name(own[0]),
-        other=name(coordinates(side.other)[0]),
+        other=name(coordinates(other)[0]),
     )
