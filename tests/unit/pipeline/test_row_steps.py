@@ -160,7 +160,7 @@ def test_a_derived_key(tmp_path: Path) -> None:
         ),
         (
             {"priced": PRICED | {"drop": ["order_id", "ordered_at"]}},
-            "steps.priced.drop: columns are lost that must stay: 'ordered_at' is its event time, 'order_id' is",
+            "priced.drop: columns are lost that must stay: 'ordered_at' is its event time, 'order_id' is",
         ),
         (
             {"dear": {"from": "priced", "select": ["total", "ordered_at"]}},
