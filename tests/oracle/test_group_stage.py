@@ -22,7 +22,7 @@ from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.measures import expression
 from endmark.verify.session import Session, name, names, text
-from support.bucket_tasks import BucketTasks, Tables
+from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.hashable_rows import hashable_row
 from support.sizes import BUCKETS, SIZES
@@ -30,7 +30,7 @@ from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_places import schema_of
-from support.verify_recompute import sellers_of
+from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import locate
 
 Row = dict[str, Any]
@@ -162,10 +162,8 @@ def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
             st.sampled_from(columns), min_size=1, max_size=2, unique_by=partial(_result_name, pipeline)
         ).filter(lambda by: regroups(pipeline, by))
     )
-    measures = (
-        {"rows": "count"} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
-    )
-    return regrouped(pipeline, by, measures)
+    measures = {} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
+    return regrouped(pipeline, by, measures or {"rows": "count"})
 
 
 def regroups(pipeline: Pipeline, by: list[str]) -> bool:
@@ -202,8 +200,9 @@ def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
     pipeline = data.draw(grouped(kind, keys))
     sizes = data.draw(SIZES)
-    located = locate(data.draw(histories(keys, sizes.partitions, pipeline.streams)))
+    located = locate(records := data.draw(histories(keys, sizes.partitions, pipeline.streams)))
     size = data.draw(st.integers(1, 20))
+    came: list[Tables] = []
     with tempfile.TemporaryDirectory() as directory, sizes.merging.limits(), Session() as session:
         session.run("SET threads = 1")
         definition = Definition(session, pipeline)
@@ -218,8 +217,10 @@ def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys:
             group_buckets=data.draw(BUCKETS),
         )
         for number, at in enumerate([*range(0, len(located), size), len(located)], 1):
-            found = tasks.batch(located[at : at + size])
+            came.append(found := tasks.batch(located[at : at + size]))
             told = [{column: row[column] for column in row if column != "batch"} for row in found["running"]]
             expected = definition.batch(number, found, tasks.patterns)
             assert _rows(found["groups"]) == expected["groups"]
             assert _rows(told) == expected["running"]
+    with recomputed(pipeline, records, total(came), sizes.partitions) as session:
+        require_within(session, pipeline)
