@@ -48,7 +48,7 @@ _TAIL = "0123456789abcdef"  # of each token
 _SET = {  # that the auction has no need of; to so many records a batch is all read once more
     "records: 20000": "records: 10000",
     "page_rows: 500": "page_rows: 500, cache: {}, autotune: true",
-    "  on: item_id\n": "  on: item_id\n  autotune: true\n",
+    "    on: item_id\n": "    on: item_id\n    autotune: true\n",
     "{column: listed_at}": "{column: listed_at, idle: 20s}",
     "{column: bid_at}": "{column: bid_at, idle: 20s}",
 }

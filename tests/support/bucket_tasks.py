@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.engine import channels
+from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.bucket.task import BucketTask
@@ -85,7 +86,7 @@ class BucketTasks:
         counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
         self._buckets = Buckets(LABELS[:buckets])
         streams = stream_plans(pipeline, counts)
-        lookups = []
+        lookups, places = [], lookup_places(pipeline)
         for declared in pipeline.lookups:
             rows, stream = others.get(declared.relation, relation), pipeline.stream_of(declared.relation)
             reader: PagedRelation
@@ -96,14 +97,13 @@ class BucketTasks:
             lookups.append(
                 lookup_plan(
                     declared,
-                    pipeline.place_of(declared),
+                    places[declared.relation],
                     streams[stream],
                     buckets,
                     reader,
                     reader.directory(page_rows),
                     nullcontext,
                     cache_name=str(directory),
-                    first=declared is pipeline.lookups_of(stream)[0],
                 )
             )
         self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)

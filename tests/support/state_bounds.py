@@ -141,7 +141,7 @@ class Bench:
         plans = stream_plans(pipeline, dict.fromkeys(SIDES, 1))
         self._specs: tuple[SideSpec, SideSpec] = plans["left"].side, plans["right"].side
         assert pipeline.join is not None
-        self._policy = pipeline.join.policy(buckets=1)
+        self._policy = pipeline.join.policy(field="")
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshot: bytes | None = None
         self._offset = 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Aggregate, Measure, Pipeline
+    from endmark.row_steps import RowStep
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parser
 
@@ -55,7 +56,7 @@ class StreamPlan:
     Args:
         name: the name of the stream.
         topic: its topic.
-        columns: the types of its columns, by name.
+        columns: the types of its columns behind its row steps, by name.
         punctuated_on: the columns that its punctuations may restrict.
         on: the columns of the key.
         side: the stream as an input of the join.
@@ -63,6 +64,7 @@ class StreamPlan:
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
         heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
+        steps: its row steps, in order.
     """
 
     name: str
@@ -75,6 +77,7 @@ class StreamPlan:
     keeps_value: bool = False
     closing: ClosingPlan | None = None
     heartbeat_on: str | None = None
+    steps: tuple[RowStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,17 +121,20 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
         )
+        # A derived key is named by no punctuation.
+        named = pipeline.key if set(pipeline.key) <= stream.columns.keys() else ()
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
-            columns=dict(stream.columns),
+            columns=pipeline.stream_columns(name),
             punctuated_on=stream.punctuated_on,
             on=pipeline.key,
-            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.key),
+            parser=partial(FORMATS[stream.format].parser, stream, name, named),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
+            steps=pipeline.row_steps_of(name),
         )
     return plans
 

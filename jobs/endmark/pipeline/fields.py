@@ -55,6 +55,12 @@ def _identifier(value: str) -> str:
     return value
 
 
+def _reference(value: str) -> str:
+    for part in value.split(".", 1):
+        _identifier(part)
+    return value
+
+
 def _shown(value: Any) -> str:
     """A wrong value as an error shows it, in 60 letters at most."""
     text = repr(value)
@@ -177,13 +183,6 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-def _reference(value: str) -> str:
-    origin, dot, column = value.partition(".")
-    for name in (origin, column) if dot else (origin,):
-        _identifier(name)
-    return value
-
-
 def _all_different(names: tuple[str, ...]) -> tuple[str, ...]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"{twice!r} stands twice")
@@ -197,9 +196,10 @@ AnyNames = Annotated[
     AfterValidator(_all_different),
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
-# Columns of a step: `stream.column`, `relation.column`, or `column`.
+# A column, alone or behind the name of the stream or relation that it comes from.
+Reference = Annotated[str, AfterValidator(_reference)]
 References = Annotated[
-    tuple[Annotated[str, AfterValidator(_reference)], ...],
+    tuple[Reference, ...],
     BeforeValidator(_listed, json_schema_input_type=str | list[str]),
     AfterValidator(_all_different),
     Field(min_length=1),

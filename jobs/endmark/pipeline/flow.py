@@ -1,4 +1,4 @@
-"""The flow of rows through the steps of a pipeline: from streams, through lookups and a join, to groups.
+"""The flow of rows through the steps of a pipeline: from streams, through a join, to groups.
 
 Steps form a tree. Each stream and each step feeds one step, and all rows come together in the last one. So
 nothing is computed twice, and the plan of a job has no branches.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,8 +22,8 @@ class Flow:
     """The order of a pipeline's steps.
 
     Args:
-        paths: the lookups of each stream by the stream's name, in order. Streams are in the order of the
-            join's inputs.
+        paths: the steps of each stream by the stream's name, in order: its row steps, then its lookups.
+            Streams are in the order of the join's inputs.
         join: the join; `None` for a stream alone.
         aggregate: the aggregate; `None` without one.
         results: the stream or step whose rows are the results: the join, or the end of a stream alone.
@@ -110,11 +110,17 @@ def _last(streams: Collection[str], steps: Mapping[str, Step], takers: Mapping[s
 
 
 def _path(streams: Collection[str], steps: Mapping[str, Step], name: str) -> tuple[str, tuple[str, ...]]:
-    """Return the stream of a join's input, and the lookups between them."""
+    """Return the stream of a join's input, and the row steps and lookups between them."""
     path: list[str] = []
     while name not in streams:
         step = steps[name]
-        if not isinstance(step, LookupStep):
+        behind = steps[path[-1]] if path else None
+        if isinstance(behind, RowStep) and not isinstance(step, RowStep):
+            raise ValueError(
+                f"steps.{path[-1]}.from: {name} is no row step; row steps stand before lookups and joins, so "
+                "let this step take the rows of a stream"
+            )
+        if not isinstance(step, RowStep | LookupStep):
             kind = "join" if isinstance(step, JoinStep) else "aggregate"
             raise ValueError(
                 f"steps.{name}: the rows of this {kind} go to another step than an aggregate; let the "

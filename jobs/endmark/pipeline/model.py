@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.fields import Model, Name, require_column, require_key_column, require_name
 from endmark.pipeline.flow import Flow, flow_of
+from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.steps import (
     PUBLISHING,
@@ -22,6 +24,7 @@ from endmark.pipeline.steps import (
     LookupStep,
     Measure,
     Publish,
+    RowStep,
     Step,
 )
 from endmark.pipeline.tables import FINAL, RESERVED, AnyTable, Table, require_layout
@@ -30,6 +33,8 @@ from endmark.types import ColumnType, JoinType
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from endmark.row_steps import RowStep as CheckedRowStep
+
 _RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}
 
 
@@ -37,17 +42,17 @@ class Pipeline(Model):
     """A whole pipeline: streams, relations, the steps that rows go through, and where rows are written.
 
     Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
-    through its lookups first. Two streams have a join. A stream alone has none: each of its rows is a result
-    once its lookups have answered. An aggregate is the last step. The key of a stream alone is the `by` of
-    its aggregate. Without an aggregate, the key is the columns of the first of these that it has: `unique`,
-    `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time and doubles are no columns of a
-    key.
+    through its row steps first, and then through its lookups. Two streams have a join. A stream alone has
+    none: each of its rows is a result once its lookups have answered. An aggregate is the last step. The key
+    of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
+    of these that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time
+    and doubles are no columns of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
-    lookup has a relation of its own, so a table that is looked up twice is declared under two names. All
-    lookups of a stream run side by side, and a row goes on when all have answered. If lookups have no match
-    for a row, the first of them whose `miss` is not `nulls` decides its fate. State that nothing ever frees
-    is refused, unless `unbounded_state` is `allow`.
+    lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
+    of a stream run side by side, up to one that asks by a column of theirs. A row goes on when all have
+    answered. If lookups have no match for a row, the first of them whose `miss` is not `nulls` decides its
+    fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
     `tables` has the Delta tables, each under its name. The tables `dead_letters`, `violations` and
     `punctuations` are always written. `publish` has the Kafka topics that get the rows of steps.
@@ -101,26 +106,25 @@ class Pipeline(Model):
         flow = self.flow
         if self.join is None:
             return
-        if len(self.sides) > 2:  # the operators of a job join two streams
+        if len(self.sides) > 2 and self.join.type is not JoinType.INNER:
             raise ValueError(
-                f"steps.{flow.join}.join: a join has two inputs; leave out {_listed(self.sides[2:])}"
+                f"steps.{flow.join}.type: only an inner join has more than two inputs; write inner, or leave "
+                f"out {_listed(self.sides[2:])}"
             )
         # It raises for a field that the preset has no use for.
         self.join.policy(field=f"steps.{flow.join}")
 
     def _check_lookup(self, lookup: Lookup, field: str) -> None:
         require_name(self.relations, lookup.relation, f"{field}.relation", "relations")
-        stream, relation = self.streams[self.stream_of(lookup.relation)], self.relations[lookup.relation]
+        relation = self.relations[lookup.relation]
         if len(lookup.key) != len(relation.key):
             raise ValueError(
                 f"{field}.key: {_listed(lookup.key)} must have a column for each of "
                 f"relations.{lookup.relation}.key: {_listed(relation.key)}"
             )
-        for name, known in zip(lookup.key, relation.key, strict=True):
-            require_column(stream.columns, name, f"{field}.key", relation.columns[known])
+        asked(self, lookup)  # raises for a column that rows do not have
         if (as_of := lookup.as_of) is None:
             return
-        require_column(stream.columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
         require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
         if as_of.relation in relation.key:
             raise ValueError(
@@ -178,13 +182,13 @@ class Pipeline(Model):
 
     def _check_key_column(self, name: str, field: str) -> None:
         for side in self.sides:
-            require_column(self.streams[side].columns, name, field)
-        kinds = {side: self.streams[side].columns[name].required for side in self.sides}
-        if len(set(kinds.values())) > 1:
-            (left, one), (right, other) = kinds.items()
+            require_column(self.stream_columns(side), name, field)
+        kinds = {side: self.stream_columns(side)[name].required for side in self.sides}
+        first, kind = next(iter(kinds.items()))
+        if odd := [side for side, other in kinds.items() if other != kind]:
             raise ValueError(
-                f"{field}: column {name!r} is {one} in stream {left}, but {other} in {right}; declare one "
-                "type for both"
+                f"{field}: column {name!r} is {kind} in stream {first}, but {kinds[odd[0]]} in {odd[0]}; "
+                f"declare one type for {'both' if len(kinds) == 2 else 'all'}"
             )
         if ColumnType.DOUBLE in kinds.values():
             raise ValueError(
@@ -409,6 +413,25 @@ class Pipeline(Model):
         steps = (self.steps[name] for name in self.flow.paths[stream])
         return [step.lookup for step in steps if isinstance(step, LookupStep)]
 
+    def row_steps_of(self, stream: str) -> tuple[CheckedRowStep, ...]:
+        """Return the row steps of a stream, in order.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        steps = {name: self.steps[name] for name in self.flow.paths[stream]}
+        of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
+        return checked(stream, self.streams[stream], of_rows)
+
+    def stream_columns(self, stream: str) -> dict[str, ColumnType]:
+        """Return the columns of a stream behind its row steps."""
+        steps = self.row_steps_of(stream)
+        return dict(steps[-1].columns if steps else self.streams[stream].columns)
+
+    def asked_by(self, lookup: Lookup) -> Asked:
+        """Return the columns by which a lookup asks."""
+        return asked(self, lookup)
+
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""
         return next(lookup for lookup in self.lookups if lookup.relation == relation)
@@ -431,7 +454,7 @@ class Pipeline(Model):
     @property
     def key_types(self) -> dict[str, ColumnType]:
         """The types of the key's columns, by name."""
-        columns = self.streams[self.sides[0]].columns
+        columns = self.stream_columns(self.sides[0])
         return {name: columns[name].required for name in self.key}
 
     @property
@@ -441,9 +464,8 @@ class Pipeline(Model):
             return f"steps.{self.flow.join}.on", self.join.on
         ((name, stream),) = self.streams.items()
         rule = stream.closes.on if stream.closes else ()
-        asks_by_null = any(
-            stream.columns[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
-        )
+        by = tuple(column.name for lookup in self.lookups[:1] for column in self.asked_by(lookup).key)
+        asks_by_null = any(self.stream_columns(name)[column].nullable for column in by)
         fields = {
             f"steps.{self.flow.aggregate}.aggregate.by": self._grouped_alone(name),
             f"streams.{name}.unique": stream.unique,
@@ -453,9 +475,7 @@ class Pipeline(Model):
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
-            f"steps.{(*self.flow.paths[name], name)[0]}.lookup.key": (
-                self.lookups[0].key if self.lookups and not asks_by_null else ()
-            ),
+            **{f"{self.place_of(lookup)}.key": () if asks_by_null else by for lookup in self.lookups[:1]},
             f"streams.{name}.event_time.column": (stream.event_time.column,),
         }
         return next((field, columns) for field, columns in fields.items() if columns)
@@ -464,7 +484,7 @@ class Pipeline(Model):
         """Return the columns by which a stream alone is grouped; none if not all of them are its own."""
         by = () if self.aggregate is None else self.aggregate.by
         own = tuple(name.removeprefix(f"{stream}.") for name in by)
-        others = [name for name in by if name not in self.streams[stream].columns]
+        others = [name for name in by if name not in self.stream_columns(stream)]
         known = {column for relation in self.relations.values() for column in relation.columns}
         if any(name.partition(".")[0] in self.relations or name in known for name in others):
             return ()
@@ -551,13 +571,14 @@ class Pipeline(Model):
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of one stream behind its lookups, named as in the results table.
 
-        A name is `<stream or relation>_<column>`. The stream's own columns come first, then the columns of
+        A name is `<stream or relation>_<column>`. The stream's columns come first, then the columns of
         its relations in the order of lookups, then the record's coordinates.
         """
         return dict(self._side(stream))
 
     def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
-        columns = [(f"{stream}_{name}", kind.required) for name, kind in self.streams[stream].columns.items()]
+        own = self.stream_columns(stream)
+        columns = [(f"{stream}_{name}", kind.required) for name, kind in own.items()]
         for lookup in self.lookups_of(stream):
             relation = self.relations[lookup.relation]
             columns += [
@@ -635,9 +656,9 @@ class Pipeline(Model):
         return "_".join(self._asked(*self.resolved(reference)))
 
     def _asked(self, origin: str, column: str) -> tuple[str, str]:
-        """Return the place of a column in results: R's key is not repeated there, since a stream has it."""
+        """Return the place of a column in results, where the column that asked R stands for R's key."""
         if origin in self.relations and column in (key := self.relations[origin].key):
-            return self.stream_of(origin), self.lookup_in(origin).key[key.index(column)]
+            return self.asked_by(self.lookup_in(origin)).key[key.index(column)]
         return origin, column
 
     def type_of(self, reference: str) -> ColumnType:
@@ -647,7 +668,7 @@ class Pipeline(Model):
 
     @property
     def _origins(self) -> dict[str, dict[str, ColumnType]]:
-        streams = {name: stream.columns for name, stream in self.streams.items()}
+        streams = {name: self.stream_columns(name) for name in self.streams}
         return streams | {name: relation.columns for name, relation in self.relations.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
 from endmark.pipeline.tables import RESERVED
 
 if TYPE_CHECKING:
@@ -37,12 +37,24 @@ def drawn(pipeline: Pipeline) -> str:
 
 def _about(step: Step) -> str:
     match step:
+        case RowStep():
+            return _parts(step)
         case LookupStep():
             return f"look up {', '.join(step.lookup.key)}"
         case JoinStep():
             return f"{step.type} join on {', '.join(step.on)}, {step.preset}"
         case AggregateStep():
             return f"group by {', '.join(step.aggregate.by)}"
+
+
+def _parts(step: RowStep) -> str:
+    parts = {
+        "filter": step.where is not None,
+        f"derive {', '.join(step.derive)}": step.derive,
+        f"select {', '.join(step.select)}": step.select,
+        f"drop {', '.join(step.drop)}": step.drop,
+    }
+    return ", ".join(part for part, there in parts.items() if there)
 
 
 def _node(pipeline: Pipeline, name: str) -> str:

@@ -23,6 +23,7 @@ from endmark.pipeline.fields import (
     Names,
     Pause,
     Records,
+    Reference,
     References,
     Size,
     Topic,
@@ -107,19 +108,22 @@ class AsOf(Model):
     """The columns by which a row picks one of a key's versions.
 
     A version is valid from the time in the relation's column `relation` on. A row meets the newest version
-    that is not newer than the time in the stream's column `stream`. A row that is older than all versions
-    meets none.
+    that is not newer than the time in the column `stream`, which is named as in `key`. A row that is older
+    than all versions meets none.
     """
 
-    stream: Pinned[Name]
+    stream: Pinned[Reference]
     relation: Pinned[Name]
 
 
 class Lookup(Model):
     """The join of rows with a relation.
 
-    `key` has a column of the stream for each column of the relation's key, in the same order and of the same
-    type. `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
+    `key` has a column of the rows for each column of the relation's key, in the same order and of the same
+    type. It may be a column of a relation that an earlier step has looked up: `customers.country`, or the
+    column alone if only one has it.
+
+    `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
     `auto` takes the cheapest by measured costs.
 
     A batch that is no pause (`batch.pause_below`) stops reading after `time_per_batch`. Rows without an
@@ -134,7 +138,7 @@ class Lookup(Model):
     """
 
     relation: Pinned[Name]
-    key: Pinned[Names]
+    key: Pinned[References]
     cardinality: Pinned[Literal["many_to_one", "many_to_many"]] = "many_to_one"
     as_of: Pinned[AsOf | None] = None
     strategy: Annotated[
@@ -212,11 +216,15 @@ _Windows = Annotated[
 class JoinStep(Model):
     """The join of streams on columns that all of them have. `join` names its inputs, the left one first.
 
+    A join of more than two inputs is inner. A result has one row of each input. Every two of its rows are
+    within their windows. A row is freed when no result with it can come any more.
+
     `window` is the event time for which a row of any input stays joinable, or names one for each input;
-    `null` is for ever. `where` is an SQL condition that pairs must also meet, over columns named as in
+    `null` is for ever. `where` is an SQL condition that results must also meet, over columns named as in
     tables.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
+    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. With more than two
+    inputs, only presets that announce what all inputs close let punctuations wait. Rows beyond
     `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
     the job turns `purge_every` by the measured costs of purging and joining. `goal` chooses `purge_every` and
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
@@ -283,6 +291,7 @@ class JoinStep(Model):
             autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
             goal=self.goal,
+            inputs=len(self.inputs),
             prefix=f"{field}.",
         )
 
@@ -357,6 +366,34 @@ class Aggregate(Model):
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 
+class RowStep(Model):
+    """A step that filters the rows of a stream, derives columns and chooses columns.
+
+    It applies its parts in this order: `where`, `derive`, then `select` or `drop`. `where` is an SQL
+    condition; rows of which it is not true are filtered. `derive` has an SQL expression for each derived
+    column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on which the
+    stream promises something, stay. A row on which an expression fails is a dead letter. Row steps stand
+    before lookups and joins.
+    """
+
+    source: Pinned[Annotated[Name, Field(alias="from")]]
+    where: Pinned[Expression | None] = None
+    derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
+    select: Pinned[AnyNames] = ()
+    drop: Pinned[AnyNames] = ()
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if self.select and self.drop:
+            raise ValueError("drop: `select` names all columns that stay; leave one of the two out")
+        return self
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The stream or row step whose rows the step takes."""
+        return (self.source,)
+
+
 class LookupStep(Model):
     """A step that looks its rows up in a relation."""
 
@@ -382,32 +419,38 @@ class AggregateStep(Model):
 
 
 _KINDS = ("lookup", "join", "aggregate")
+_ROWS = "rows"
+_OF_ROWS = ("where", "derive", "select", "drop")
 
 
 def _kind(step: Any) -> str | None:
     """Return the tag of a step: the one of its fields that says what the step does."""
-    match step:
-        case LookupStep():
-            return "[lookup]"
-        case JoinStep():
-            return "[join]"
-        case AggregateStep():
-            return "[aggregate]"
-        case dict():
-            found = [kind for kind in _KINDS if kind in step]
-            return f"[{found[0]}]" if len(found) == 1 else None
-    return None
+    classes: dict[type, str] = {
+        RowStep: _ROWS,
+        LookupStep: "lookup",
+        JoinStep: "join",
+        AggregateStep: "aggregate",
+    }
+    if type(step) in classes:
+        return f"[{classes[type(step)]}]"
+    if not isinstance(step, dict):
+        return None
+    found = [kind for kind in _KINDS if kind in step]
+    if not found and any(field in step for field in _OF_ROWS):
+        return f"[{_ROWS}]"
+    return f"[{found[0]}]" if len(found) == 1 else None
 
 
 # Error messages leave out the tags in brackets.
 Step = Annotated[
-    Annotated[LookupStep, Tag("[lookup]")]
+    Annotated[RowStep, Tag("[rows]")]
+    | Annotated[LookupStep, Tag("[lookup]")]
     | Annotated[JoinStep, Tag("[join]")]
     | Annotated[AggregateStep, Tag("[aggregate]")],
     Discriminator(
         _kind,
         custom_error_type="step",
-        custom_error_message="a step has one of lookup, join and aggregate",
+        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select or drop",
     ),
 ]
 

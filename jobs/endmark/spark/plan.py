@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
+from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.channels import Buckets
@@ -90,24 +91,13 @@ def build(
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
-    lookups = []
+    lookups, places = [], lookup_places(pipeline)
     for declared in pipeline.lookups:
         reader = SqlRelation(pipeline.relations[declared.relation], warn)
-        stream = streams[pipeline.stream_of(declared.relation)]
+        stream, place = streams[pipeline.stream_of(declared.relation)], places[declared.relation]
         directory = directories[declared.relation]
-        first = declared is pipeline.lookups_of(stream.name)[0]
         lookups.append(
-            lookup_plan(
-                declared,
-                pipeline.place_of(declared),
-                stream,
-                len(buckets),
-                reader,
-                directory,
-                reader.batch,
-                cache_name,
-                first=first,
-            )
+            lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
         )
     bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from endmark.pipeline import Lookup, Pipeline
+from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
+from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
-from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
 from endmark.verify.order import ordering
-from endmark.verify.output_punctuations import announces
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names, text
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
-# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out; for a
-# clustered key it is that of the first row that ended a run.
+# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out, or that is
+# filtered; for a clustered key it is that of the first row that ended a run. `filtered` is no violation, but
+# stands in the same column.
 _JUDGED = """
 CREATE TABLE $judged AS
 SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"),
-    coalesce("#ruled",
+    CASE WHEN "#filtered" THEN 'filtered' ELSE coalesce("#ruled",
         CASE WHEN "#by_row" THEN $by_row WHEN "#since" IS NOT NULL THEN 'closed'
             WHEN "#overtaken" THEN 'idle' END
-    ) AS violation
+    ) END AS violation
 FROM (
 SELECT *, "#came" < $offset AND coalesce("#came" <= "#since", true) AS "#by_row"
 FROM (
 SELECT *, coalesce("#ended",
-    min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")
+    min($offset) FILTER ($unique
+        AND ("#filtered" OR "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken"))
     OVER (PARTITION BY $partition, $own_key)) AS "#came"
 FROM (
 SELECT r.*,
@@ -70,17 +73,26 @@ INSERT INTO expected_violations
 SELECT ?, $partition, $offset, violation, $time, b.promise, b.promise_partition, b.promise_offset,
     json_object($record)::VARCHAR
 FROM $judged LEFT JOIN $broken b ON b."partition" = $partition AND b."offset" = $offset
-WHERE violation IS NOT NULL
+WHERE violation <> 'filtered'
 """
 
-_SIDE = """
-CREATE TABLE $side AS SELECT $columns FROM $judged $lookups WHERE violation IS NULL
-"""
+# Each lookup takes the rows that the one before it has made.
+_PROCESSED = "CREATE VIEW $made AS FROM $judged WHERE violation IS NULL"
 
+_LOOKED_UP = "CREATE VIEW $made AS SELECT l.* $columns FROM $came l $join $relation r ON $equal"
+
+_SIDE = "CREATE TABLE $side AS SELECT $columns FROM $made"
+
+# A lookup refuses a record if it leaves none of its rows.
 _MISSED = """
-CREATE TABLE $missed AS
-SELECT $partition::BIGINT AS part, $offset AS off, $refused AS refused FROM $judged
-WHERE violation IS NULL AND ($misses)
+INSERT INTO $found
+SELECT DISTINCT $partition::BIGINT, $offset,
+    ? AND ($partition, $offset) NOT IN (SELECT ($partition, $offset) FROM $made)
+FROM $came l WHERE NOT EXISTS (FROM $relation r WHERE $equal)
+"""
+
+_ALL_MISSED = """
+CREATE TABLE $missed AS SELECT part, off, bool_or(refused) AS refused FROM $found GROUP BY ALL
 """
 
 _NO_MATCH = """
@@ -88,18 +100,6 @@ INSERT INTO expected_dead_letters BY NAME
 SELECT topic, "partition", "offset", value, 'no_match' AS reason
 FROM records JOIN $missed ON "partition" = part AND "offset" = off
 WHERE topic = ? AND refused
-"""
-
-# A group that may still get results is not final. A later row without a partner is such a result if its side
-# is preserved. Keys without results are final, too, but have no row in the groups. If progress or the window
-# is NULL (a silent partition, a window without end), the comparison is not true. A row at exactly progress
-# may still come, so a row leaves its window only beyond the bound.
-_FINAL = """
-INSERT INTO $final
-SELECT $key FROM (SELECT DISTINCT $key FROM $closed)
-LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_closed) USING ($key)
-LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
-WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT $reached FROM progress WHERE stream = ?))
 """
 
 # Without a join, no row is live.
@@ -117,7 +117,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     they are `refused` as dead letters.
 
     Raises:
-        ConfigError: `where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a result.
     """
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
@@ -135,10 +135,10 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     if pipeline.join is None:
         (stream,) = pipeline.sides
         session.run(_FINAL_ALONE, final="final", **stream_names(pipeline, stream))
-    for side in both_sides(pipeline):
-        _close(session, pipeline, side, "final", "lowest")
+    else:
+        find_final(session, pipeline, "final", "lowest")
         if is_uncertain(pipeline):
-            _close(session, pipeline, side, "possibly_final", "highest")
+            find_final(session, pipeline, "possibly_final", "highest")
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -167,7 +167,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"
-        for column, kind in declared.columns.items()
+        for column, kind in pipeline.stream_columns(stream).items()
     )
     broken = name(f"broken_{stream}")
     session.run(_VIOLATIONS, [declared.topic], broken=broken, record=record, **known)
@@ -176,45 +176,31 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `side_<stream>` and `missed_<stream>`, and expect dead letters for rows that a lookup refuses."""
     known = stream_names(pipeline, stream)
-    joins, misses, fates = [], [], []
+    came, found, missed = name(f"processed_{stream}"), f"misses_{stream}", name(f"missed_{stream}")
+    session.run(_PROCESSED, made=came, **known)
+    session.create(found, {"part": ColumnType.LONG, "off": ColumnType.LONG, "refused": ColumnType.BOOLEAN})
     for lookup in pipeline.lookups_of(stream):
-        found, missing = _lookup(pipeline, lookup, known["judged"])
-        joins.append(found)
-        misses.append(missing)
-        if lookup.fate != "nulls":  # the first such lookup without a match decides the fate of the row
-            fates.append(f"WHEN {missing} THEN {str(lookup.fate == 'dead_letter').lower()}")
-    missed = name(f"missed_{stream}")
-    refused = f"CASE {' '.join(fates)} ELSE false END" if fates else "false"
-    session.run(_MISSED, missed=missed, refused=refused, misses=" OR ".join(misses) or "false", **known)
+        made, parts = name(f"behind_{lookup.relation}"), _lookup(pipeline, lookup)
+        session.run(_LOOKED_UP, came=came, made=made, **parts)
+        refuses = lookup.fate == "dead_letter"
+        session.run(_MISSED, [refuses], found=name(found), came=came, made=made, **known, **parts)
+        came = made
+    session.run(_ALL_MISSED, found=name(found), missed=missed)
     session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
-    columns = names(list(pipeline.side_columns(stream)))
-    session.run(_SIDE, columns=columns, lookups=" ".join(joins), **known)
+    session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=came, **known)
 
 
-def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
-    """The SQL of a lookup: the join of rows with R, and the condition that R has no match for a row."""
+def _lookup(pipeline: Pipeline, lookup: Lookup) -> dict[str, str]:
+    """Return the SQL of a lookup: its kind of join, R as `r`, the condition of a match, and R's columns."""
     join = "LEFT JOIN" if lookup.fate == "nulls" else "JOIN"
-    relation = table = name(f"relation_{lookup.relation}")
-    pairs = lookup_key(pipeline, lookup)
-    equal = " AND ".join(f"{table}.{theirs} = {judged}.{ours}" for ours, theirs in pairs)
-    if lookup.as_of is not None:
+    declared, relation = pipeline.relations[lookup.relation], name(f"relation_{lookup.relation}")
+    equal = " AND ".join(f"r.{theirs} = l.{ours}" for ours, theirs in lookup_key(pipeline, lookup))
+    time = pipeline.asked_by(lookup).time
+    if lookup.as_of is not None and time is not None:
         since = name(f"{lookup.relation}_{lookup.as_of.relation}")
-        asked = name(f"{pipeline.stream_of(lookup.relation)}_{lookup.as_of.stream}")
-        equal += f" AND {judged}.{asked} >= {table}.{since}"
-        join, relation = f"ASOF {join}", f"(FROM {table} WHERE {since} IS NOT NULL) {table}"
-    return f"{join} {relation} ON {equal}", f"NOT EXISTS (FROM {table} WHERE {equal})"
-
-
-def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached: str) -> None:
-    session.run(
-        _FINAL,
-        [
-            side.other_preserved or announces(pipeline) == "closed by both",
-            microseconds(side.window),
-            side.other,
-        ],
-        final=final,
-        reached=reached,
-        other_closed=name(f"closed_{side.other}"),
-        **stream_names(pipeline, side.stream),
-    )
+        equal += f" AND l.{name(time.in_results)} >= r.{since}"
+        join, relation = f"ASOF {join}", f"(FROM {relation} WHERE {since} IS NOT NULL)"
+    found = [
+        f", r.{name(f'{lookup.relation}_{each}')}" for each in declared.columns if each not in declared.key
+    ]
+    return {"join": join, "relation": relation, "equal": equal, "columns": "".join(found)}

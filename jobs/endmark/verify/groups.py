@@ -34,7 +34,7 @@ SELECT DISTINCT $named FROM (SELECT $by FROM expected_results) WHERE ($perhaps) 
 _OTHER = """
 CREATE TABLE other_groups AS FROM (
     SELECT *, ($final) AS final
-    FROM (SELECT $by, $measures FROM expected_results GROUP BY $values)
+    FROM (SELECT $by, $measures FROM expected_results GROUP BY $of)
 ) g WHERE NOT EXISTS (FROM unsure_groups u WHERE $same)
 """
 
@@ -93,7 +93,7 @@ def _by_other_columns(session: Session, pipeline: Pipeline, aggregate: Aggregate
     ]
     fragments = {
         "by": ", ".join(f"{value} AS {name(column)}" for column, value in columns.items()),
-        "values": ", ".join(columns.values()),
+        "of": ", ".join(columns.values()),
         "measures": ", ".join(measures),
         "named": names(list(columns)),
         "final": _any_of(_closing(session, pipeline, "announced_patterns")),
@@ -143,11 +143,11 @@ def _in_all_results(pipeline: Pipeline) -> tuple[str, ...]:
     """The streams that have a row in every result."""
     if pipeline.join is None:
         return pipeline.sides
-    left, right = pipeline.sides
+    left, *others = pipeline.sides
     return {
-        JoinType.INNER: (left, right),
+        JoinType.INNER: pipeline.sides,
         JoinType.LEFT: (left,),
-        JoinType.RIGHT: (right,),
+        JoinType.RIGHT: tuple(others),
         JoinType.FULL: (),
         JoinType.SEMI: (left,),
     }[pipeline.join.type]

@@ -158,13 +158,13 @@ def test_validate_tells_programs_the_same(tmp_path: Path) -> None:
     """One JSON object; a bound says which streams close the key, and whose progress leaves which window."""
     file = file_of(tmp_path, unbounded_state="allow")
     printed = CliRunner().invoke(app, ["validate", str(file), "--json"], env=ENVIRONMENT).stdout
-    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": "items"}
+    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": ["items"]}
     by_key = {
         "closed_by": ["items"],
         "means": ["punctuations"],
         "on": ["item_id"],
         "window_seconds": None,
-        "progress_of": None,
+        "progress_of": [],
     }
     why = "since steps.matched.window.items is not set and bids has no punctuations"
 

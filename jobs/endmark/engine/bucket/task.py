@@ -1,4 +1,4 @@
-"""The task of one bucket in one batch: lookups, stream join and group-by, without a shuffle between them."""
+"""The task of one bucket in one batch: lookups, join and group-by, without a shuffle between them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.group_by.running_groups import RunningGroups
+from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.announce import Report
 from endmark.operators.stream_join.join import StreamJoin
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.state.store import SegmentStore
 
 
@@ -65,16 +67,7 @@ class BucketTask:
         self._knobs = Knobs(restored.knobs if restored is not None else None, plan.steps)
         self._plan = plan = self._knobs.turned(plan)
         self._profile = store.profile
-        left, right = (stream.side for stream in plan.streams)
-        self._join = StreamJoin(
-            left,
-            right,
-            store,
-            kind=plan.kind,
-            residual=plan.residual,
-            policy=plan.policy,
-            restored=restored.join if restored is not None else None,
-        )
+        self._join = _join(plan, store, restored.join if restored is not None else None)
         if restored is not None:
             require_same(self._join.notes["made_with"], plan.made_with)
         self._join.notes["made_with"] = dict(plan.made_with)
@@ -120,13 +113,13 @@ class BucketTask:
         pause = full is None or records < full
         with self._profile.phase("unpack"):
             came = {
-                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.gates)
+                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
                 for stream in self._plan.streams
             }
         samples: Counter[str] = Counter()
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
-        samples.update(self._lookups.samples(came))
+        samples.update(self._lookups.samples())
         # One gate may let in more batches than the other.
         entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
@@ -162,8 +155,8 @@ class BucketTask:
 
     def _expect_promises(self) -> None:
         for side in self._join.sides:
-            if (gate := self._lookups.gates.get(side.spec.name)) is not None:
-                self._join.expect(side, gate.held_promises)
+            if side.spec.name in self._lookups.streams:
+                self._join.expect(side, self._lookups.held_promises(side.spec.name))
 
     def _step(
         self, batches: Sequence[StreamBatch], samples: Counter[str], *, catch_up: bool
@@ -266,6 +259,17 @@ class BucketTask:
                 for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
                     samples[sample(name, stream=violation.side, partition=str(partition))] += rows
+
+
+def _join(plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> SegmentJoin:
+    """Return the join of a plan's streams; `restored` is its snapshot, or `None` before the first batch."""
+    sides = [stream.side for stream in plan.streams]
+    if len(sides) > 2:
+        return NaryJoin(sides, store, residual=plan.residual, policy=plan.policy, restored=restored)
+    left, right = sides
+    return StreamJoin(
+        left, right, store, kind=plan.kind, residual=plan.residual, policy=plan.policy, restored=restored
+    )
 
 
 def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up: bool) -> StreamBatch:

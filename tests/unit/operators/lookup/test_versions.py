@@ -87,6 +87,6 @@ def test_a_key_may_not_tell_versions_apart() -> None:
     """It would be looked up by its value, not by its order."""
     document = make_pipeline(looking={"as_of": {"stream": "bid_at", "relation": "since"}}).model_dump()
     document["relations"]["sellers"]["key"] = ["seller_id", "since"]
-    document["lookup"]["key"] = ["seller_id", "bid_at"]
+    document["steps"]["known"]["lookup"]["key"] = ["seller_id", "bid_at"]
     with pytest.raises(ValueError, match="each version would have a key of its own"):
         Pipeline.model_validate(document)

@@ -110,7 +110,7 @@ def test_a_goal_sets_what_the_file_leaves_out(join: dict[str, Any], chosen: Poli
     """An explicit value wins, even if it is the default. When keys are announced is for the preset to say."""
     declared = make_pipeline(windows=(None, None), join=join).join
     assert declared is not None
-    assert declared.policy() == chosen
+    assert declared.policy(field="") == chosen
 
 
 def test_a_knob_starts_from_its_goal() -> None:
@@ -148,7 +148,7 @@ def test_memory_is_a_size_that_buckets_share() -> None:
     """In decimal units, as disks are sold."""
     declared = preset_of("xjoin", memory="256MB").join
     assert declared is not None
-    assert declared.policy(buckets=2).memory == 128_000_000
+    assert declared.policy(buckets=2, field="").memory == 128_000_000
     with pytest.raises(ValueError, match="'1MiB' is not a size such as 500kB, 256MB or 2GB"):
         preset_of("xjoin", memory="1MiB")
 
@@ -165,7 +165,7 @@ def test_state_is_bounded_by_what_the_preset_does() -> None:
     told = [str(state) for state in states(preset_of("wjoin", (5, None)))]
     assert told[:2] == [
         "items rows: bounded by window 5 s after bids' progress",
-        "bids rows: unbounded, since join.window.right is not set and preset wjoin does not purge",
+        "bids rows: unbounded, since steps.matched.window.known is not set and preset wjoin does not purge",
     ]
     assert str(states(preset_of("pjoin"))[2]) == "groups: bounded by items' and bids' punctuations on item_id"
     alone = make_pipeline(windows=(None, None), punctuated=(True, False), join={"preset": "mjoin"})
@@ -176,10 +176,11 @@ def test_state_is_bounded_by_what_the_preset_does() -> None:
 
 def test_a_checkpoint_keeps_its_preset(tmp_path: Path) -> None:
     """State that one preset left behind would never be freed by the rules of another."""
-    assert settings(preset_of("auto"), buckets=2)["join"]["preset"] == "auto"
+    assert settings(preset_of("auto"), buckets=2)["steps"]["matched"]["preset"] == "auto"
     with claimed(tmp_path):
         pin(tmp_path, settings(preset_of("pjoin"), buckets=2))
         with pytest.raises(
-            ConfigError, match=r'other settings: join\.preset was "pjoin", is "mjoin"; go back to them, or'
+            ConfigError,
+            match=r'other settings: steps\.matched\.preset was "pjoin", is "mjoin"; go back to them, or',
         ):
             pin(tmp_path, settings(preset_of("mjoin"), buckets=2))
