@@ -30,8 +30,8 @@ class BucketPlan:
 
     Args:
         streams: the streams, in the order of the join's inputs.
-        kind: which rows become results.
-        residual: the condition that pairs of equal key must meet; `None` is always met.
+        kind: which rows become results. More than two streams have an inner join.
+        residual: the condition that results must meet beside key and windows; `None` is always met.
         policy: the treatment of state.
         step: the place of the join in the pipeline file, which begins the names of its knobs.
         group: the group-by; `None` without one.

@@ -1,0 +1,95 @@
+"""A pipeline that joins three streams in one operator, from the broker to the tables, over a restart."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from endmark.embedded.broker import Broker
+from endmark.embedded.process import ManagedProcess
+from endmark.pipeline.file import load
+from endmark.verify.verification import verify
+from endmark_feed.papers.names import parse_workload
+from endmark_feed.papers.products import fill_products
+from endmark_feed.papers.topic_feed import run_workload
+from endmark_feed.producer import create_topics
+
+KEYS = 300
+ROWS = 3  # of each key and stream, on average
+STREAMS = ("orders", "payments", "shipments")
+
+
+def pipeline_file(folder: Path, topics: dict[str, str], memory: str | None) -> Path:
+    """Three streams that close each of their keys; the orders are looked up first."""
+    stream = {
+        "columns": {"key": "long", "serial": "long", "at": "timestamp"},
+        "event_time": {"column": "at"},
+        "punctuated_on": ["key"],
+    }
+    products = {
+        "url": f"sqlite:///{folder / 'relation.db'}",
+        "table": "sold_products",
+        "key": "product_id",
+        "columns": {"product_id": "long", "name": "string", "price": "double", "description": "string"},
+    }
+    declared = {
+        "name": topics["orders"],
+        "streams": {name: {"topic": topics[name], **stream} for name in STREAMS},
+        "relations": {"products": products},
+        "steps": {
+            "priced": {"from": "orders", "lookup": {"relation": "products", "key": "key", "miss": "nulls"}},
+            "fulfilled": {
+                "join": ["priced", "payments", "shipments"],
+                "on": "key",
+                "where": "orders_serial + payments_serial <> shipments_serial",
+                "memory": memory,
+            },
+            "by_key": {
+                "from": "fulfilled",
+                "aggregate": {"by": "key", "measures": {"rows": "count", "last": {"max": "shipments.at"}}},
+            },
+        },
+        "tables": {"fulfilled": {}, "by_key": {}, "running": {"from": "by_key", "mode": "upsert"}},
+        "batch": {"records": 1_000},
+    }
+    file = folder / "pipeline.yaml"
+    file.write_text(json.dumps(declared))
+    return file
+
+
+@pytest.mark.parametrize("memory", [None, "20kB"])
+def test_three_streams_are_joined_at_once(
+    memory: str | None, broker: Broker, jars: list[Path], tmp_path: Path
+) -> None:
+    """The second run goes on with the state of the first, and every table is equal to its recomputation."""
+    assert jars
+    topics = {name: f"{name}_{memory}" for name in STREAMS}
+    fill_products(f"sqlite:///{tmp_path / 'relation.db'}", KEYS)
+    file = pipeline_file(tmp_path, topics, memory)
+    workload = parse_workload(f"cluster-asc-{ROWS}", KEYS)
+
+    def run(name: str) -> None:
+        command = [sys.executable, "-m", "endmark.cli", "run", str(file), "--json", "--available-now"]
+        command += [f"--bootstrap={broker.bootstrap}", f"--warehouse={tmp_path / 'warehouse'}"]
+        command += [f"--checkpoint={tmp_path / 'checkpoint'}", "--buckets=2"]
+        command += [f"--ops-url=sqlite:///{tmp_path / 'ops.db'}"]
+        ManagedProcess("job", command, tmp_path / f"job-{name}.log", stop_seconds=90).wait_done(300)
+
+    create_topics(broker.bootstrap, dict.fromkeys(topics.values(), 2))
+    for number, (name, topic) in enumerate(topics.items()):
+        if name == "shipments":
+            run("first")
+        published = run_workload(workload, broker.bootstrap, topic, seed=number, partitions=2, pace="fast")
+        assert published.punctuations == KEYS
+    run("second")
+
+    report = verify(load(file, {}), broker.bootstrap, tmp_path / "warehouse")
+    assert report.ok, report.to_json()
+    rows = {table.table: table.actual for table in report.tables}
+    assert 0.9 * KEYS < rows["groups"] == rows["running"] <= KEYS
+    assert rows["results"] > KEYS * ROWS
+    assert rows["violations"] == rows["dead_letters"] == 0
+    assert rows["punctuations"] == KEYS * len(STREAMS)
