@@ -35,7 +35,7 @@ from support.small_reads import small_reads
 
 KEYS = range(6)
 # The keys and values of each relation; some have a key twice, and values are keys of other relations.
-HELD = [
+HELD: list[list[tuple[int, int | None]]] = [
     [(0, 1), (0, 5), (1, 0), (2, None), (4, 3)],
     [(1, 2), (2, 2), (3, 0)],
     [(0, 4), (2, 1), (5, 3), (5, 3)],
