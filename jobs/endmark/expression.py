@@ -43,6 +43,8 @@ _ALLOWED = {
 }
 # DuckDB's names for the types of expressions of which a part may be evaluated for only some rows.
 _BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
+# DuckDB's macros that depend on their arguments alone. Some of them stand for branches.
+_MACROS = {"date_add", "fdiv", "fmod", "nullif", "round_even", "split_part"}
 
 # The levels of an expression. The serialized form has two levels for each of them. Python reads at most 1,000
 # levels, and the calls of a task take some of these.
@@ -172,7 +174,7 @@ def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
         if kind not in _ALLOWED:
             what = kind.replace("_", " ").lower()
             raise ConfigError(f"{field}: a {what} is not allowed; write an expression of columns alone")
-        if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions():
+        if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions() | _MACROS:
             name = node["function_name"]
             raise ConfigError(
                 f"{field}: {name!r} is no function that depends on its arguments alone; leave it out"
@@ -188,7 +190,10 @@ def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
 @cache
 def _branches(text: str) -> bool:
     """Return whether DuckDB may evaluate a part of an expression for only some rows."""
-    return any(node["type"] in _BRANCHES for node in _parsed(str(duckdb.SQLExpression(text))))
+    return any(
+        node["type"] in _BRANCHES or node.get("function_name") in _MACROS
+        for node in _parsed(str(duckdb.SQLExpression(text)))
+    )
 
 
 def _parsed(expression: str) -> list[dict[str, Any]]:
