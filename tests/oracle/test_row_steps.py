@@ -224,6 +224,19 @@ def test_a_failing_row_counts_for_nothing(tmp_path: Path, declared: str, size: i
     assert letter["error"].startswith("steps.first.derive.x: Out of Range Error: Overflow in addition")
 
 
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_a_row_without_a_match_keeps_its_bytes(tmp_path: Path, size: int) -> None:
+    """Its dead letter has those of its own record, not of one that the step has filtered."""
+    pipeline = make_pipeline(lookup="bids", looking={"miss": "dead_letter"})
+    pipeline = with_row_step(pipeline, "bids", where="seller_id <> 2")
+    lost = bid(0, 2, seller=9)
+
+    found = in_batches(pipeline, [bid(0, 0, seller=2), bid(0, 1), lost, bid(0, 3, seller=2)], size, tmp_path)
+
+    (letter,) = found["dead_letters"]
+    assert (letter["offset"], letter["reason"], letter["value"]) == (2, "no_match", lost.value)
+
+
 def test_what_a_step_does_is_counted(tmp_path: Path) -> None:
     """Filtered rows by step; failing rows count for the quarantine, since an expression may be wrong."""
     pipeline = with_row_step(
