@@ -81,9 +81,7 @@ def test_null_is_a_group_that_only_the_end_closes(tmp_path: Path) -> None:
     some = over({"seller_id": {"between": {"to": 100}}}, "bids")
     end = over({"seller_id": {"anything": True}})
 
-    found = in_batches(
-        by("sellers.name"), [rows, [*some, close("bids", 0), close("bids", 1)], end], tmp_path
-    )
+    found = in_batches(by("sellers.name"), [rows, [*some, close("bids", 0), close("bids", 1)], end], tmp_path)
 
     assert [told(each) for each in found[:2]] == [[], []]
     assert sorted(told(found[2]), key=repr) == [("Ann", 1), (None, 2)]
