@@ -113,7 +113,7 @@ def test_some_presets_announce_no_pattern() -> None:
         (
             ("items.seller_id",),
             "append",
-            "so no group would ever close; set streams.items.punctuated_on: [seller_id], or write the groups so",
+            "would ever close; set streams.items.punctuated_on: [seller_id], or write the groups so far: tables",
         ),
         (("sellers.name",), "append", "so no group would ever close; write the groups so far"),
         (
