@@ -113,7 +113,7 @@ def test_some_presets_announce_no_pattern() -> None:
         (
             ("items.seller_id",),
             "append",
-            "ever close; set streams.items.punctuated_on: [seller_id], or write the groups so far: tables.by_other",
+            "ever close; set streams.items.punctuated_on: [seller_id], or write the groups so far: tables.by",
         ),
         (("sellers.name",), "append", "so no group would ever close; write the groups so far"),
         (
