@@ -146,6 +146,19 @@ def test_other_groups_are_refused(columns: tuple[str, ...], mode: str, says: str
     assert "steps.by_other" in str(caught.value)
 
 
+def test_texts_of_the_key_are_no_partitions_of_an_upserted_table() -> None:
+    """An empty text would be taken for null there, and both are groups."""
+    document: dict[str, Any] = by("sellers.name", "bids.due", mode="upsert").model_dump()
+    document["tables"]["by_other"]["partition_by"] = ["bids_due"]
+    Pipeline.model_validate(document)
+    document["tables"]["by_other"]["partition_by"] = ["sellers_name"]
+
+    with pytest.raises(
+        ValidationError, match=r"tables.by_other.partition_by: column 'sellers_name' is a text"
+    ):
+        Pipeline.model_validate(document)
+
+
 def test_a_semi_join_has_no_right_columns() -> None:
     with pytest.raises(ValidationError, match="is on the right of a semi join"):
         by("bids.seller_id", mode="upsert", kind=JoinType.SEMI)
