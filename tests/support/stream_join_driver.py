@@ -114,6 +114,7 @@ class Driver:
             kind=self._history.kind,
             residual=residual,
             policy=self._policy,
+            buckets=len(self._buckets),
             restored=snapshot,
         )
 

@@ -87,6 +87,7 @@ class Grouping:
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
             group=GroupPlan(columns, measures, group.names, declared.running),
+            buckets=buckets,
             made_with=_made_with(declared, ordered_by, rows, buckets),
             in_band=True,
             shows_results=False,

@@ -106,7 +106,15 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     shown = inputs[:1] if kind is JoinType.SEMI else inputs
     fields = StructType([field for each in shown for field in each.shown])
     plan = BucketPlan(
-        one, other, kind, residual, rules, None, made_with=made, in_band=punctuations is not None
+        one,
+        other,
+        kind,
+        residual,
+        rules,
+        None,
+        buckets=len(buckets),
+        made_with=made,
+        in_band=punctuations is not None,
     )
     return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations)
 

@@ -31,7 +31,7 @@ def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[
         samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
         deferred = sum(one.live for one in join.spiller.owed(side))
         samples[sample("join_deferred_rows", stream=stream)] += deferred
-        samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.closed.rows
+        samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.rows
         samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.promised.rows
         samples[
             sample("pending_punctuations", stream=side.spec.name, waits_for=_waits_for(side, opposite))

@@ -72,6 +72,7 @@ class BucketTask:
             kind=plan.kind,
             residual=plan.residual,
             policy=plan.policy,
+            buckets=plan.buckets,
             restored=restored.join if restored is not None else None,
         )
         if restored is not None:

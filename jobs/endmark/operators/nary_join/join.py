@@ -60,6 +60,7 @@ class NaryJoin:
             order.
         store: keeps the state.
         policy: the treatment of state and punctuations, one of those that `presets.policy` returns.
+        buckets: the number of buckets that share the keys.
         restored: a snapshot of the same join; `None` to begin without state.
 
     Raises:
@@ -72,12 +73,13 @@ class NaryJoin:
         store: SegmentStore,
         *,
         policy: Policy = DEFAULT,
+        buckets: int = 1,
         restored: bytes | None = None,
     ) -> None:
         names = [spec.name for spec in inputs]
         if len(names) < 2 or len(set(names)) < len(names):
             raise ConfigError(f"a join needs two or more inputs of different names, not: {', '.join(names)}")
-        self.sides = [SideState(spec, store) for spec in inputs]
+        self.sides = [SideState(spec, store, buckets=buckets) for spec in inputs]
         self._profile = store.profile
         self._key = self.sides[0].key
         self._policy = policy

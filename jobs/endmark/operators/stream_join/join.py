@@ -109,6 +109,7 @@ class StreamJoin:
         kind: decides which rows become results.
         residual: the condition that pairs of equal key must meet beside the window; `None` is always met.
         policy: the treatment of state and punctuations.
+        buckets: the number of buckets that share the keys.
         restored: a snapshot of the same join; `None` to begin without state.
     """
 
@@ -121,10 +122,11 @@ class StreamJoin:
         kind: JoinType = JoinType.INNER,
         residual: Condition | None = None,
         policy: Policy = DEFAULT,
+        buckets: int = 1,
         restored: bytes | None = None,
     ) -> None:
-        self.left = SideState(left, store, preserved=kind.keeps_left)
-        self.right = SideState(right, store, preserved=kind.keeps_right)
+        self.left = SideState(left, store, buckets=buckets, preserved=kind.keeps_left)
+        self.right = SideState(right, store, buckets=buckets, preserved=kind.keeps_right)
         self._sides = (self.left, self.right)
         self._profile = store.profile
         self._probe = Probe(self.left, self.right, kind, residual)

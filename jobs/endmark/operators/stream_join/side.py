@@ -126,10 +126,13 @@ class SideState:
     Args:
         spec: the specification of the side.
         store: keeps the segments.
+        buckets: the number of buckets that share the keys.
         preserved: rows of the side without a partner become results.
     """
 
-    def __init__(self, spec: SideSpec, store: SegmentStore, *, preserved: bool = False) -> None:
+    def __init__(
+        self, spec: SideSpec, store: SegmentStore, *, buckets: int = 1, preserved: bool = False
+    ) -> None:
         self.spec = spec
         self.preserved = preserved
         self.key = spec.key.shared
@@ -143,7 +146,13 @@ class SideState:
             self.key_promises = KeyPromises(spec.name, self.key, types, spec.partitions)
         needed = 1 if spec.keyed else spec.partitions
         self.closed_keys = ClosedKeys(
-            store, self.key, self.key_promises, needed, by_rows=spec.unique or spec.clustered
+            store,
+            self.key,
+            self.key_promises,
+            needed,
+            buckets=buckets,
+            by_rows=spec.unique or spec.clustered,
+            placed=spec.offset is not None,
         )
         self.runs = KeyRuns(self.key, types)
         self.promises = Promises(spec.codec, spec.key, spec.partitions)
@@ -159,8 +168,7 @@ class SideState:
         """Return the lists of segments, by name in a manifest."""
         lists = {
             "rows": self.rows,
-            "closed_keys": self.closed_keys.closed,
-            "promised_keys": self.closed_keys.promised,
+            **self.closed_keys.lists(),
             "pending_keys": self.pending_keys,
             "spent": self.spent,
             "unpurged_keys": self.unpurged_keys,
@@ -249,7 +257,7 @@ class SideState:
         """
         if self.spec.ended:
             return np.ones(len(keys), bool)
-        closed = self.closed_keys.closed.contains(keys) | self.key_promises.contain(keys)
+        closed = self.closed_keys.contain(keys) | self.key_promises.contain(keys)
         return closed if closed_keys is None else closed | keys.among(self.key.keys(closed_keys))
 
     def hold(self, closed: pa.RecordBatch, times: Ints) -> None:
