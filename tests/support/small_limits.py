@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from endmark.operators.stream_join import closed_keys
 from endmark.state import keys, search
 from support.sizes import Merging
 
@@ -17,13 +16,12 @@ _hash = keys.hash_columns
 
 @contextmanager
 def small_limits(merging: Merging) -> Iterator[Path]:
-    """Merging segments, splitting hot keys, sieves, ranges and colliding codes happen on a dozen rows."""
+    """Merging segments, splitting hot keys, sieves and colliding codes happen on a dozen rows."""
     with (
         tempfile.TemporaryDirectory() as directory,
         merging.limits(),
         patch.object(search, "PAIRS_AT_ONCE", 4),
         patch.object(keys, "SIFTED", 2),
-        patch.object(closed_keys, "RECENT", 2),
         patch.object(keys, "hash_columns", lambda columns: _hash(columns) & 1),
     ):
         yield Path(directory)

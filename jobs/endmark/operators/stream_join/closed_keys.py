@@ -148,12 +148,17 @@ class ClosedKeys:
             return
         newest = self._newest_offsets(entries)
         old = self._is_old(entries, newest)
+        found = self.recent.where(lambda segment: np.flatnonzero(self._is_old(segment.batch, newest)))
+        # A few old entries stay, or each small batch would write two segments.
+        if np.count_nonzero(old) + sum(map(len, found)) < RECENT and self._placed:
+            self.recent.append(entries)
+            return
         self.recent.append(entries.filter(pa.array(~old)))
         gone = [entries.filter(pa.array(old))]
-        found = self.recent.where(lambda segment: np.flatnonzero(self._is_old(segment.batch, newest)))
-        # Few entries wait for others, or each small batch would rewrite segments.
-        if 2 * sum(map(len, found)) > self.recent.rows:
-            gone += [rows.batch for rows in kill(found)]
+        for rows in kill(found):
+            # The promise of another partition may have taken the key there before.
+            known, _ = self.ranges.find(self._key.keys(rows.batch))
+            gone.append(rows.batch.filter(pa.array(~known)))
         self.ranges.add(self._key.sorted(codec.concat(gone)), self._time)
 
     def _newest_offsets(self, entries: pa.RecordBatch) -> Ints:

@@ -63,16 +63,15 @@ class ClosedRanges:
         self.ranges = SegmentList(store, key, "time" if timed else None, merge=merge)
 
     def add(self, keys: pa.RecordBatch, time: int) -> None:
-        """Add keys of the bucket. Keys that are here already are left out.
+        """Add keys of the bucket that no range has.
 
         Args:
             keys: the keys in order of code, with `by_row` if rows close keys. A key may stand several times.
             time: the present time in microseconds, which is kept with `timed`.
         """
-        distinct = self._distinct(keys)
-        new = distinct.filter(pa.array(~self.find(self._key.keys(distinct))[0]))
-        if not new.num_rows:
+        if not keys.num_rows:
             return
+        new = self._distinct(keys)
         if not self._key.hashed:
             new = new.append_column("more", pa.array(np.zeros(new.num_rows, np.int64)))
         if self._timed:
