@@ -1,55 +1,24 @@
-"""Conditions of a pipeline file: SQL over the columns of a row or of a pair, which DuckDB evaluates a batch
-at a time.
+"""Conditions of a pipeline file: SQL expressions that are true of a row or of a pair, or not.
 
-A condition is one expression of columns, constants, operators and functions. Its value must depend on nothing
-else. An expression that could read something else (a subquery, a file, the clock, chance) is refused before
-any row is read. The connection that evaluates conditions reaches neither files nor the network.
-
-A condition fails on a row on which it cannot be evaluated, such as `a + b > 0` if the sum overflows. The
-condition then does not hold for that row, as if it were unknown. DuckDB evaluates conditions without its
-optimizer, which would remove some of the parts that fail, depending on other rows.
+A condition that fails on a row, such as `a + b > 0` if the sum overflows, does not hold for that row, as if
+it were unknown.
 """
 
 from __future__ import annotations
 
-import json
-import threading
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
-import pyarrow as pa
 
 from endmark.errors import ConfigError
+from endmark.expression import Expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
-    from endmark.state.search import Bools, Ints
-
-# DuckDB's names for the kinds of expressions that depend only on the columns of one row.
-_ALLOWED = {
-    "BETWEEN",
-    "CASE",
-    "CAST",
-    "COLLATE",
-    "COLUMN_REF",
-    "COMPARISON",
-    "CONJUNCTION",
-    "CONSTANT",
-    "FUNCTION",
-    "OPERATOR",
-}
-# DuckDB's names for the types of expressions of which a part may be evaluated for only some rows.
-_BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
-
-# The levels of an expression. The serialized form has two levels for each of them. Python reads at most 1,000
-# levels, and the calls of a task take some of these.
-_DEEPEST = 200
-
-_OWN = threading.local()
+_BOOLEAN = "BOOLEAN"
 
 
 @dataclass(frozen=True)
@@ -62,8 +31,8 @@ class Answer:
         why: DuckDB's error for the first of these rows, in one line; empty if there are none.
     """
 
-    holds: Bools
-    failed: Ints
+    holds: NDArray[np.bool_]
+    failed: NDArray[np.int64]
     why: str = ""
 
 
@@ -79,10 +48,10 @@ class Condition:
 
     text: str
     columns: tuple[str, ...]
-    field: str = "join.where"
+    field: str = "where"
 
     @classmethod
-    def of(cls, text: str, schema: pa.Schema, field: str = "join.where") -> Condition:
+    def of(cls, text: str, schema: pa.Schema, field: str = "where") -> Condition:
         """Check a condition over rows and return it.
 
         Args:
@@ -93,134 +62,24 @@ class Condition:
         Raises:
             ConfigError: the text is not a boolean expression of only these columns.
         """
-        try:
-            expression = duckdb.SQLExpression(text)
-            columns = _columns(str(expression), schema, field)
-            nothing = pa.Table.from_batches([], schema=pa.schema([schema.field(name) for name in columns]))
-            kind = _connection().from_arrow(nothing).filter(expression).select(expression).types[0]
-        except duckdb.Error as error:
-            raise ConfigError(f"{field}: {_first_line(error)}; write one SQL condition") from error
-        except RecursionError:
-            raise ConfigError(
-                f"{field}: the condition nests more than {_DEEPEST} levels deep; set parentheses so that it "
-                "nests less, or split it"
-            ) from None
-        if str(kind) != "BOOLEAN":
-            raise ConfigError(f"{field}: {text!r} is of type {kind}, but must be a condition")
-        return cls(text, columns, field)
+        expression = Expression.of(text, schema, field)
+        if not expression.columns:
+            raise ConfigError(f"{field}: it names no column, so it is the same for all rows; leave it out")
+        if expression.kind != _BOOLEAN:
+            raise ConfigError(f"{field}: {text!r} is of type {expression.kind}, but must be a condition")
+        return cls(text, expression.columns, field)
 
     def ask(self, rows: pa.RecordBatch) -> Answer:
         """Evaluate the condition on each row of a batch, which must have the condition's columns."""
-        verdict = f"({self.text}\n) IS TRUE"
-        try:
-            column = _evaluated(verdict, [rows])
-        except duckdb.Error:
-            # In DuckDB 1.5, TRY around a branch damages memory for all but the first row of a vector.
-            pieces = [rows.slice(at, 1) for at in range(rows.num_rows)] if _branches(self.text) else [rows]
-            column = _evaluated(f"TRY({verdict})", pieces)
-        failed = np.flatnonzero(np.asarray(column.is_null()))
-        why = self._why(rows.slice(int(failed[0]), 1)) if len(failed) else ""
-        return Answer(np.asarray(column.fill_null(False), bool), failed, why)
+        verdict = self._verdict
+        found = verdict.values(rows)
+        why = verdict.error(rows.slice(int(found.failed[0]), 1)) if len(found.failed) else ""
+        return Answer(np.asarray(found.values.fill_null(False), bool), found.failed, why)
 
-    def _why(self, row: pa.RecordBatch) -> str:
-        try:
-            _evaluated(f"({self.text}\n) IS TRUE", [row])
-        except duckdb.Error as error:
-            return _first_line(error)
-        return "it failed beside other rows only"
+    def error(self, row: pa.RecordBatch) -> str:
+        """Return DuckDB's error for a row on which the condition failed, in one line."""
+        return self._verdict.error(row)
 
-
-def _evaluated(expression: str, pieces: list[pa.RecordBatch]) -> pa.ChunkedArray:
-    """Return the values of an SQL expression for the rows of all pieces, in order."""
-    relation = _connection().from_arrow(pa.Table.from_batches(pieces))
-    return relation.select(duckdb.SQLExpression(expression)).to_arrow_table().column(0)
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """Return this thread's connection, which reaches neither files nor the network.
-
-    Each thread has its own connection, since a result belongs to its connection. DuckDB uses one thread, like
-    the task that calls it.
-    """
-    if not hasattr(_OWN, "connection"):
-        shut: dict[str, str | bool | int | float | list[str]] = {
-            "enable_external_access": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,
-            "threads": 1,
-        }
-        connection = duckdb.connect(":memory:", config=shut)
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("PRAGMA disable_optimizer")
-        connection.execute("SET lock_configuration = true")
-        _OWN.connection = connection
-    own: duckdb.DuckDBPyConnection = _OWN.connection
-    return own
-
-
-def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
-    """Return the columns that an expression names, spelled as in `schema`, since SQL ignores case."""
-    spelled = {name.lower(): name for name in schema.names}
-    named: dict[str, None] = {}
-    for node in _parsed(expression):
-        kind = node["class"]
-        if kind not in _ALLOWED:
-            what = kind.replace("_", " ").lower()
-            raise ConfigError(f"{field}: a {what} is not allowed; compare columns alone")
-        if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions():
-            name = node["function_name"]
-            raise ConfigError(
-                f"{field}: {name!r} is no function that depends on its arguments alone; leave it out"
-            )
-        if kind == "COLUMN_REF":
-            name = ".".join(node["column_names"])
-            if name.lower() not in spelled:
-                raise ConfigError(f"{field}: no column {name!r}; there are {', '.join(schema.names)}")
-            named[spelled[name.lower()]] = None
-    if not named:
-        raise ConfigError(f"{field}: it names no column, so it is the same for all rows; leave it out")
-    return tuple(named)
-
-
-@cache
-def _branches(text: str) -> bool:
-    """Return whether DuckDB may evaluate a part of an expression for only some rows."""
-    return any(node["type"] in _BRANCHES for node in _parsed(str(duckdb.SQLExpression(text))))
-
-
-def _parsed(expression: str) -> list[dict[str, Any]]:
-    """Return every part of an expression.
-
-    Raises:
-        RecursionError: the expression nests more than `_DEEPEST` levels deep.
-    """
-    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
-    return list(_nodes(json.loads(parsed[0] if parsed else "{}"), 0))
-
-
-def _nodes(tree: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """Yield every expression of a serialized statement; `depth` expressions are around `tree`."""
-    if isinstance(tree, dict):
-        if "class" in tree:
-            if depth == _DEEPEST:
-                raise RecursionError
-            yield tree
-            depth += 1
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for branch in tree:
-            yield from _nodes(branch, depth)
-
-
-@cache
-def _pure_functions() -> frozenset[str]:
-    found = _connection().execute(
-        "SELECT function_name FROM duckdb_functions() WHERE function_type = 'scalar' "
-        "GROUP BY function_name HAVING bool_and(stability = 'CONSISTENT')"
-    )
-    return frozenset(name for (name,) in found.fetchall())
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0]
+    @property
+    def _verdict(self) -> Expression:
+        return Expression(f"({self.text}\n) IS TRUE", self.columns, _BOOLEAN, self.field)

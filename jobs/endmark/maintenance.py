@@ -82,7 +82,7 @@ def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: b
         MissingPartError: another maintenance works on this warehouse.
         EndmarkError: somebody else has rewritten a table meanwhile.
     """
-    named = {name: (warehouse / path).resolve() for name, path in pipeline.tables.directories.items()}
+    named = {name: (warehouse / path).resolve() for name, path in pipeline.directories.items()}
     tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
     if not tables:
         raise ConfigError(
@@ -107,7 +107,7 @@ def _maintained(pipeline: Pipeline, name: str, path: Path, keep: timedelta, dry_
 def _merged(pipeline: Pipeline, name: str, table: DeltaTable, path: Path) -> int:
     if name == "running" and FINAL in table.metadata().partition_columns:  # only upserts partition by it
         return merge_final(table, path)
-    laid_out = pipeline.tables.laid_out
+    laid_out = pipeline.laid_out
     return put_together(table, path, laid_out[name].cluster_by if name in laid_out else ())
 
 

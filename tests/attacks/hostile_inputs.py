@@ -70,17 +70,24 @@ relations:
     table: sellers
     key: seller_id
     columns: {{seller_id: long, name: string}}
-lookup: {{stream: bids, relation: sellers, key: seller_id, page_rows: 50, time_per_batch: 1s, cache: {{}},
-  autotune: true}}
-join:
-  left: items
-  right: bids
-  on: item_id
-  where: items_seller_id + bids_seller_id * 4611686018427387904 > 0
-  window: {{left: 60s, right: 60s}}
-aggregate:
-  by: item_id
-  measures: {{bids: count, tips: {{sum: bids.tip}}, mean: {{avg: bids.price}}}}
+steps:
+  known:
+    from: bids
+    lookup:
+      {{relation: sellers, key: seller_id, page_rows: 50, time_per_batch: 1s, cache: {{}}, autotune: true}}
+  matched:
+    join: [items, known]
+    on: item_id
+    where: items_seller_id + bids_seller_id * 4611686018427387904 > 0
+    window: 60s
+  by_item:
+    from: matched
+    aggregate:
+      by: item_id
+      measures: {{bids: count, tips: {{sum: bids.tip}}, mean: {{avg: bids.price}}}}
+tables:
+  results: {{from: matched}}
+  groups: {{from: by_item}}
 batch: {{every: 500ms}}
 """
 # Timestamps of records in Unix milliseconds. Spark converts them to microseconds.

@@ -59,9 +59,15 @@ _VALUES: list[Any] = [
     *(None, True, 0, -1, 1, 500, 10**32, 2**63, 1e308, -0.0, [], {}, [1], {"a": 1}, "x" * 70_000),
 ]
 _NAMES = [
-    *("lookup.strategy", "lookup.page_rows", "lookup.time_per_batch", "lookup.memory", "join.purge_every"),
     *(
-        "join.memory",
+        "steps.known.lookup.strategy",
+        "steps.known.lookup.page_rows",
+        "steps.known.lookup.time_per_batch",
+        "steps.known.lookup.memory",
+        "steps.matched.purge_every",
+    ),
+    *(
+        "steps.matched.memory",
         "batch.records",
         "batch.every",
         "streams.items.event_time.idle",
@@ -69,12 +75,24 @@ _NAMES = [
         "",
         "_class",
     ),
-    *("lookup.cache.memory", "x" * 70_000, "a\u0000b", "lookup.\U0001f600", "'; DROP TABLE turns; --"),
+    *(
+        "steps.known.lookup.cache.memory",
+        "x" * 70_000,
+        "a\u0000b",
+        "lookup.\U0001f600",
+        "'; DROP TABLE turns; --",
+    ),
 ]
 # Turns that have stopped a job: each knob of a time, size or count with each value beyond its bounds.
 _BEYOND: list[Any] = ["0.01ms", "999999999999d", "999999999999999GB", 10**32, 10**400, -1, None, "many"]
-_BOUNDED = ["batch.every", "batch.records", "lookup.time_per_batch", "lookup.memory", "lookup.page_rows"]
-_BOUNDED += ["lookup.cache.lifetime", "join.purge_every"]
+_BOUNDED = [
+    "batch.every",
+    "batch.records",
+    "steps.known.lookup.time_per_batch",
+    "steps.known.lookup.memory",
+    "steps.known.lookup.page_rows",
+]
+_BOUNDED += ["steps.known.lookup.cache.lifetime", "steps.matched.purge_every"]
 _CONTROL = [
     *(
         json.dumps({"set": {name: value}, "by": by}).encode()
@@ -82,12 +100,12 @@ _CONTROL = [
         for value in _BEYOND
         for by in ("Ann", "autotune")
         # This one means that a batch has no limit, so it is no attack.
-        if (name, value) != ("lookup.time_per_batch", None)
+        if (name, value) != ("steps.known.lookup.time_per_batch", None)
     ),
     rb'{"set":{"\ud800":1}}',
-    rb'{"set":{"lookup.strategy":"\ud800"},"by":"\udfff","why":"\ud800"}',
-    b'{"set":{"lookup.page_rows":' + b"[" * 32 + b"]" * 32 + b"}}",
-    b'{"set":{"lookup.page_rows":' + b"[" * 30_000 + b"]" * 30_000 + b"}}",
+    rb'{"set":{"steps.known.lookup.strategy":"\ud800"},"by":"\udfff","why":"\ud800"}',
+    b'{"set":{"steps.known.lookup.page_rows":' + b"[" * 32 + b"]" * 32 + b"}}",
+    b'{"set":{"steps.known.lookup.page_rows":' + b"[" * 30_000 + b"]" * 30_000 + b"}}",
     b'{"pulse":{},"set":{}}',
     b'{"pulse":1}',
     b"null",
@@ -199,8 +217,8 @@ def refused_files(sound: str) -> Iterator[tuple[bytes, str]]:
     for duration in ("true", "010", "\u0661s", "1e400", "999999999999d", "0.01ms", "9" * 400, "-1s", "''"):
         yield _with(sound, "{every: 500ms}", f"{{every: {duration}}}"), "batch.every"
     yield _with(sound, "${ENDMARK_RELATION_URL}", "${NOBODY_SETS_THIS}"), "line "
-    yield _with(sound, "> 0\n", "> 0 +\n"), "join.where"
-    yield _with(sound, "> 0\n", f"> {' + '.join(['bids_seller_id'] * 900)}\n"), "join.where"
+    yield _with(sound, "> 0\n", "> 0 +\n"), "steps.matched.where"
+    yield _with(sound, "> 0\n", f"> {' + '.join(['bids_seller_id'] * 900)}\n"), "steps.matched.where"
     yield _with(sound, "seller_id + 9223372036854775800", "prize"), "closes.when"
 
 

@@ -137,7 +137,7 @@ def test_an_operator_needs_the_page_alone(warehouse: Warehouse, page: Page, pict
 
 def _turn_a_knob(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
     """It holds from the batch after the one that read of it, as the metrics of each batch say."""
-    card = page.get_by_role("region", name="lookup.strategy")
+    card = page.get_by_role("region", name="steps.known.lookup.strategy")
     expect(card).to_contain_text("It is hybrid.")
     card.get_by_label("New value").select_option("inlj")
     card.get_by_role("button", name="Turn", exact=True).click()
@@ -166,17 +166,17 @@ def _turn_a_knob(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
 
 def _turn_the_others(warehouse: Warehouse, page: Page, job: ManagedProcess) -> None:
     """Each is read, holds, and is in the history; batches say what has come of it. A refusal says why."""
-    card = _card(page, "lookup.page_rows")
+    card = _card(page, "steps.known.lookup.page_rows")
     card.get_by_label("New value").fill("0")
     card.get_by_role("button", name="Turn", exact=True).click()
     expect(card.get_by_role("status")).to_contain_text(
-        "It was refused: lookup.page_rows: Input should be greater"
+        "It was refused: steps.known.lookup.page_rows: Input should be greater"
     )
     expect(card).to_contain_text("It is 500.")
-    _turned(page, "lookup.page_rows", "4", "4")
+    _turned(page, "steps.known.lookup.page_rows", "4", "4")
     _turned(page, "streams.items.event_time.idle", "8m", "480")
-    _turned(page, "lookup.cache.memory", "1MB", "1000000")
-    cached = _turned(page, "lookup.cache.lifetime", "5m", "300")
+    _turned(page, "steps.known.lookup.cache.memory", "1MB", "1000000")
+    cached = _turned(page, "steps.known.lookup.cache.lifetime", "5m", "300")
     few = _turned(page, "batch.records", "12", "12")
     wait_for(lambda: warehouse.batches() > few + 4, job)
     _turned(page, "batch.every", "1h", "3600")

@@ -188,7 +188,10 @@ def test_lookup_names_its_strategy_and_what_auto_would_choose(
     instead = r"auto would choose batched instead: the keys of the oldest waiting rows, in lists of 2,000\. "
     expect(strategy).to_contain_text(re.compile(instead + r"By what reads cost .*, [\d.]+ times as many\."))
     described_job.database.record_turns(
-        PIPELINE, described_job.batch_id, [turn_of("lookup.strategy", "auto")], {"lookup.strategy": "hybrid"}
+        PIPELINE,
+        described_job.batch_id,
+        [turn_of("steps.known.lookup.strategy", "auto")],
+        {"steps.known.lookup.strategy": "hybrid"},
     )
 
     def auto(most: float) -> None:
@@ -310,7 +313,7 @@ def test_memory_is_moved_by_what_the_job_measures(described_job: Job, page: Page
     commit_until(live, described_job, page, costs_of("sellers", 20_000.0))
     expect(what_if).to_contain_text("Predicted by what reads cost in the last batches")
     slider = what_if.get_by_role("slider", name="Memory of rows that wait for sellers")
-    turn = what_if.get_by_role("button", name="Turn lookup.memory to")
+    turn = what_if.get_by_role("button", name="Turn steps.known.lookup.memory to")
     expect(turn).to_be_disabled()
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -380,7 +383,7 @@ def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> No
 def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: Page) -> None:
     """The page asks for it, takes no for an answer, and keeps it for the tab alone."""
     page.goto(f"{page.url}#knobs")
-    card = page.get_by_role("region", name="join.purge_every")
+    card = page.get_by_role("region", name="steps.matched.purge_every")
     card.get_by_label("New value").fill("0")
     card.get_by_role("button", name="Turn", exact=True).click()
     asked = page.get_by_role("dialog", name="Token")
@@ -389,7 +392,7 @@ def test_a_knob_is_turned_only_with_a_token_that_may(described_job: Job, page: P
     expect(card.get_by_role("status")).to_contain_text("this needs a token")
     for token, says in (
         (READER, None),
-        (WRITER, "It was refused: join.purge_every: Input should be greater"),
+        (WRITER, "It was refused: steps.matched.purge_every: Input should be greater"),
     ):
         if says is None:
             card.get_by_role("button", name="Turn", exact=True).click()
@@ -407,7 +410,7 @@ def test_the_page_says_what_any_field_takes(described_job: Job, page: Page) -> N
     """Beside what is turned here, on a click."""
     page.goto(f"{page.url}#knobs")
     table = page.get_by_role("region", name="Fields of the pipeline file")
-    expect(page.get_by_role("region", name="lookup.page_rows")).to_contain_text("live")
+    expect(page.get_by_role("region", name="steps.known.lookup.page_rows")).to_contain_text("live")
     expect(table).to_be_hidden()
     page.get_by_text("What another value of any field takes").click()
     expect(table.get_by_role("row")).to_have_count(len(LINES) + 1)

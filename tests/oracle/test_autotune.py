@@ -11,7 +11,7 @@ from endmark.control.autotune import WHO, Autotune, ReadTurn, Spent, Tuned
 from endmark.metrics import Samples
 from support.cases import cases
 
-NAME = "join.purge_every"
+NAME = "steps.matched.purge_every"
 LEAST, MOST = 1, 64
 YIELDS = 50  # batches after a turn by a person
 RESTS = 50  # after a move that was undone, until another that way

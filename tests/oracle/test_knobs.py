@@ -42,7 +42,12 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
     "records": [(7, 7)],
     "every": [("2s", 2.0)],
 }
-NONE = [("join.type", "semi"), ("lookup.strategy", "sacn"), ("join.memory", 0), ("join", True)]
+NONE = [
+    ("steps.matched.type", "semi"),
+    ("steps.known.lookup.strategy", "sacn"),
+    ("steps.matched.memory", 0),
+    ("join", True),
+]
 
 
 @st.composite

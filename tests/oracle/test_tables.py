@@ -36,21 +36,21 @@ from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import PARTITIONS, Record, bid, close, item, locate, make_pipeline, promise
 
 TURNS = [
-    Turn("lookup.strategy", "mesh", "Ann"),
-    Turn("lookup.time_per_batch", "0s", "Ann"),
-    Turn("lookup.time_per_batch", None, "Ann"),
-    Turn("lookup.memory", 1, "Ann"),
-    Turn("lookup.page_rows", 1, "Ann"),
-    Turn("lookup.page_rows", 3, "Ann"),
-    Turn("lookup.cache.memory", 1, "Ann"),  # which only pipelines with a cache know
-    Turn("lookup.cache.memory", "1MB", "Ann"),
-    Turn("lookup.cache.lifetime", "1s", "Ann"),
-    Turn("lookup.sellers.page_rows", 1, "Ann"),
-    Turn("lookup.sellers.cache.lifetime", "0s", "Ann"),
-    Turn("lookup.sellers.time_per_batch", "0s", "Ann"),  # which only some pipelines know
-    Turn("join.purge_every", 3, "Ann"),  # which some presets refuse, and the next
-    Turn("join.memory", 1, "Ann"),
-    Turn("join.memory", None, "Ann"),
+    Turn("steps.known.lookup.strategy", "mesh", "Ann"),
+    Turn("steps.known.lookup.time_per_batch", "0s", "Ann"),
+    Turn("steps.known.lookup.time_per_batch", None, "Ann"),
+    Turn("steps.known.lookup.memory", 1, "Ann"),
+    Turn("steps.known.lookup.page_rows", 1, "Ann"),
+    Turn("steps.known.lookup.page_rows", 3, "Ann"),
+    Turn("steps.known.lookup.cache.memory", 1, "Ann"),  # which only pipelines with a cache know
+    Turn("steps.known.lookup.cache.memory", "1MB", "Ann"),
+    Turn("steps.known.lookup.cache.lifetime", "1s", "Ann"),
+    Turn("steps.known.lookup.page_rows", 1, "Ann"),
+    Turn("steps.known.lookup.cache.lifetime", "0s", "Ann"),
+    Turn("steps.known.lookup.time_per_batch", "0s", "Ann"),  # which only some pipelines know
+    Turn("steps.matched.purge_every", 3, "Ann"),  # which some presets refuse, and the next
+    Turn("steps.matched.memory", 1, "Ann"),
+    Turn("steps.matched.memory", None, "Ann"),
 ]
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 

@@ -30,15 +30,15 @@ from support.ops_sidecar import Sidecar
 from support.warehouse import Warehouse, wait_for
 
 VALUES: dict[str, list[Any]] = {
-    "lookup.strategy": list(STRATEGIES),
-    "lookup.page_rows": [37, 500, 3_000],
-    "lookup.time_per_batch": ["0s", "100ms", "1s", None],
-    "lookup.memory": ["100kB", "1MB", 64_000_000],
-    "lookup.cache.memory": ["20kB", "1MB", 64_000_000],
-    "lookup.cache.lifetime": ["1s", "10s", "5m"],
-    "lookup.cache.absent_lifetime": ["0s", "1s", "10s"],
-    "join.purge_every": [1, 2, 7, 40],
-    "join.memory": ["100kB", "10MB", None],
+    "steps.known.lookup.strategy": list(STRATEGIES),
+    "steps.known.lookup.page_rows": [37, 500, 3_000],
+    "steps.known.lookup.time_per_batch": ["0s", "100ms", "1s", None],
+    "steps.known.lookup.memory": ["100kB", "1MB", 64_000_000],
+    "steps.known.lookup.cache.memory": ["20kB", "1MB", 64_000_000],
+    "steps.known.lookup.cache.lifetime": ["1s", "10s", "5m"],
+    "steps.known.lookup.cache.absent_lifetime": ["0s", "1s", "10s"],
+    "steps.matched.purge_every": [1, 2, 7, 40],
+    "steps.matched.memory": ["100kB", "10MB", None],
     "batch.records": [3_000, 20_000, 500_000],
     "batch.every": ["0s", "500ms", "1s"],
     "streams.items.event_time.idle": ["5s", "20s", "5m"],
@@ -48,7 +48,7 @@ _TAIL = "0123456789abcdef"  # of each token
 _SET = {  # that the auction has no need of; to so many records a batch is all read once more
     "records: 20000": "records: 10000",
     "page_rows: 500": "page_rows: 500, cache: {}, autotune: true",
-    "  on: item_id\n": "  on: item_id\n  autotune: true\n",
+    "    on: item_id\n": "    on: item_id\n    autotune: true\n",
     "{column: listed_at}": "{column: listed_at, idle: 20s}",
     "{column: bid_at}": "{column: bid_at, idle: 20s}",
 }

@@ -56,7 +56,9 @@ def test_a_job_leaves_a_bad_size_of_pages_and_yields(tmp_path: Path) -> None:
         feed(broker.bootstrap)
         job = warehouse.start_job(f"--set=batch.records={BATCH}", "--set=batch.every=0s")
         wait_for(lambda: any(turn["value"] == 8 for turn in turns(warehouse)), job, seconds=300)
-        offset = send(broker.bootstrap, "auction-control", Turn("lookup.page_rows", 700, "Ann").written())
+        offset = send(
+            broker.bootstrap, "auction-control", Turn("steps.known.lookup.page_rows", 700, "Ann").written()
+        )
         wait_for(lambda: any(turn["offset"] == offset for turn in turns(warehouse)), job)
         read_by = warehouse.batches()
         wait_for(lambda: warehouse.batches() > read_by + 12, job)

@@ -30,7 +30,7 @@ def test_full_join_with_a_condition(tmp_path: Path) -> None:
     condition = "bids_price >= 1.5 * items_start_price"
     pipeline = tmp_path / "full.yaml"
     pipeline.write_text(
-        text.replace("  on: item_id\n", f"  on: item_id\n  type: full\n  where: {condition}\n", 1)
+        text.replace("    on: item_id\n", f"    on: item_id\n    type: full\n    where: {condition}\n")
     )
     with Broker(tmp_path / "broker") as broker:
         relation = f"sqlite:///{tmp_path / 'relation.db'}"
@@ -61,10 +61,10 @@ def test_full_join_with_a_condition(tmp_path: Path) -> None:
 def require_refused(warehouse: Warehouse) -> None:
     """The checkpoint takes no job of other buckets, another preset or a key of another type."""
     text = warehouse.pipeline.read_text()
-    full, pwjoin = "  type: full\n", "  type: full\n  preset: pwjoin\n"
+    full, pwjoin = "    type: full\n", "    type: full\n    preset: pwjoin\n"
     for buckets, old, new, said in [
         (7, full, full, "buckets was 2, is 7"),
-        (2, full, pwjoin, 'join.preset was "auto", is "pwjoin"'),
+        (2, full, pwjoin, 'steps.matched.preset was "auto", is "pwjoin"'),
         (2, "item_id: long", "item_id: string", 'columns.item_id was "long", is "string"'),
     ]:
         warehouse.pipeline.write_text(text.replace(old, new))

@@ -75,7 +75,7 @@ def test_the_pace_of_a_job_is_turned_while_it_runs(tmp_path: Path) -> None:
         relation_url = f"sqlite:///{tmp_path / 'relation.db'}"
         warehouse = Warehouse(tmp_path, broker, relation_url, FeedOptions(seed=1, sellers=5))
         # Else the rows of a full batch would enter the join with the next one.
-        at_once = "--set=lookup.time_per_batch=null"
+        at_once = "--set=steps.known.lookup.time_per_batch=null"
         said = f"--set=batch.records={FIRST}", "--set=batch.every=0s", at_once
         turned, job = Turned(warehouse), warehouse.start_job(*said)
 

@@ -127,7 +127,7 @@ def test_topic_equals_tables_after_a_crash(tmp_path: Path) -> None:
     which their headers tell apart."""
     pipeline = tmp_path / "published.yaml"
     text = AUCTION.read_text().replace("punctuated_on: item_id", "punctuated_on: [item_id, category]", 1)
-    pipeline.write_text(f"{text}\npublish: {{topic: joined}}\n")
+    pipeline.write_text(f"{text}\npublish: {{matched: {{topic: joined}}}}\n")
     with Broker(tmp_path / "broker") as broker:
         create_topics(broker.bootstrap, {"joined": PARTITIONS})
         warehouse = Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", OPTIONS, pipeline)

@@ -113,7 +113,7 @@ def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
         # Batches of 39, 39 and 1, the same again, 40 and 40: the last is full, too.
         send(broker, "items", *map(item, range(118)))
         send(broker, "bids", *(bid(number, 1 + number % 20) for number in range(118)))
-        send(broker, "auction-control", *(turn("lookup.strategy", to) for to in ("inlj", "sacn")))
+        send(broker, "auction-control", *(turn("steps.known.lookup.strategy", to) for to in ("inlj", "sacn")))
         job = warehouse.start_job("--set=batch.records=80")
         wait_for(lambda: total(warehouse, "join_results_total") == 118, job, seconds=300)
         require_idle(warehouse)
@@ -129,7 +129,7 @@ def test_what_the_last_full_batch_leaves_comes_out(tmp_path: Path) -> None:
         ("auto", "inlj", "Ann"),
         ("inlj", "sacn", "Ann"),
     ]
-    assert turns[1]["refused"].startswith("lookup.strategy: Input should be")
+    assert turns[1]["refused"].startswith("steps.known.lookup.strategy: Input should be")
     batch = warehouse.batch()
     assert batch is not None
     assert batch.totals["lookup_reads_total{by=list,relation=sellers}"] >= 20  # of one key each

@@ -22,9 +22,13 @@ from endmark_feed.papers.topic_feed import run_workload
 from support.warehouse import wait_for
 
 SALES = AUCTION.with_name("sales.yaml")
-GROUPS = "aggregate={by: key, measures: {sales: count, price: {max: products.price}}, running: true}"
+GROUPS = [
+    "steps.by_key={from: priced, aggregate: {by: key, measures: {sales: count, dearest: {max: price}}}}",
+    "tables.groups={from: by_key}",
+    "tables.running={from: by_key, mode: changes}",
+]
 # One read in each batch that is no pause, of small pages, so that rows wait.
-SLOW = ["lookup.time_per_batch=0ms", "lookup.page_rows=20", "batch.records=2000"]
+SLOW = ["steps.priced.lookup.time_per_batch=0ms", "steps.priced.lookup.page_rows=20", "batch.records=2000"]
 WAITING = sample("lookup_pending_rows", relation="products")
 
 
@@ -32,7 +36,11 @@ WAITING = sample("lookup_pending_rows", relation="products")
     ("workload", "products", "fields"),
     [
         ("zipf-2000-1-500", 2_000, []),
-        ("punct-random-30-40", 300, ["streams.sales.punctuated_on=key", "lookup.miss=nulls", GROUPS]),
+        (
+            "punct-random-30-40",
+            300,
+            ["streams.sales.punctuated_on=key", "steps.priced.lookup.miss=nulls", *GROUPS],
+        ),
     ],
 )
 def test_killed_while_rows_wait(

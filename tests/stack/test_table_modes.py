@@ -22,26 +22,25 @@ from endmark.embedded.broker import Broker
 from endmark.embedded.process import ManagedProcess
 from endmark.maintenance import maintain
 from endmark.pipeline.file import load
+from endmark.pipeline.text import PipelineText
 from endmark.pipelines import AUCTION
 from endmark_feed.auction_feed import FeedOptions
 from support.warehouse import Warehouse, wait_for
 
 KILLS = 3
 TABLES = {
-    "results": {"partition_by": "items_category", "cluster_by": "bids_price"},
-    "groups": {"partition_by": "country"},
-    "running": {"mode": "upsert", "partition_by": "country"},
+    "results": {"from": "matched", "partition_by": "items_category", "cluster_by": "bids_price"},
+    "groups": {"from": "by_item", "partition_by": "country"},
+    "running": {"from": "by_item", "mode": "upsert", "partition_by": "country"},
 }
 
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
     pipeline = tmp_path / "auction.yaml"
-    measure = "    highest_bid: {max: bids.price}\n"
-    more = f"{measure}    country: {{last: sellers.country}}\n  running: true\n"
-    text = AUCTION.read_text()
-    assert measure in text
-    pipeline.write_text(f"{text.replace(measure, more)}\n{yaml.safe_dump({'tables': TABLES})}")
+    document = PipelineText(AUCTION).document
+    document["steps"]["by_item"]["aggregate"]["measures"]["country"] = {"last": "sellers.country"}
+    pipeline.write_text(yaml.safe_dump(document | {"tables": TABLES}, sort_keys=False))
     options = FeedOptions(seed=13, minutes=0.75, rate=1_500, sellers=2_000, bad_rate=0.002)
     with Broker(tmp_path / "broker") as broker:
         yield Warehouse(tmp_path, broker, f"sqlite:///{tmp_path / 'relation.db'}", options, pipeline)

@@ -82,7 +82,7 @@ class BucketTasks:
         streams = stream_plans(pipeline, counts)
         lookups = []
         for declared in pipeline.lookups:
-            rows = others.get(declared.relation, relation)
+            rows, stream = others.get(declared.relation, relation), pipeline.stream_of(declared.relation)
             reader: PagedRelation
             if isinstance(rows, Iterable):
                 reader, page_rows = relation_in_memory(pipeline.relations[declared.relation], rows), 2
@@ -91,13 +91,14 @@ class BucketTasks:
             lookups.append(
                 lookup_plan(
                     declared,
-                    streams[declared.stream],
+                    pipeline.place_of(declared),
+                    streams[stream],
                     buckets,
                     reader,
                     reader.directory(page_rows),
                     nullcontext,
                     cache_name=str(directory),
-                    first=declared is pipeline.lookups_of(declared.stream)[0],
+                    first=declared is pipeline.lookups_of(stream)[0],
                 )
             )
         self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)

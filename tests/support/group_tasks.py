@@ -39,7 +39,7 @@ class GroupTasks:
         self._packing = packing
         self._buckets = Buckets(tuple(range(3, 3 + buckets)))
         declared = declared_groups(by, measures, ordered_by, rows, running=running)
-        self.grouping = Grouping.of(rows, declared, ordered_by, buckets)
+        self.grouping = Grouping.of(rows, declared, ordered_by, buckets, running=running)
         self._input = pa.schema([*rows, (COLUMN, pa.string())])
         self._pack = PackGroups(self.grouping.plan, self._buckets, len(rows), renaming)
         schema = self.grouping.schema.append(pa.field(COLUMN, pa.string()))

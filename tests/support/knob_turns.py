@@ -15,6 +15,7 @@ from support.bucket_tasks import BUCKETS, BucketTasks, Located
 from support.verify_world import Record, make_pipeline
 
 SELLERS = [(1, "Ann", 4.5)]
+PLACES = {"lookup": "steps.known.lookup.", "join": "steps.matched.", "batch": "batch.", "streams": "streams."}
 
 
 class Turning:
@@ -28,8 +29,8 @@ class Turning:
 
     def batch(self, *records: Record, **knobs: Any) -> dict[str, float]:
         turns = [
-            Record("small-control", 0, Turn(name.replace("__", "."), to, "Ann").written())
-            for name, to in knobs.items()
+            Record("small-control", 0, Turn(PLACES[step] + field.replace("__", "."), to, "Ann").written())
+            for (step, _, field), to in ((name.partition("__"), to) for name, to in knobs.items())
         ]
         located: list[Located] = []
         for record in [*records, *turns]:

@@ -121,7 +121,7 @@ class NaryDriver:
             self._joins = [self._operator(join.snapshot()) for join in self._joins]
         shares = [self._shares(side, batch) for side, batch in batches.items()]
         for join, *own in zip(self._joins, *shares, strict=True):
-            for result in join.process(own):
+            for result in join.process(*own):
                 self._collect(result)
         self._note()
 
@@ -152,7 +152,8 @@ class NaryDriver:
         return {
             number
             for join in self._joins
-            for segment in join.pending_keys.segments
+            for side in join.sides
+            for segment in side.pending_keys.segments
             for number in self._numbers(segment.live_batch())
         }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +40,37 @@ DOCUMENT: dict[str, Any] = {
             "columns": {"card": "long", "bank": "string"},
         }
     },
-    "lookup": {"stream": "sales", "relation": "cards", "key": "card"},
-    "join": {
-        "left": "offers",
-        "right": "sales",
-        "on": ["shop", "day"],
-        "type": "full",
-        "where": "sales_price >= offers_least and cards_bank <> 'none'",
+    "steps": {
+        "known": {"from": "sales", "lookup": {"relation": "cards", "key": "card"}},
+        "matched": {
+            "join": ["offers", "known"],
+            "on": ["shop", "day"],
+            "type": "full",
+            "where": "sales_price >= offers_least and cards_bank <> 'none'",
+        },
+        "by_shop": {"from": "matched", "aggregate": {"by": ["day", "shop"], "measures": MEASURES}},
     },
-    "aggregate": {"by": ["day", "shop"], "measures": MEASURES},
+    "tables": {"results": {"from": "matched"}, "groups": {"from": "by_shop"}},
 }
 CARDS = [(1, "b1"), (2, "b2")]
+
+
+def changed(**steps: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with other fields of some steps; those of `known` are of its lookup."""
+    document = deepcopy(DOCUMENT)
+    for name, fields in steps.items():
+        step = document["steps"][name]
+        step.get("lookup", step).update(fields)
+    return document
 
 
 class Shops:
     """The pipeline with one partition a stream."""
 
     def __init__(self, directory: Path, measures: dict[str, Any] | None = None, **join: Any) -> None:
-        aggregate = {"by": ["day", "shop"], "measures": measures or MEASURES}
-        changed = {"join": DOCUMENT["join"] | join, "aggregate": aggregate}
-        self._tasks = BucketTasks(Pipeline.model_validate(DOCUMENT | changed), CARDS, 1, directory)
+        document = changed(matched=join)
+        document["steps"]["by_shop"]["aggregate"]["measures"] = measures or MEASURES
+        self._tasks = BucketTasks(Pipeline.model_validate(document), CARDS, 1, directory)
         self._ends: Counter[str] = Counter()
 
     @property

@@ -73,15 +73,17 @@ class Streams:
                 "name": "bounds",
                 "streams": {side: stream | {"topic": side} for side in SIDES},
                 "relations": {"serials": relation},
-                "lookup": {"stream": "left", "relation": "serials", "key": "serial"},
-                "join": {
-                    "left": "left",
-                    "right": "right",
-                    "on": ["key"],
-                    "preset": preset,
-                    "purge_every": purge_every,
-                    "window": dict.fromkeys(SIDES, self.window),
+                "steps": {
+                    "known": {"from": "left", "lookup": {"relation": "serials", "key": "serial"}},
+                    "matched": {
+                        "join": ["known", "right"],
+                        "on": ["key"],
+                        "preset": preset,
+                        "purge_every": purge_every,
+                        "window": self.window,
+                    },
                 },
+                "tables": {"results": {"from": "matched"}},
                 "unbounded_state": "allow",
             }
         )
@@ -139,7 +141,7 @@ class Bench:
         plans = stream_plans(pipeline, dict.fromkeys(SIDES, 1))
         self._specs: tuple[SideSpec, SideSpec] = plans["left"].side, plans["right"].side
         assert pipeline.join is not None
-        self._policy = pipeline.join.policy(buckets=1)
+        self._policy = pipeline.join.policy(field="")
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._snapshot: bytes | None = None
         self._offset = 0

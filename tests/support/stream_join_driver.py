@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from endmark.condition import Condition
 from endmark.engine.channels import Buckets
 from endmark.operators.stream_batch import StreamBatch
-from endmark.operators.stream_join.join import BatchOutput, StreamJoin
+from endmark.operators.stream_join.join import StreamJoin
 from endmark.operators.stream_join.presets import DEFAULT, Policy
+from endmark.operators.stream_join.segment_join import BatchOutput
 from endmark.operators.stream_join.side import NEVER, SideSpec, late_rows
 from endmark.punctuation import pattern as punctuation
 from endmark.punctuation.punctuation import Origin, Punctuation

@@ -14,23 +14,30 @@ def alone(pipeline: Pipeline, stream: str) -> Pipeline:
     records are partitioned.
     """
     declared: dict[str, Any] = pipeline.streams[stream].model_dump()
-    lookups = pipeline.lookups_of(stream)
-    relations = {lookup.relation: pipeline.relations[lookup.relation] for lookup in lookups}
+    shown = {stream, *(lookup.relation for lookup in pipeline.lookups_of(stream))}
+    names = pipeline.flow.paths[stream]
+    steps: dict[str, Any] = {name: pipeline.steps[name].model_dump() for name in names}
     document: dict[str, Any] = {
-        **pipeline.model_dump(exclude={"join", "aggregate"}),
+        **pipeline.model_dump(),
         "streams": {stream: declared},
-        "relations": {name: relation.model_dump() for name, relation in relations.items()},
-        "lookup": [lookup.model_dump() for lookup in lookups],
+        "relations": {
+            name: relation.model_dump() for name, relation in pipeline.relations.items() if name in shown
+        },
+        "steps": steps,
+        "tables": {"results": {"from": (stream, *names)[-1]}},
     }
     if pipeline.aggregate is not None and pipeline.closes_keys(stream):
-        shown = {stream, *relations}
         measures: dict[str, Any] = {
             name: measure.model_dump()
             for name, measure in pipeline.aggregate.measures.items()
             if measure.column is None or measure.column.partition(".")[0] in shown
         }
         grouping = pipeline.aggregate.model_dump() | {"measures": measures or {"rows": "count"}}
-        return Pipeline.model_validate(document | {"aggregate": grouping})
+        steps["by_key"] = {"from": (stream, *names)[-1], "aggregate": grouping}
+        document["tables"] |= {
+            name: table.model_dump() for name, table in pipeline.tables.items() if name != "results"
+        }
+        return Pipeline.model_validate(document)
     if not set(pipeline.key) <= set(Pipeline.model_validate(document).key):
         declared["punctuation_scope"] = "topic"
     return Pipeline.model_validate(document)

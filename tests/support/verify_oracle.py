@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from endmark.operators.stream_join.presets import Preset
-from endmark.pipeline import Aggregate, Join, Pipeline
+from endmark.pipeline import Aggregate, JoinStep, Pipeline
 from endmark.types import JoinType
 from support.hashable_rows import hashable_row
 from support.verify_came import Came, Expected, Sellers
@@ -27,7 +27,7 @@ def recompute(
     condition: Callable[[dict[str, Any]], bool] = lambda pair: True,
     partitions: Mapping[str, int] = TWO_EACH,
 ) -> Expected:
-    """`condition` is what `join.where` says, of a pair's columns; `partitions` are counted by topic."""
+    """`condition` is what the join's `where` says, of a pair's columns; `partitions` are counted by topic."""
     expected = Expected()
     given = pipeline, sellers, list(records), expected, partitions
     world = _World(*given) if pipeline.join is None else _Joined(*given, pipeline.join, condition)
@@ -104,13 +104,13 @@ class _Joined(_World):
         records: list[Record],
         expected: Expected,
         partitions: Mapping[str, int],
-        join: Join,
+        join: JoinStep,
         condition: Callable[[dict[str, Any]], bool],
     ) -> None:
         super().__init__(pipeline, sellers, records, expected, partitions)
         self._join = join
         self._condition = condition
-        self.windows = (join.window.left, join.window.right)
+        self.windows = tuple(map(pipeline.window_of, pipeline.sides))
         self.kept = (
             join.type in (JoinType.LEFT, JoinType.FULL),
             join.type in (JoinType.RIGHT, JoinType.FULL),

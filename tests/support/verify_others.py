@@ -16,11 +16,24 @@ OTHERS: dict[str, list[tuple[Any, ...]]] = {
 _ALIKE = {"ranks": "many_to_one", "badges": "many_to_many"}
 
 
-def with_others(sellers: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]) -> Any:
-    """The lookups of a pipeline file: that of the sellers, and `others` by the names of their relations."""
-    lookups = [{"key": "seller_id", "relation": name, **fields} for name, fields in others.items()]
-    first = {"key": "seller_id", **sellers}
-    return [first, *lookups] if lookups else first
+def lookup_steps(
+    sellers: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the lookup steps of a pipeline file, and the last step of each stream.
+
+    The step `known` asks the sellers. `others` are further lookups, by the names of their relations. Each
+    lookup has its `stream` beside its fields.
+    """
+    ends = {"items": "items", "bids": "bids"}
+    steps: dict[str, Any] = {}
+    asking = {"known": {"relation": "sellers", **sellers}}
+    asking |= {f"of_{name}": {"relation": name, **fields} for name, fields in others.items()}
+    for step, fields in asking.items():
+        lookup = {"key": "seller_id", **fields}
+        stream = lookup.pop("stream")
+        steps[step] = {"from": ends[stream], "lookup": lookup}
+        ends[stream] = step
+    return steps, ends
 
 
 def seed_others(url: str) -> None:

@@ -110,8 +110,7 @@ def require_within(session: Session, pipeline: Pipeline) -> None:
 
 
 def tables_of(pipeline: Pipeline) -> list[str]:
-    columns = {"groups": pipeline.group_columns(), "running": pipeline.running_columns()}
-    return [table for table in pipeline.tables.directories if columns.get(table, True)]
+    return list(pipeline.directories)
 
 
 def rows_of(session: Session, table: str) -> Counter[Row]:

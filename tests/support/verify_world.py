@@ -16,7 +16,7 @@ from endmark.types import JoinType
 from support.sizes import speakers
 from support.verify_keys import LONG, KeyKind
 from support.verify_measures import usual_measures
-from support.verify_others import RANK, with_others
+from support.verify_others import RANK, lookup_steps
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 2  # of each topic, where records are written by hand
@@ -70,7 +70,20 @@ def make_pipeline(
     sellers |= {"since": "timestamp"} if looking.get("as_of") else {}
     on = list(keys.types)
     measures = measures or usual_measures(lookup, kind)
-    grouping = {"by": on[::-1], "measures": measures, "running": running}
+    steps, ends = lookup_steps({"stream": lookup, **looking}, others)
+    steps["matched"] = {
+        "join": list(ends.values()),
+        "on": on,
+        "type": kind,
+        "where": where,
+        "window": {ends["items"]: left, ends["bids"]: right},
+        **join,
+    }
+    tables: dict[str, Any] = {"results": {"from": "matched"}}
+    if aggregated:
+        steps["by_key"] = {"from": "matched", "aggregate": {"by": on[::-1], "measures": measures}}
+        tables["groups"] = {"from": "by_key"}
+        tables |= {"running": {"from": "by_key", "mode": "changes"}} if running else {}
     return Pipeline.model_validate(
         {
             "name": "small",
@@ -89,17 +102,8 @@ def make_pipeline(
                 name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
                 for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
             },
-            "lookup": with_others({"stream": lookup, "relation": "sellers", **looking}, others),
-            "join": {
-                "left": "items",
-                "right": "bids",
-                "on": on,
-                "type": kind,
-                "where": where,
-                "window": {"left": left, "right": right},
-                **join,
-            },
-            "aggregate": grouping if aggregated else None,
+            "steps": steps,
+            "tables": tables,
         }
     )
 

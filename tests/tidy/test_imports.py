@@ -16,8 +16,9 @@ SOURCES = ("jobs", "services", "papers", "benchmarks")
 FLOORS = (
     ("errors", "domain", "stored_text", "private"),
     ("types",),
+    ("expression",),
     ("databases", "metrics", "condition", "condition_failures", "embedded"),
-    ("profile", "punctuation"),
+    ("profile", "punctuation", "row_steps"),
     ("state", "wire"),
     ("relation",),
     ("operators.promise_codec", "operators.stream_batch"),

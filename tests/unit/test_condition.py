@@ -58,15 +58,15 @@ def test_time_is_utc() -> None:
 @pytest.mark.parametrize(
     ("condition", "complaint"),
     [
-        ("bids_price >", "join.where: Parser Error"),
-        ("", "join.where: Parser Error"),
-        ("bids_price > 1, items_day > '2026-01-01'", "join.where: .*single expression"),
-        ("bids_price > 1; drop table x", "join.where: Parser Error"),
-        ("bids_price > 1) or (items_day is null", "join.where: Parser Error"),
+        ("bids_price >", "where: Parser Error"),
+        ("", "where: Parser Error"),
+        ("bids_price > 1, items_day > '2026-01-01'", "where: .*single expression"),
+        ("bids_price > 1; drop table x", "where: Parser Error"),
+        ("bids_price > 1) or (items_day is null", "where: Parser Error"),
         ("bids_amount > 1", "no column 'bids_amount'; there are bids_price, items_start_price"),
         ("current_date > items_day", "no column 'current_date'"),
         ("bids_price + 1", "is of type DECIMAL.*must be a condition"),
-        ("items_name > 1 and items_day > 1", "join.where: Binder Error"),
+        ("items_name > 1 and items_day > 1", "where: Binder Error"),
         ("true", "names no column"),
         ("bids_price > random()", "'random' is no function that depends on its arguments alone"),
         ("bids_at < now()", "'now' is no function"),
@@ -77,7 +77,7 @@ def test_time_is_utc() -> None:
         ("exists (from read_text('/etc/hostname')) and bids_price > 1", "a subquery is not allowed"),
         ("columns(*) is not null", "a star is not allowed"),
         ("#1 > 2", "a positional reference is not allowed"),
-        ("bids_price > ?", "join.where: "),
+        ("bids_price > ?", "where: "),
         *((" + ".join(["bids_price"] * terms) + " > 0", "200 levels deep; set") for terms in (250, 600, 950)),
     ],
 )
@@ -85,7 +85,7 @@ def test_nothing_else_is_a_condition(condition: str, complaint: str) -> None:
     """Whatever is no boolean expression of the columns of a pair is refused, and the field is named."""
     with pytest.raises(ConfigError, match=complaint) as caught:
         Condition.of(condition, SCHEMA)
-    assert str(caught.value).startswith("join.where: ")
+    assert str(caught.value).startswith("where: ")
 
 
 def test_a_condition_may_nest() -> None:

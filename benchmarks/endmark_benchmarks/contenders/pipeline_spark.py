@@ -104,8 +104,8 @@ def sink(pipeline: Pipeline, jdbc: Jdbc, warehouse: Path) -> Callable[[DataFrame
             whole = whole.select(*results).persist()
             groups = whole.groupBy(F.col("items_item_id").alias("item_id")).agg(*measures)
             tables = (
-                (whole, pipeline.tables.directories["results"]),
-                (groups, pipeline.tables.directories["groups"]),
+                (whole, pipeline.directories["results"]),
+                (groups, pipeline.directories["groups"]),
             )
             with ThreadPoolExecutor(len(tables)) as writers:
                 for done in [writers.submit(write, rows, table, number) for rows, table in tables]:

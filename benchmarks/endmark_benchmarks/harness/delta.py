@@ -27,7 +27,7 @@ FROM (SELECT hash({columns}) AS code FROM ({rows}))
 
 def digests(pipeline: Pipeline, warehouse: Path) -> list[Digest]:
     """Return the digests of the auction's results and of its groups."""
-    tables = pipeline.tables.directories
+    tables = pipeline.directories
     return [
         _digest(warehouse / tables["results"], "SELECT * FROM {}", list(pipeline.result_columns())),
         _digest(warehouse / tables["groups"], _GROUPS, list(pipeline.group_columns())),

@@ -169,7 +169,7 @@ def _measured(options: LatencyOptions, rate: float) -> dict[str, Any]:
         job, servers = running.job, running.job.servers
         with closing(OpsDatabase(job.ops_url)) as ops:
             running.wait(lambda: caught_up(ops, servers.pipeline.name, servers.bootstrap))
-        versions = commits(job.warehouse / servers.pipeline.tables.directories["results"])
+        versions = commits(job.warehouse / servers.pipeline.directories["results"])
         found = _latencies(versions, fed.began, options.warm_seconds, rate / options.rate)
     return {
         "rate": rate,

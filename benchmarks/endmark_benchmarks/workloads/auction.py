@@ -33,8 +33,8 @@ SERVER_MEMORY = "1G"  # holds all sellers, once it is warm
 # The settings of a measured job. What it is compared with answers each batch at once, and so does the job, by
 # the cheapest reads; its batches are as large as the measurement says.
 MEASURED = (
-    "--set=lookup.strategy=auto",
-    "--set=lookup.time_per_batch=null",
+    "--set=steps.known.lookup.strategy=auto",
+    "--set=steps.known.lookup.time_per_batch=null",
     "--set=batch.pause_below=null",
     "--set=batch.records=500000",
 )

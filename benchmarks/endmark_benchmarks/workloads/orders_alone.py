@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import StreamBatch
-from endmark.operators.stream_join.join import BatchOutput, StreamJoin
+from endmark.operators.stream_join.join import StreamJoin
+from endmark.operators.stream_join.segment_join import BatchOutput
 from endmark.operators.stream_join.side import SideSpec
 from endmark.state import codec
 from endmark.state.keys import KeySpec
@@ -155,7 +156,7 @@ def one_operator(inputs: list[list[StreamBatch]], directory: Path) -> Course:
     for batch in inputs:
         started = time.perf_counter()
         join = NaryJoin(SPECS, store, restored=snapshot)
-        total.pieces += join.process(batch)
+        total.pieces += join.process(*batch)
         snapshot = join.snapshot()
         course.seconds += time.perf_counter() - started
         total.add_up()

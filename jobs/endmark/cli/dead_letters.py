@@ -33,7 +33,7 @@ def list_letters(
     as_json: AsJson = False,
 ) -> None:
     """Show dead letters, greater offsets first."""
-    table = warehouse / load(pipeline).tables.dead_letters
+    table = warehouse / "dead_letters"
     place = None if after is None else Coordinates.parse(after)
     for letter in dead_letters(table, Search(topic, reason, text), limit, place):
         if as_json:
@@ -45,7 +45,7 @@ def list_letters(
 @app.command()
 def show(pipeline: PipelineFile, at: At, warehouse: Warehouse, as_json: AsJson = False) -> None:
     """Show all of one dead letter."""
-    letter = dead_letter(warehouse / load(pipeline).tables.dead_letters, Coordinates.parse(at))
+    letter = dead_letter(warehouse / "dead_letters", Coordinates.parse(at))
     if as_json:
         typer.echo(json.dumps(_facts(letter)))
     else:
@@ -68,7 +68,7 @@ def replay(
     from endmark.control.replays import replay as send_again
 
     spec = load(pipeline)
-    letter = dead_letter(warehouse / spec.tables.dead_letters, Coordinates.parse(at))
+    letter = dead_letter(warehouse / "dead_letters", Coordinates.parse(at))
     if letter.at.topic == spec.control_topic:
         raise ConfigError(f"{at} is a control record; turn the knob: endmark knobs set")
     sent = letter.value if value is None else value.encode()

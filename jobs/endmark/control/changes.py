@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from endmark.pipeline import Pipeline
 from endmark.pipeline.change_rules import Change, ChangeRule, Knob
-from endmark.pipeline.fields import Model
+from endmark.pipeline.fields import Model, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class DeclaredField:
 def _fields(
     part: type[Model], path: tuple[str, ...] = (), above: ChangeRule | None = None
 ) -> Iterator[tuple[tuple[str, ...], DeclaredField]]:
-    for name, info in part.model_fields.items():
+    for name, info in fields_of(part).items():
         rule = next((each for each in info.metadata if isinstance(each, ChangeRule)), above)
         yield (*path, name), DeclaredField(part, info, rule, is_line=rule != above)
         for names, inner in _parts(info.annotation):
@@ -54,7 +54,7 @@ def _parts(annotation: Any) -> Iterator[tuple[tuple[str, ...], type[Model]]]:
             yield (*names, *below), part
 
 
-# Fields by their names from the top of the file on. `*` stands for any name. Lookups in a list share a path.
+# Fields by their names from the top of the file on. `*` stands for any name.
 FIELDS = dict(_fields(Pipeline))
 KNOBS = {path: field.rule for path, field in FIELDS.items() if isinstance(field.rule, Knob)}
 # A line holds for a field and for all fields below it that have no line of their own.

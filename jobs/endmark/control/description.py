@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from endmark.control.knobs import Steps, lookup_steps, steps_of
+from endmark.control.knobs import Steps, as_number, steps_of
 
 if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
@@ -24,14 +24,18 @@ class Description(BaseModel):
     """The parts of a pipeline by name.
 
     `topics` has the topic of each stream, the left one first. `tables` has the directory of each table within
-    the warehouse; the table of running groups is left out if the pipeline does not write it. `steps` has the
-    fields of the steps with knobs, with durations in seconds; there is no `join` for a stream alone.
+    the warehouse by the kind of its rows, as far as the pipeline writes them. `steps` has the fields of the
+    steps with knobs, with durations in seconds. `join` begins the names of the join's knobs; it is `None` for
+    a stream alone. `windows` has the seconds for which a row of each stream stays joinable, or `None` for
+    ever.
     """
 
     steps: Steps
     control_topic: str
     topics: dict[str, str]
     lookups: list[LookupDescription]
+    join: str | None
+    windows: list[float | None]
     aggregate: bool
     publish: str | None
     tables: dict[str, str]
@@ -39,20 +43,19 @@ class Description(BaseModel):
 
 def describe(pipeline: Pipeline) -> Description:
     """Describe a pipeline, without the URLs of relations, which may hold a password."""
-    lookups = pipeline.lookups
-    names = lookup_steps([each.relation for each in lookups])
-    tables = pipeline.tables.directories
-    if not pipeline.running_columns():
-        del tables["running"]
     return Description(
         steps=steps_of(pipeline),
         control_topic=pipeline.control_topic,
         topics={name: pipeline.streams[name].topic for name in pipeline.sides},
         lookups=[
-            LookupDescription(step=name, stream=each.stream, relation=each.relation)
-            for name, each in zip(names, lookups, strict=True)
+            LookupDescription(
+                step=pipeline.place_of(each), stream=pipeline.stream_of(each.relation), relation=each.relation
+            )
+            for each in pipeline.lookups
         ],
+        join=None if pipeline.join is None else f"steps.{pipeline.flow.join}",
+        windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
         aggregate=pipeline.aggregate is not None,
-        publish=None if pipeline.publish is None else pipeline.publish.topic,
-        tables=tables,
+        publish=pipeline.output_topic,
+        tables=pipeline.directories,
     )

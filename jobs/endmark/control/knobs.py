@@ -24,26 +24,19 @@ if TYPE_CHECKING:
     from endmark.pipeline.fields import Model
 
 
-# The fields of each step that has knobs, by the step's name.
+# The fields of each part of the file that has knobs, by the place of the part, such as `steps.known.lookup`.
 Steps = dict[str, dict[str, Any]]
 
 
 def steps_of(pipeline: Pipeline) -> Steps:
     """Return the fields of all steps that have knobs, as JSON values; durations are in seconds."""
-    lookups = pipeline.lookups
-    names = lookup_steps([each.relation for each in lookups])
-    steps: dict[str, Model] = dict(zip(names, lookups, strict=True))
-    steps |= {} if pipeline.join is None else {"join": pipeline.join}
+    steps: dict[str, Model] = {pipeline.place_of(lookup): lookup for lookup in pipeline.lookups}
+    steps |= {} if pipeline.join is None else {f"steps.{pipeline.flow.join}": pipeline.join}
     steps["batch"] = pipeline.batch
     times = {name: pipeline.streams[name].event_time for name in pipeline.sides}
     steps |= {f"streams.{name}.event_time": time for name, time in times.items() if time.idle is not None}
     plain = {name: json.dumps(step.model_dump(), default=as_number) for name, step in steps.items()}
     return {name: json.loads(step) for name, step in plain.items()}
-
-
-def lookup_steps(relations: Sequence[str]) -> list[str]:
-    """Return the step names of the lookups: `lookup` for one relation, `lookup.RELATION` for several."""
-    return ["lookup"] if len(relations) == 1 else [f"lookup.{relation}" for relation in relations]
 
 
 def knobs_of(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -88,7 +81,7 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     from pydantic import ValidationError
 
     from endmark.pipeline.change_rules import Change
-    from endmark.pipeline.steps import Join
+    from endmark.pipeline.steps import JoinStep
 
     at = places[name]
     try:
@@ -96,8 +89,8 @@ def turned(steps: Mapping[str, Mapping[str, Any]], name: str, value: Any) -> Any
     except ValidationError as error:
         text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(f"{name}: {text}") from error
-    if isinstance(found, Join):
-        found.policy()  # it refuses a value that the preset does not use
+    if isinstance(found, JoinStep):
+        found.policy(field=at.step)  # it refuses a value that the preset does not use
     to = as_number(attrgetter(".".join(at.within))(found))
     if to is None and at.knob.change is Change.TURN:
         raise ConfigError(f"{name}: a job that has such a time cannot go on without; set a long one")
@@ -140,7 +133,7 @@ def why_not(steps: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
 
 
 def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] | None:
-    """Return the path of a field as in a file with one lookup; `None` if there is no such field."""
+    """Return the path of a field, with `*` for names of streams and steps; `None` without such a field."""
     from endmark.pipeline import Pipeline
 
     for step, said in steps.items():
@@ -148,7 +141,7 @@ def _path(steps: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] 
             path = name.removeprefix(f"{step}.").split(".")
             return (*_kind(step), *path) if path[0] in said else None
     part, *below = name.split(".")
-    is_other = part in Pipeline.model_fields and part not in ("lookup", "join", "batch")
+    is_other = part in Pipeline.model_fields and part not in ("steps", "batch")
     return (part, *below) if is_other else None
 
 
@@ -181,16 +174,17 @@ def _places(steps: Mapping[str, Mapping[str, Any]]) -> dict[str, _Place]:
         kind = _kind(step)
         for path, knob in KNOBS.items():
             within = path[len(kind) :]
-            if path[: len(kind)] == kind and reduce(getitem, within[:-1], said):
+            is_own = path[: len(kind)] == kind and within[0] in said
+            if is_own and reduce(getitem, within[:-1], said):
                 model = FIELDS[*kind, within[0]].part
                 found[".".join((step, *within))] = _Place(step, model, within, FIELDS[path].info, knob)
     return found
 
 
 def _kind(step: str) -> tuple[str, ...]:
-    """Return the path of a step as in a file with one lookup; `*` stands for the name of a stream."""
+    """Return the path of a part of the file; `*` stands for the name of a stream or step."""
     kind, *names = step.split(".")
-    return (kind, "*", names[-1]) if kind == "streams" else (kind,)
+    return (kind, "*", *names[1:]) if names else (kind,)
 
 
 def _with(said: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:

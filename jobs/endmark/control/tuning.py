@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from endmark.control.autotune import WHO, Autotune, Spent, Tuned, read_turns
-from endmark.control.knobs import filed, lookup_steps, steps_of
+from endmark.control.knobs import filed, steps_of
 from endmark.metrics import parse, sample
 from endmark.wire.control import Turn
 
@@ -67,10 +67,10 @@ class Tuning:
 def tuned_of(pipeline: Pipeline) -> list[Tuned]:
     """Return the knobs of the steps that have `autotune` in the pipeline file."""
     found = []
-    steps = lookup_steps([each.relation for each in pipeline.lookups])
-    for lookup, step in zip(pipeline.lookups, steps, strict=True):
+    for lookup in pipeline.lookups:
         if not lookup.autotune:
             continue
+        step = pipeline.place_of(lookup)
         reads = partial(_reads, lookup.relation)
         least, most = min(_PAGE_ROWS[0], lookup.page_rows), max(_PAGE_ROWS[1], lookup.page_rows)
         found.append(Tuned(f"{step}.page_rows", least, most, takes_memory=False, spent=reads))
@@ -80,7 +80,9 @@ def tuned_of(pipeline: Pipeline) -> list[Tuned]:
     if pipeline.join is not None and pipeline.join.autotune:
         least, most = _PURGE_EVERY
         most = max(most, pipeline.join.purge_every)
-        found.append(Tuned("join.purge_every", least, most, takes_memory=True, spent=_joins))
+        found.append(
+            Tuned(f"steps.{pipeline.flow.join}.purge_every", least, most, takes_memory=True, spent=_joins)
+        )
     return found
 
 

@@ -87,16 +87,11 @@ def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
     """
     spec = pipeline.model_dump(mode="json")
     spec["control"]["topic"] = pipeline.control_topic
-    match spec["lookup"]:
-        case [only]:  # a file may have a single lookup with or without a list around it
-            spec["lookup"] = only
     return {"buckets": buckets, **_pinned((), spec)}
 
 
 def _pinned(path: tuple[str, ...], value: Any) -> Any:
     """Return a part of the file without the fields that may change under a checkpoint."""
-    if isinstance(value, list) and any(isinstance(each, dict) for each in value):  # lookups
-        return [_pinned(path, each) for each in value]
     if not isinstance(value, dict):
         return value
     kept = {

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.pipeline import Measure, Pipeline
+    from endmark.row_steps import RowStep
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parser
 
@@ -55,7 +56,7 @@ class StreamPlan:
     Args:
         name: the name of the stream.
         topic: its topic.
-        columns: the types of its columns, by name.
+        columns: the types of its columns behind its row steps, by name.
         punctuated_on: the columns that its punctuations may restrict.
         on: the columns of the key.
         side: the stream as an input of the join.
@@ -63,6 +64,7 @@ class StreamPlan:
         keeps_value: whether rows keep the value of their Kafka record.
         closing: its closing rule; `None` without one.
         heartbeat_on: the column that its heartbeats restrict; `None` without heartbeats.
+        steps: its row steps, in order.
     """
 
     name: str
@@ -75,6 +77,7 @@ class StreamPlan:
     keeps_value: bool = False
     closing: ClosingPlan | None = None
     heartbeat_on: str | None = None
+    steps: tuple[RowStep, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,12 +99,6 @@ class GroupPlan:
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
     """Make the plans of a pipeline's streams, by name; `partitions` is the number of partitions by topic."""
-    windows: dict[str, timedelta | None] = dict.fromkeys(pipeline.sides)
-    if pipeline.join is not None:
-        windows = {
-            pipeline.join.left: pipeline.join.window.left,
-            pipeline.join.right: pipeline.join.window.right,
-        }
     kinds = [kind.arrow for kind in pipeline.key_types.values()]
     plans = {}
     for name in pipeline.sides:
@@ -113,7 +110,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             time=f"{name}_{stream.event_time.column}",
             partition=f"{name}_kafka_partition",
             offset=f"{name}_kafka_offset",
-            window=microseconds(windows[name]),
+            window=microseconds(pipeline.window_of(name)),
             lateness=microseconds(stream.event_time.lateness) or 0,
             ahead=microseconds(stream.event_time.ahead),
             partitions=partitions[stream.topic],
@@ -124,17 +121,20 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
         )
+        # A derived key is named by no punctuation.
+        named = pipeline.key if set(pipeline.key) <= stream.columns.keys() else ()
         plans[name] = StreamPlan(
             name=name,
             topic=stream.topic,
-            columns=dict(stream.columns),
+            columns=pipeline.stream_columns(name),
             punctuated_on=stream.punctuated_on,
             on=pipeline.key,
-            parser=partial(FORMATS[stream.format].parser, stream, name, pipeline.key),
+            parser=partial(FORMATS[stream.format].parser, stream, name, named),
             side=side,
             keeps_value=any(lookup.fate == "dead_letter" for lookup in pipeline.lookups_of(name)),
             closing=closing(pipeline, name),
             heartbeat_on=stream.heartbeat_on,
+            steps=pipeline.row_steps_of(name),
         )
     return plans
 
@@ -175,14 +175,14 @@ def group_plan(pipeline: Pipeline) -> GroupPlan | None:
         KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
         for name, kind in pipeline.key_types.items()
     ]
-    return GroupPlan(keys, measures, list(columns), pipeline.aggregate.running)
+    return GroupPlan(keys, measures, list(columns), bool(pipeline.running_columns()))
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     """Return the arguments of a measure that describe its input column."""
     if measure.column is None:
         return {"column": None}
-    stream = pipeline.stream_of(measure.column.partition(".")[0])
+    stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
         "column": _result_column(pipeline, measure.column),
@@ -192,16 +192,16 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
 
 
 def _result_column(pipeline: Pipeline, reference: str) -> str:
-    origin, _, column = reference.partition(".")
+    origin, column = pipeline.resolved(reference)
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
         # R's key is not repeated in the results: the stream's own column equals it.
         lookup = pipeline.lookup_in(origin)
-        origin, column = lookup.stream, lookup.key[key.index(column)]
+        origin, column = pipeline.stream_of(origin), lookup.key[key.index(column)]
     return f"{origin}_{column}"
 
 
 def check_conditions(pipeline: Pipeline) -> None:
-    """Check `join.where`, if there is a join, and the closing rules.
+    """Check the condition of the join, if there is one, and the closing rules.
 
     Raises:
         ConfigError: one of them is no condition over the columns that it may use.
@@ -215,14 +215,15 @@ def residual(pipeline: Pipeline) -> Condition | None:
     """Return the join's residual condition; `None` without one.
 
     Raises:
-        ConfigError: `join.where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a pair.
     """
     # Tasks import this module, and DuckDB takes a tenth of a second to import.
     from endmark.condition import Condition
 
     if pipeline.join is None or pipeline.join.where is None:
         return None
-    return Condition.of(pipeline.join.where, arrow_schema(pipeline.pair_columns()))
+    field = f"steps.{pipeline.flow.join}.where"
+    return Condition.of(pipeline.join.where, arrow_schema(pipeline.pair_columns()), field)
 
 
 def closing(pipeline: Pipeline, stream: str) -> ClosingPlan | None:

@@ -62,7 +62,15 @@ class Grouping:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, rows: pa.Schema, declared: Aggregate, ordered_by: Sequence[str], buckets: int) -> Self:
+    def of(
+        cls,
+        rows: pa.Schema,
+        declared: Aggregate,
+        ordered_by: Sequence[str],
+        buckets: int,
+        *,
+        running: bool,
+    ) -> Self:
         """Make the group-by of a frame.
 
         Args:
@@ -70,6 +78,7 @@ class Grouping:
             declared: the group-by as a pipeline file has it.
             ordered_by: the columns by which `first` and `last` order rows.
             buckets: the number of buckets.
+            running: whether groups also come out after each batch that changed them.
         """
         places = [
             Place(str(number), _seen(name), rows.field(name).type) for number, name in enumerate(ordered_by)
@@ -81,18 +90,20 @@ class Grouping:
         columns = [KeyColumn(each.name, each.type, (_seen(each.name),)) for each in keys]
         group = pa.schema([*keys, *((measure.name, measure.kind) for measure in measures)])
         plan = BucketPlan(
-            frame,
-            nobody(frame),
+            (frame, nobody(frame)),
             JoinType.LEFT,
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
-            group=GroupPlan(columns, measures, group.names, declared.running),
+            group=GroupPlan(columns, measures, group.names, running),
             buckets=buckets,
-            made_with=_made_with(declared, ordered_by, rows, buckets),
+            made_with={
+                **_made_with(declared, ordered_by, rows, buckets),
+                "running": str(running),
+            },
             in_band=True,
             shows_results=False,
         )
-        return cls(plan, pa.schema([*group, *(_RUNNING if declared.running else ())]))
+        return cls(plan, pa.schema([*group, *(_RUNNING if running else ())]))
 
     @property
     def channel(self) -> str:
@@ -107,8 +118,9 @@ class Grouping:
 
         Measures count as computed, since punctuations of groups restrict columns of the key alone.
         """
-        origins = {name: _seen(name) if name in self.plan.left.on else None for name in self.schema.names}
-        return Renaming(self.plan.left.side.schema, origins)
+        frame = self.plan.stream(FRAME)
+        origins = {name: _seen(name) if name in frame.on else None for name in self.schema.names}
+        return Renaming(frame.side.schema, origins)
 
 
 class PackGroups:
@@ -122,7 +134,7 @@ class PackGroups:
     """
 
     def __init__(self, plan: BucketPlan, buckets: Buckets, punctuations: int, renaming: Renaming) -> None:
-        self._pack = PackFrame(plan.left, buckets, punctuations, renaming)
+        self._pack = PackFrame(plan.stream(FRAME), buckets, punctuations, renaming)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self._pack(self._timed(batches))
@@ -154,7 +166,7 @@ def declared_groups(
         ConfigError: the arguments are no group-by, or the frame lacks a column or has one of another type.
     """
     try:
-        declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures), "running": running})
+        declared = Aggregate.model_validate({"by": list(by), "measures": dict(measures)})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigError(f"aggregate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -191,6 +203,8 @@ def grouped(
     ordered_by: Sequence[str],
     punctuations: str,
     renaming: Renaming,
+    *,
+    running: bool,
 ) -> tuple[DataFrame, Renaming]:
     """Return the groups of a frame, and the renaming of their punctuations.
 
@@ -200,10 +214,11 @@ def grouped(
         ordered_by: the columns by which `first` and `last` order rows.
         punctuations: the name of the column of punctuations.
         renaming: the change of the frame's column names since its punctuations were written.
+        running: whether groups also come out after each batch that changed them.
     """
     buckets = state_buckets(frame.sparkSession)
     rows = to_arrow_schema(frame.drop(punctuations).schema, timezone="UTC")
-    grouping = Grouping.of(rows, declared, ordered_by, len(buckets))
+    grouping = Grouping.of(rows, declared, ordered_by, len(buckets), running=running)
     pack = PackGroups(grouping.plan, buckets, frame.columns.index(punctuations), renaming)
     packed = frame.mapInArrow(pack.__call__, channels.PACKED_DDL).groupBy("bucket")
     processor = BucketProcessor(grouping.plan)
@@ -224,7 +239,6 @@ def _made_with(
         "by": ", ".join(declared.by),
         "measures": ", ".join(measures),
         "ordered_by": ", ".join(ordered_by),
-        "running": str(declared.running),
         "columns": ", ".join(f"{field.name} {field.type}" for field in rows),
     }
 

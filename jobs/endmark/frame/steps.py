@@ -228,7 +228,9 @@ class FrameSteps:
         declared = declared_groups(keys, measures, places, self._rows, running=running)
         measured = [each.column for each in declared.measures.values() if each.column]
         frame = self.select(*map(column, dict.fromkeys([*keys, *measured, *places])))
-        groups, renaming = grouped(frame._frame, declared, places, self._punctuations, frame._renaming)
+        groups, renaming = grouped(
+            frame._frame, declared, places, self._punctuations, frame._renaming, running=running
+        )
         return self._with(groups, renaming)
 
     @property

@@ -6,8 +6,7 @@ Spark, a broker or a database.
 
 from endmark.pipeline.model import Pipeline
 from endmark.pipeline.sources import COORDINATES, ClosingRule, EventTime, Relation, Stream
-from endmark.pipeline.steps import Aggregate, Batch, Control, Join, Lookup, Measure, Publish, Window
-from endmark.pipeline.tables import Tables
+from endmark.pipeline.steps import Aggregate, Batch, Control, JoinStep, Lookup, Measure, Publish
 
 __all__ = [
     "COORDINATES",
@@ -16,13 +15,11 @@ __all__ = [
     "ClosingRule",
     "Control",
     "EventTime",
-    "Join",
+    "JoinStep",
     "Lookup",
     "Measure",
     "Pipeline",
     "Publish",
     "Relation",
     "Stream",
-    "Tables",
-    "Window",
 ]

@@ -1,15 +1,16 @@
 """The bounds of a pipeline's state, derived from the pipeline file alone.
 
 The rules follow Tucker et al. (TKDE'03) and the safety of continuous join queries (VLDB'06). A stream's rows
-are freed when the other stream closes their key or its progress leaves their window. A group is final when a
-stream has closed its key and no live row of that stream has it. If rows of the other stream are results even
-without a partner, the other stream must have closed the key too. The bound of groups is also the bound of the
-closed keys that wait to be announced.
+are freed when each other stream has closed their key or its progress has left their window. A group is final
+when a stream has closed its key and no live row of that stream has it; rows of all streams with this key are
+freed then. If rows of the other stream are results even without a partner, the other stream must have closed
+the key too. The bound of groups is also the bound of the closed keys that wait to be announced.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from endmark.domain import Domain
@@ -17,6 +18,7 @@ from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from endmark.pipeline.model import Pipeline
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _KEYS = "closed keys"
 _PUNCTUATIONS = "punctuations"
 _BY_ROWS = ("unique keys", "clusters", "closing rule")
+_TOLD = 3  # the bounds that a text names; two streams have no more
 _ONE_WORD = (Domain.LONG, Domain.DATE, Domain.TIMESTAMP, Domain.BOOLEAN)
 
 
@@ -36,14 +39,14 @@ class Bound:
         means: how each of them closes it, such as `punctuations`; as long as `closed_by`.
         on: the columns of the key.
         window_seconds: event time for which a row stays joinable; `None` if time does not matter.
-        progress_of: the stream whose progress leaves that window.
+        progress_of: the streams whose progress leaves that window.
     """
 
     closed_by: tuple[str, ...] = ()
     means: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     window_seconds: float | None = None
-    progress_of: str | None = None
+    progress_of: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = []
@@ -52,9 +55,10 @@ class Bound:
             # Streams that close the key by the same means share the word for it.
             closing = [owner if means == last[1] else f"{owner} {means}" for owner, means in others]
             parts.append(f"{' and '.join([*closing, ' '.join(last)])} on {', '.join(self.on)}")
-        if self.window_seconds is not None and self.progress_of is not None:
+        if self.window_seconds is not None:
             seconds = f"{self.window_seconds:f}".rstrip("0").rstrip(".")
-            parts.append(f"window {seconds} s after {_possessive(self.progress_of)} progress")
+            owners = " and ".join(map(_possessive, self.progress_of))
+            parts.append(f"window {seconds} s after {owners} progress")
         return " with ".join(parts)
 
 
@@ -92,8 +96,10 @@ class State:
     def __str__(self) -> str:
         if not self.bounded_by:
             return f"{self.name}: unbounded, {self.note}"
-        *others, last = (f"by {bound}" for bound in self.bounded_by)
-        return f"{self.name}: bounded {' and '.join([', '.join(others), last] if others else [last])}"
+        *others, last = [f"by {bound}" for bound in self.bounded_by[:_TOLD]]
+        more = len(self.bounded_by) - _TOLD
+        found = " and ".join([", ".join(others), last] if others else [last])
+        return f"{self.name}: bounded {found}{f', or in {more} more ways' if more > 0 else ''}"
 
 
 @dataclass(frozen=True)
@@ -139,9 +145,10 @@ def states(pipeline: Pipeline) -> list[State]:
     if pipeline.join is None:
         groups = [] if pipeline.aggregate is None else [_groups_alone(inputs[0])]
         return [*groups, *closed]
-    (left, right), preset = inputs, pipeline.join.preset
-    groups = [] if pipeline.aggregate is None else [_groups(left, right, preset)]
-    return [_rows(left, right, preset), _rows(right, left, preset), *groups, *closed]
+    preset, step = pipeline.join.preset, f"steps.{pipeline.flow.join}"
+    rows = [_rows(side, _without(inputs, side), preset, step) for side in inputs]
+    groups = [] if pipeline.aggregate is None else [_groups(inputs, preset)]
+    return [*rows, *groups, *closed]
 
 
 def require_bounded(pipeline: Pipeline) -> None:
@@ -169,63 +176,133 @@ def _input(pipeline: Pipeline, name: str) -> _Input:
     by_rows = zip(_BY_ROWS, (stream.unique, stream.clustered, rule), strict=True)
     means = {**dict(by_rows), "order": stream.ordered, _PUNCTUATIONS: pipeline.closes_keys(name)}
     closes = next((by for by, does in means.items() if does), None)
-    field, window, preserved = "", None, False
-    if join is not None and name == join.left:
-        field, window, preserved = "join.window.left", join.window.left, join.type.keeps_left
-    elif join is not None:
-        field, window, preserved = "join.window.right", join.window.right, join.type.keeps_right
-    return _Input(name, window, field, closes, stream.punctuated_on, preserved, key)
+    field, preserved = "", False
+    if join is not None:
+        at = pipeline.sides.index(name)
+        field = f"steps.{pipeline.flow.join}.window.{join.inputs[at]}"
+        preserved = join.type.keeps_right if at else join.type.keeps_left
+    return _Input(name, pipeline.window_of(name), field, closes, stream.punctuated_on, preserved, key)
 
 
-def _rows(side: _Input, other: _Input, preset: Preset) -> State:
-    able, bounds = PRESETS[preset], []
-    if side.window is not None:
-        bounds.append(Bound(window_seconds=side.window.total_seconds(), progress_of=other.name))
-    if other.closes and able.purge:
-        bounds.append(Bound((other.name,), (other.closes,), other.on))
+def _without(inputs: Sequence[_Input], one: _Input) -> list[_Input]:
+    return [each for each in inputs if each is not one]
+
+
+def _rows(side: _Input, others: list[_Input], preset: Preset, step: str) -> State:
+    able = PRESETS[preset]
+    bounds = _shut(side, others, purges=able.purge)
+    for other in others:
+        if other.closes and able.purge:
+            bounds += _over(other, _without([side, *others], other))
     if bounds:
-        return State(side.name, "rows", tuple(bounds))
+        return State(side.name, "rows", _least(bounds))
+    silent = [other for other in others if not other.closes]
     no_window = (
         f"{side.window_field} is not set and" if able.window else f"preset {preset} has no windows and"
     )
-    no_purge = other.without_punctuations if able.purge else "does not purge"
+    no_purge = " and ".join(each.without_punctuations for each in silent) if able.purge else "does not purge"
     if able.window and not able.purge:
         no_purge = f"preset {preset} does not purge"
     mends = [side.mend_window] if able.window else []
-    if not other.closes and able.purge:
-        mends.append(other.mend_punctuations)
-    elif not able.purge and other.closes:
-        mends.append(f"set join.preset: {Preset.AUTO}")
+    if able.purge:
+        mends.append(_mend_punctuations(silent))
+        # Where one of several other streams closes keys, its own window frees all rows of a key.
+        mends += [other.mend_window for other in others if other.closes and able.window]
+    elif not silent:
+        mends.append(f"set {step}.preset: {Preset.AUTO}")
     return State(side.name, "rows", note=f"since {no_window} {no_purge}", mends=tuple(mends))
 
 
-def _groups(left: _Input, right: _Input, preset: Preset) -> State:
-    bounds, notes, mends = [], [], []
+def _shut(side: _Input, others: Sequence[_Input], *, purges: bool) -> list[Bound]:
+    """Return the ways in which no row of the others can meet the rows of a side any more.
+
+    Args:
+        side: the side.
+        others: the other sides.
+        purges: whether closed keys free rows.
+    """
+    ways = [
+        [*(["window"] if side.window is not None else []), *(["closing"] if other.closes and purges else [])]
+        for other in others
+    ]
+    return [_bound([], side, list(zip(others, chosen, strict=True))) for chosen in product(*ways)]
+
+
+def _over(side: _Input, others: Sequence[_Input]) -> list[Bound]:
+    """Return the ways in which no result of a key can come any more, if a side closes the key."""
+    ways = [
+        [*(["closing"] if other.closes else []), *(["window"] if side.window is not None else [])]
+        for other in others
+    ]
+    return [_bound([side], side, list(zip(others, chosen, strict=True))) for chosen in product(*ways)]
+
+
+def _bound(closing: list[_Input], side: _Input, chosen: Sequence[tuple[_Input, str]]) -> Bound:
+    """Return the bound in which some sides close the key, and others leave the window of a side's rows."""
+    closing = [*closing, *(other for other, way in chosen if way == "closing")]
+    passing = tuple(other.name for other, way in chosen if way == "window")
+    return Bound(
+        tuple(each.name for each in closing),
+        tuple(str(each.closes) for each in closing),
+        side.on if closing else (),
+        side.window.total_seconds() if side.window is not None and passing else None,
+        passing,
+    )
+
+
+def _least(bounds: list[Bound]) -> tuple[Bound, ...]:
+    """Return the bounds that ask for nothing beyond another one; those of few events come first."""
+    found: list[Bound] = []
+    for bound in sorted(bounds, key=lambda each: bool(each.closed_by) + bool(each.progress_of)):
+        if not any(_implies(bound, other) for other in found):
+            found.append(bound)
+    return tuple(found)
+
+
+def _implies(bound: Bound, other: Bound) -> bool:
+    same_window = not other.progress_of or bound.window_seconds == other.window_seconds
+    return (
+        set(other.closed_by) <= set(bound.closed_by)
+        and set(other.progress_of) <= set(bound.progress_of)
+        and same_window
+    )
+
+
+def _mend_punctuations(silent: Sequence[_Input]) -> str:
+    return " and ".join(each.mend_punctuations for each in silent)
+
+
+def _groups(inputs: list[_Input], preset: Preset) -> State:
+    bounds: list[Bound] = []
+    notes, mends = [], []
     early = PRESETS[preset].propagate is Propagation.EARLY
-    if left.closes and right.closes:
-        bounds.append(Bound((left.name, right.name), (left.closes, right.closes), left.on))
-    for side, other in ((left, right), (right, left)):
+    silent = [side for side in inputs if not side.closes]
+    if not silent:
+        first, *rest = inputs
+        bounds.append(_bound([first], first, [(other, "closing") for other in rest]))
+    for side in inputs:
+        others = _without(inputs, side)
+        preserved = [other for other in others if other.preserved]
         if not side.closes:
-            mends.append(side.mend_punctuations)
+            mends.append(_mend_punctuations(silent))
         elif not early:
-            if not other.closes:
-                notes.append(
-                    f"since preset {preset} announces what both close and {other.name} closes nothing"
-                )
-        elif other.preserved:
-            notes.append(
-                f"since {other.name} rows are results even without a partner and {other.without_punctuations}"
-            )
-        elif side.window is None:
+            if silent:
+                named = " and ".join(each.name for each in silent)
+                count = "both" if len(inputs) == 2 else "all"
+                notes.append(f"since preset {preset} announces what {count} close and {named} closes nothing")
+        elif preserved:
+            notes += [
+                f"since {each.name} rows are results even without a partner and {each.without_punctuations}"
+                for each in preserved
+            ]
+        elif found := _over(side, others):
+            bounds += found
+        else:
             notes.append(f"since {side.name} rows of closed keys stay for ever")
             mends.append(side.mend_window)
-        else:
-            bounds.append(
-                Bound((side.name,), (side.closes,), side.on, side.window.total_seconds(), other.name)
-            )
     if bounds:
-        return State("groups", "groups", tuple(bounds))
-    return State("groups", "groups", note=" and ".join(notes), mends=tuple(mends))
+        return State("groups", "groups", _least(bounds))
+    return State("groups", "groups", note=" and ".join(notes), mends=tuple(dict.fromkeys(mends)))
 
 
 def _groups_alone(side: _Input) -> State:
@@ -233,7 +310,7 @@ def _groups_alone(side: _Input) -> State:
 
 
 def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
-    kinds = [pipeline.streams[side.name].columns[column].domain for column in side.on]
+    kinds = [pipeline.stream_columns(side.name)[column].domain for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
     size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
     return State(side.name, _KEYS, note=f"remembered until a range holds them, {size}")

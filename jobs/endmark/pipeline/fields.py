@@ -19,6 +19,7 @@ from pydantic import (
     PlainValidator,
     WithJsonSchema,
 )
+from pydantic.fields import FieldInfo
 
 from endmark.domain import Domain
 from endmark.types import ColumnType
@@ -239,7 +240,12 @@ TableColumns = Annotated[dict[Name, _TableType], Field(min_length=1)]
 class Model(BaseModel):
     """A part of a pipeline file. Unknown fields are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+
+def fields_of(part: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a part by the names that a pipeline file has for them."""
+    return {info.alias or name: info for name, info in part.model_fields.items()}
 
 
 def require_name(known: Mapping[str, Any], name: str, field: str, where: str) -> None:

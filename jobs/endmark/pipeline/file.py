@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from endmark.errors import ConfigError
 from endmark.pipeline import Pipeline
 from endmark.pipeline.boundedness import require_bounded
+from endmark.pipeline.fields import fields_of
 from endmark.pipeline.text import PipelineText
 
 _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)(?::-([^}]*))?\}")
@@ -66,7 +67,7 @@ def load(path: Path, environment: dict[str, str] | None = None, assignments: Seq
         path: the file, in YAML.
         environment: the environment variables that fill `${NAME}`. NAME has the value itself, or NAME_FILE
             names a file that holds it. `None`: the environment of the process.
-        assignments: fields to set before the check, such as `join.window.left=10s`.
+        assignments: fields to set before the check, such as `steps.matched.window=10s`.
 
     Raises:
         ConfigError: the file cannot be read, a field is wrong, or some state would grow for ever. The error
@@ -117,17 +118,17 @@ def _meant(unknown: Sequence[str]) -> str:
 
 
 def fields_at(place: Sequence[str]) -> list[str]:
-    """Return the fields that a place of a pipeline file may have, such as those of `join.window`."""
+    """Return the fields that a place of a pipeline file may have, such as those of `batch`."""
     models: list[type[BaseModel]] = [Pipeline]
     for name in place:
         inner = [
             found
             for model in models
-            if name in model.model_fields
-            for found in _models(model.model_fields[name].annotation)
+            if (field := fields_of(model).get(name)) is not None
+            for found in _models(field.annotation)
         ]
         models = inner or models  # names of streams and numbers of list items stay at the same models
-    return sorted({name for model in models for name in model.model_fields})
+    return sorted({name for model in models for name in fields_of(model)})
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

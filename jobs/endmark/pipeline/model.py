@@ -2,57 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.fields import Model, Name, require_column, require_name
+from endmark.pipeline.flow import Flow, flow_of
+from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.steps import (
     PUBLISHING,
     Aggregate,
+    AggregateStep,
     Batch,
     Control,
-    Join,
+    JoinStep,
     Lookup,
-    Lookups,
+    LookupStep,
     Measure,
     Publish,
+    RowStep,
+    Step,
 )
-from endmark.pipeline.tables import FINAL, Tables, require_layout
+from endmark.pipeline.tables import FINAL, RESERVED, AnyTable, Table, require_layout
 from endmark.types import ColumnType, JoinType
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from endmark.row_steps import RowStep as CheckedRowStep
 
 _RUNNING = {FINAL: ColumnType.BOOLEAN, "batch": ColumnType.LONG}
 
 
 class Pipeline(Model):
-    """A whole pipeline: one stream or the join of two, their lookups, and maybe a closing group-by.
+    """A whole pipeline: streams, relations, the steps that rows go through, and where rows are written.
 
-    Two streams have a `join`. A stream alone has none: each of its rows is a result once its lookups have
-    answered. Its key is `aggregate.by`. Without an aggregate, the key is the columns of the first of these
-    that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time and doubles
-    are no columns of a key.
+    Each step takes rows of streams or of earlier steps, and each of these feeds one step. A stream goes
+    through its row steps first, and then through its lookups. Two streams have a join. A stream alone has
+    none: each of its rows is a result once its lookups have answered. An aggregate is the last step. The key
+    of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
+    of these that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time
+    and doubles are no columns of a key.
 
-    `lookup` is one lookup or a list of lookups. Each has a relation of its own, so a table that is looked up
-    twice is declared under two names. A lookup asks by columns of its stream. All lookups of a stream run
-    side by side, and a row goes on when all have answered. If lookups have no match for a row, the first of
-    them in the list whose `miss` is not `nulls` decides its fate. State that nothing ever frees is refused,
-    unless `unbounded_state` is `allow`.
+    Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
+    lookup has a relation of its own, so a table that is looked up twice is declared under two names. All
+    lookups of a stream run side by side, and a row goes on when all have answered. If lookups have no match
+    for a row, the first of them whose `miss` is not `nulls` decides its fate. State that nothing ever frees
+    is refused, unless `unbounded_state` is `allow`.
+
+    `tables` has the Delta tables, each under its name. The tables `dead_letters`, `violations` and
+    `punctuations` are always written. `publish` has the Kafka topics that get the rows of steps.
     """
 
     name: Annotated[
         Name,
         ChangeRule(change=Change.RESTART, remark="names the control topic, unless control.topic does"),
     ]
-    streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=1, max_length=2)]]
+    streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=1)]]
     relations: Pinned[Annotated[dict[Name, Relation], Field(default_factory=dict)]]
-    lookup: Pinned[Lookups] = ()
-    join: Pinned[Join | None] = None
-    aggregate: Pinned[Aggregate | None] = None
-    tables: Pinned[Tables] = Tables()
-    publish: Annotated[Publish | None, PUBLISHING] = None
+    steps: Pinned[Annotated[dict[Name, Step], Field(default_factory=dict)]]
+    tables: Pinned[Annotated[dict[Name, AnyTable], Field(default_factory=dict)]]
+    publish: Annotated[dict[Name, Publish], Field(default_factory=dict), PUBLISHING]
     control: Pinned[Control] = Control()
     batch: Batch = Batch()
     unbounded_state: AtRestart[Literal["refuse", "allow"]] = "refuse"
@@ -63,64 +76,57 @@ class Pipeline(Model):
         topics = [stream.topic for stream in self.streams.values()]
         if len(set(topics)) != len(topics):
             raise ValueError(f"streams: topic {topics[0]!r} is named twice")
-        if self.publish is not None and self.publish.topic in topics:
+        for step in self.publish:
+            if step != self.flow.results:
+                raise ValueError(
+                    f"publish.{step}: {step!r} is not the step whose rows are the results, which is "
+                    f"{self.flow.results}; publish that one"
+                )
+        if self.output_topic in topics:
             raise ValueError(
-                f"publish.topic: {self.publish.topic!r} is read by a stream, which would get the job's own "
-                "results; name another topic"
+                f"publish.{self.flow.results}.topic: {self.output_topic!r} is read by a stream, which would "
+                "get the job's own results; name another topic"
             )
-        others = [*topics, *([self.publish.topic] if self.publish is not None else [])]
-        if self.control_topic in others:
+        if self.control_topic in [*topics, self.output_topic]:
             raise ValueError(
                 f"control.topic: {self.control_topic!r} is a topic of a stream or of publish; name another"
             )
         for lookup in self.lookups:
-            self._check_lookup(lookup, self._field_of(lookup))
+            self._check_lookup(lookup, self.place_of(lookup))
         self._check_relations()
         self._check_key()
         if self.aggregate is not None:
-            self._check_aggregate(self.aggregate)
-        self._check_names()
+            self._check_aggregate(self.aggregate, f"steps.{self.flow.aggregate}.aggregate")
         self._check_tables()
+        self._check_names()
         return self
 
     def _check_inputs(self) -> None:
-        names = _listed(tuple(self.streams))
+        flow = self.flow
         if self.join is None:
-            if len(self.streams) > 1:
-                raise ValueError(
-                    f"join: streams {names} need a join; name them in join.left and join.right, and their "
-                    "key in join.on, or leave one of them out"
-                )
             return
-        if len(self.streams) == 1:
+        if len(self.sides) > 2 and self.join.type is not JoinType.INNER:
             raise ValueError(
-                f"join: {names} is the only stream, so its rows are results without a join; leave join out, "
-                "or add the stream to join it with"
+                f"steps.{flow.join}.type: only an inner join has more than two inputs; write inner, or leave "
+                f"out {_listed(self.sides[2:])}"
             )
-        for field, name in (("join.left", self.join.left), ("join.right", self.join.right)):
-            require_name(self.streams, name, field, "streams")
-        if self.join.left == self.join.right:
-            raise ValueError(f"join.right: {self.join.right!r} is also join.left; name two streams")
-        self.join.policy()  # raises for a field that the preset has no use for
-
-    def _field_of(self, lookup: Lookup) -> str:
-        one = isinstance(self.lookup, Lookup)
-        return "lookup" if one else f"lookup.{self.lookups.index(lookup)}"
+        # It raises for a field that the preset has no use for.
+        self.join.policy(field=f"steps.{flow.join}")
 
     def _check_lookup(self, lookup: Lookup, field: str) -> None:
-        require_name(self.streams, lookup.stream, f"{field}.stream", "streams")
         require_name(self.relations, lookup.relation, f"{field}.relation", "relations")
-        stream, relation = self.streams[lookup.stream], self.relations[lookup.relation]
+        columns = self.stream_columns(self.stream_of(lookup.relation))
+        relation = self.relations[lookup.relation]
         if len(lookup.key) != len(relation.key):
             raise ValueError(
                 f"{field}.key: {_listed(lookup.key)} must have a column for each of "
                 f"relations.{lookup.relation}.key: {_listed(relation.key)}"
             )
         for name, known in zip(lookup.key, relation.key, strict=True):
-            require_column(stream.columns, name, f"{field}.key", relation.columns[known])
+            require_column(columns, name, f"{field}.key", relation.columns[known])
         if (as_of := lookup.as_of) is None:
             return
-        require_column(stream.columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
+        require_column(columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
         require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
         if as_of.relation in relation.key:
             raise ValueError(
@@ -141,8 +147,10 @@ class Pipeline(Model):
             if name not in asked:
                 raise ValueError(f"relations.{name}: no lookup asks it; leave it out")
             if asked.count(name) > 1:
+                again = [lookup for lookup in self.lookups if lookup.relation == name][1]
                 raise ValueError(
-                    f"lookup: relation {name!r} is looked up twice; declare it once more under another name"
+                    f"{self.place_of(again)}.relation: {name!r} is looked up twice; declare it once more "
+                    "under another name"
                 )
 
     def _check_key(self) -> None:
@@ -176,13 +184,13 @@ class Pipeline(Model):
 
     def _check_key_column(self, name: str, field: str) -> None:
         for side in self.sides:
-            require_column(self.streams[side].columns, name, field)
-        kinds = {side: self.streams[side].columns[name].required for side in self.sides}
-        if len(set(kinds.values())) > 1:
-            (left, one), (right, other) = kinds.items()
+            require_column(self.stream_columns(side), name, field)
+        kinds = {side: self.stream_columns(side)[name].required for side in self.sides}
+        first, kind = next(iter(kinds.items()))
+        if odd := [side for side, other in kinds.items() if other != kind]:
             raise ValueError(
-                f"{field}: column {name!r} is {one} in stream {left}, but {other} in {right}; declare one "
-                "type for both"
+                f"{field}: column {name!r} is {kind} in stream {first}, but {kinds[odd[0]]} in {odd[0]}; "
+                f"declare one type for {'both' if len(kinds) == 2 else 'all'}"
             )
         if ColumnType.DOUBLE in kinds.values():
             raise ValueError(
@@ -190,31 +198,34 @@ class Pipeline(Model):
                 "long, string or decimal(18,2) in each stream"
             )
 
-    def _check_aggregate(self, aggregate: Aggregate) -> None:
+    def _check_aggregate(self, aggregate: Aggregate, field: str) -> None:
         if set(aggregate.by) != set(self.key):
             raise ValueError(
-                f"aggregate.by: {_listed(aggregate.by)} is not the join key {_listed(self.key)}; "
+                f"{field}.by: {_listed(aggregate.by)} is not the join key {_listed(self.key)}; "
                 "only the join key is closed by punctuations"
             )
         if not any(self.closes_keys(side) for side in self.sides):
             raise ValueError(
-                f"aggregate.by: no stream is punctuated on {_listed(self.key)}, so no group would ever "
+                f"{field}.by: no stream is punctuated on {_listed(self.key)}, so no group would ever "
                 f"close; set streams.<name>.punctuated_on: [{', '.join(self.key)}]"
             )
-        if self.join is not None and self.join.policy().propagate is Propagation.NEVER:
+        if self.join is not None and PRESETS[self.join.preset].propagate is Propagation.NEVER:
             able = [
                 preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER
             ]
             raise ValueError(
-                f"aggregate: preset {self.join.preset} announces no key, so no group would ever close; "
-                f"leave it out, or choose join.preset: {', '.join(able)}"
+                f"{field}: preset {self.join.preset} announces no key, so no group would ever close; "
+                f"leave it out, or choose steps.{self.flow.join}.preset: {', '.join(able)}"
             )
         for name, measure in aggregate.measures.items():
             if measure.column is not None:
-                self._check_measure(f"aggregate.measures.{name}", measure, measure.column)
+                self._check_measure(f"{field}.measures.{name}", measure, measure.column)
 
     def _check_measure(self, field: str, measure: Measure, reference: str) -> None:
-        origin, _, column = reference.partition(".")
+        try:
+            origin, column = self.resolved(reference)
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from error
         require_name(self._origins, origin, field, "streams or relations")
         require_column(self._origins[origin], column, field)
         try:
@@ -224,46 +235,155 @@ class Pipeline(Model):
         if self.stream_of(origin) not in self.shown:
             raise ValueError(
                 f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
-                "columns alone; join.type: inner keeps both"
+                f"columns alone; steps.{self.flow.join}.type: inner keeps both"
             )
 
     def _check_names(self) -> None:
-        pair = [name for side in self.sides for name, _ in self._side(side)]
-        group = [*self.aggregate.by, *self.aggregate.measures] if self.aggregate is not None else []
-        running = [*group, *_RUNNING] if self._is_running else []
-        for table, columns in (("results", pair), ("groups", group), ("running", running)):
+        for role, columns in self.table_columns().items():
             seen: dict[str, str] = {}
             for name in columns:  # Spark and Delta ignore the case of letters in names
                 if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
                     raise ValueError(
-                        f"tables.{table}: columns {other!r} and {name!r} are one to Delta; rename a stream, "
-                        "a relation, a column or a measure"
+                        f"tables.{self.directories[role]}: columns {other!r} and {name!r} are one to Delta; "
+                        "rename a stream, a relation, a column or a measure"
                     )
 
     def _check_tables(self) -> None:
-        columns = {
-            "results": self.result_columns(),
-            "groups": self.group_columns(),
-            "running": self.running_columns(),
-        }
-        needed = {"groups": "aggregate", "running": "aggregate.running"}
-        for field, table in self.tables.laid_out.items():
-            if columns[field]:
-                require_layout(table, columns[field], f"tables.{field}")
-            elif table != type(table)(name=table.name):
+        if not self.tables and not self.publish:
+            raise ValueError(
+                f"tables: no table has the rows of {self.flow.last}; name one, such as "
+                f"tables: {{{self.flow.last}: {{}}}}"
+            )
+        written: dict[str, str] = {}
+        for name in [*RESERVED, *self.tables]:  # some file systems ignore the case of letters, too
+            if (other := written.setdefault(name.lower(), name)) != name or (
+                name in RESERVED and name in self.tables
+            ):
+                raise ValueError(f"tables.{name}: {other!r} is another table's name too; rename one")
+        roles: dict[str, str] = {}
+        for name, table in self.tables.items():
+            role = self._role_of(name, table)
+            if (other := roles.setdefault(role, name)) != name:
                 raise ValueError(
-                    f"tables.{field}: the pipeline writes no such table; set {needed[field]}, or leave out "
-                    "all but its name"
+                    f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
                 )
+            require_layout(table, self._columns_of(role), f"tables.{name}")
+        if self.flow.aggregate and not {"groups", "running"} & roles.keys():
+            raise ValueError(
+                f"steps.{self.flow.aggregate}: no table has its groups; add "
+                f"tables.{self.flow.aggregate}: {{}}, or leave the step out"
+            )
+
+    def _role_of(self, name: str, table: Table) -> str:
+        """Return the kind of a table's rows: `results`, `groups` or `running`."""
+        source, flow = table.source or name, self.flow
+        field = f"tables.{name}.from" if table.source else f"tables.{name}"
+        require_name({**self.steps, **self.streams}, source, field, "steps or streams")
+        if source == flow.aggregate:
+            return "groups" if table.mode == "append" else "running"
+        if source != flow.results:
+            written = " or ".join(each for each in (flow.results, flow.aggregate) if each)
+            raise ValueError(
+                f"{field}: the rows of {source} go on into another step and are not written; write those of "
+                f"{written}"
+            )
+        if table.mode != "append":
+            raise ValueError(
+                f"tables.{name}.mode: {table.mode} is for the groups of an aggregate; rows of {source} are "
+                "never replaced, so leave it out"
+            )
+        return "results"
+
+    def _columns_of(self, role: str) -> dict[str, ColumnType]:
+        match role:
+            case "results":
+                return self.result_columns()
+            case "groups":
+                return self.group_columns()
+        return self.group_columns() | _RUNNING
+
+    def table_columns(self) -> dict[str, list[str]]:
+        """Return the columns of each table by the kind of its rows. A name may stand twice."""
+        found = {
+            "results": [name for side in self.sides for name, _ in self._side(side)],
+            "groups": [] if self.aggregate is None else [*self.aggregate.by, *self.aggregate.measures],
+        }
+        found["running"] = [*found["groups"], *_RUNNING]
+        return {role: found[role] for role in self.laid_out}
+
+    @property
+    def flow(self) -> Flow:
+        """The order of the steps."""
+        return flow_of(self.streams, self.steps)
+
+    @property
+    def laid_out(self) -> dict[str, Table]:
+        """The tables of steps by the kind of their rows: `results`, `groups` and `running`."""
+        found = {self._role_of(name, table): table for name, table in self.tables.items()}
+        return {role: found[role] for role in ("results", "groups", "running") if role in found}
+
+    @property
+    def directories(self) -> dict[str, str]:
+        """The directory of each table under the warehouse, by the kind of its rows."""
+        found = {self._role_of(name, table): name for name, table in self.tables.items()}
+        return {role: found[role] for role in self.laid_out} | {name: name for name in RESERVED}
+
+    @property
+    def output_topic(self) -> str | None:
+        """The topic that gets the results; `None` if they are not published."""
+        return next((published.topic for published in self.publish.values()), None)
+
+    @property
+    def join(self) -> JoinStep | None:
+        """The join; `None` for a stream alone."""
+        step = self.steps.get(self.flow.join or "")
+        return step if isinstance(step, JoinStep) else None
+
+    @property
+    def aggregate(self) -> Aggregate | None:
+        """The group-by; `None` without one."""
+        step = self.steps.get(self.flow.aggregate or "")
+        return step.aggregate if isinstance(step, AggregateStep) else None
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
-        """All lookups of the pipeline, in the order of the file."""
-        return (self.lookup,) if isinstance(self.lookup, Lookup) else self.lookup
+        """All lookups, those of one stream in the order in which its rows go through them."""
+        return tuple(lookup for stream in self.sides for lookup in self.lookups_of(stream))
+
+    def place_of(self, lookup: Lookup) -> str:
+        """Return the place of a lookup in the pipeline file."""
+        step = next(
+            name
+            for name, step in self.steps.items()
+            if isinstance(step, LookupStep) and step.lookup is lookup
+        )
+        return f"steps.{step}.lookup"
+
+    def window_of(self, stream: str) -> timedelta | None:
+        """Return the event time for which a row of a stream stays joinable; `None` is for ever."""
+        if self.join is None:
+            return None
+        return self.join.window_of(self.join.inputs[self.sides.index(stream)])
 
     def lookups_of(self, stream: str) -> list[Lookup]:
-        """Return the lookups of a stream, in the order of the file."""
-        return [lookup for lookup in self.lookups if lookup.stream == stream]
+        """Return the lookups of a stream, in the order in which its rows go through them."""
+        steps = (self.steps[name] for name in self.flow.paths[stream])
+        return [step.lookup for step in steps if isinstance(step, LookupStep)]
+
+    def row_steps_of(self, stream: str) -> tuple[CheckedRowStep, ...]:
+        """Return the row steps of a stream, in order.
+
+        Raises:
+            ConfigError: one of them is wrong.
+        """
+        steps = {name: self.steps[name] for name in self.flow.paths[stream]}
+        of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
+        return checked(stream, self.streams[stream], of_rows)
+
+    def stream_columns(self, stream: str) -> dict[str, ColumnType]:
+        """Return the columns of a stream behind its row steps."""
+        steps = self.row_steps_of(stream)
+        return dict(steps[-1].columns if steps else self.streams[stream].columns)
 
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""
@@ -271,8 +391,8 @@ class Pipeline(Model):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names of the left and the right stream of the join, or of the one stream."""
-        return tuple(self.streams) if self.join is None else (self.join.left, self.join.right)
+        """The names of the join's streams, the left one first, or of the one stream."""
+        return tuple(self.flow.paths)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -287,21 +407,21 @@ class Pipeline(Model):
     @property
     def key_types(self) -> dict[str, ColumnType]:
         """The types of the key's columns, by name."""
-        columns = self.streams[self.sides[0]].columns
+        columns = self.stream_columns(self.sides[0])
         return {name: columns[name].required for name in self.key}
 
     @property
     def _key(self) -> tuple[str, tuple[str, ...]]:
         """The field that names the key, and the columns of the key."""
         if self.join is not None:
-            return "join.on", self.join.on
+            return f"steps.{self.flow.join}.on", self.join.on
         ((name, stream),) = self.streams.items()
         rule = stream.closes.on if stream.closes else ()
         asks_by_null = any(
-            stream.columns[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
+            self.stream_columns(name)[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
         )
         fields = {
-            "aggregate.by": () if self.aggregate is None else self.aggregate.by,
+            f"steps.{self.flow.aggregate}.aggregate.by": () if self.aggregate is None else self.aggregate.by,
             f"streams.{name}.unique": stream.unique,
             f"streams.{name}.clustered": stream.clustered,
             f"streams.{name}.ordered": tuple(stream.ordered),
@@ -309,7 +429,10 @@ class Pipeline(Model):
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
-            "lookup.key": self.lookups[0].key if self.lookups and not asks_by_null else (),
+            **{
+                f"{self.place_of(lookup)}.key": () if asks_by_null else lookup.key
+                for lookup in self.lookups[:1]
+            },
             f"streams.{name}.event_time.column": (stream.event_time.column,),
         }
         return next((field, columns) for field, columns in fields.items() if columns)
@@ -329,13 +452,14 @@ class Pipeline(Model):
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of one stream behind its lookups, named as in the results table.
 
-        A name is `<stream or relation>_<column>`. The stream's own columns come first, then the columns of
+        A name is `<stream or relation>_<column>`. The stream's columns come first, then the columns of
         its relations in the order of lookups, then the record's coordinates.
         """
         return dict(self._side(stream))
 
     def _side(self, stream: str) -> list[tuple[str, ColumnType]]:
-        columns = [(f"{stream}_{name}", kind.required) for name, kind in self.streams[stream].columns.items()]
+        own = self.stream_columns(stream)
+        columns = [(f"{stream}_{name}", kind.required) for name, kind in own.items()]
         for lookup in self.lookups_of(stream):
             relation = self.relations[lookup.relation]
             columns += [
@@ -346,7 +470,7 @@ class Pipeline(Model):
         return columns + [(f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES]
 
     def pair_columns(self) -> dict[str, ColumnType]:
-        """Return the columns that `join.where` may name: those of the left input, then those of the right."""
+        """Return the columns that the `where` of the join may name: those of its inputs, in their order."""
         return dict(column for side in self.sides for column in self._side(side))
 
     def result_columns(self) -> dict[str, ColumnType]:
@@ -375,20 +499,44 @@ class Pipeline(Model):
 
     @property
     def _is_running(self) -> bool:
-        return self.aggregate is not None and self.aggregate.running
+        return "running" in self.laid_out
 
     def stream_of(self, origin: str) -> str:
         """Return the stream of a name: the stream itself, or the stream whose lookup asks the relation."""
-        return self.lookup_in(origin).stream if origin in self.relations else origin
+        asking = (
+            stream for stream in self.sides for each in self.lookups_of(stream) if each.relation == origin
+        )
+        return next(asking, origin)
+
+    def resolved(self, reference: str) -> tuple[str, str]:
+        """Return the stream or relation of a column, and its name.
+
+        Args:
+            reference: `stream.column`, `relation.column`, or `column` if only one of these has it.
+
+        Raises:
+            ValueError: none of them has such a column, or several have.
+        """
+        origin, dot, column = reference.partition(".")
+        if dot:
+            return origin, column
+        found = [name for name, columns in self._origins.items() if reference in columns]
+        if len(found) > 1:
+            several = ", ".join(f"{name}.{reference}" for name in found)
+            raise ValueError(f"{reference!r} may be one of {several}; write the one that is meant")
+        if not found:
+            there = ", ".join(f"{name}.{column}" for name, of in self._origins.items() for column in of)
+            raise ValueError(f"no column {reference!r}; there are {there}")
+        return found[0], reference
 
     def type_of(self, reference: str) -> ColumnType:
-        """Return the type of a column named `stream.column` or `relation.column`."""
-        origin, _, column = reference.partition(".")
+        """Return the type of a column, named as in `resolved`."""
+        origin, column = self.resolved(reference)
         return self._origins[origin][column].required
 
     @property
     def _origins(self) -> dict[str, dict[str, ColumnType]]:
-        streams = {name: stream.columns for name, stream in self.streams.items()}
+        streams = {name: self.stream_columns(name) for name in self.streams}
         return streams | {name: relation.columns for name, relation in self.relations.items()}
 
 

@@ -4,46 +4,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.tables import RESERVED
+
 if TYPE_CHECKING:
     from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.steps import Step
 
 
 def drawn(pipeline: Pipeline) -> str:
     """Return the Mermaid text: topics, relations, steps and tables, and the flow between them."""
-    lines, last = ["flowchart LR"], "join"
-    for side in pipeline.sides:
-        stream = pipeline.streams[side]
-        lines.append(f'  topic_{side}[("{stream.topic}<br>{stream.format}")]')
-        before, arrow = f"topic_{side}", f'-- "{side}" -->'
-        for lookup in pipeline.lookups_of(side):
-            relation = pipeline.relations[lookup.relation]
+    lines = ["flowchart LR"]
+    for name, stream in pipeline.streams.items():
+        lines.append(f'  stream_{name}[("{name}<br>topic {stream.topic}, {stream.format}")]')
+    for name, step in pipeline.steps.items():
+        lines.append(f'  step_{name}["{name}<br>{_about(step)}"]')
+        lines += [f"  {_node(pipeline, given)} --> step_{name}" for given in step.inputs]
+        if isinstance(step, LookupStep):
+            relation = step.lookup.relation
             lines += [
-                f'  relation_{lookup.relation}[("{relation.table}")]',
-                f'  lookup_{lookup.relation}["look up {lookup.relation}<br>{", ".join(lookup.key)}"]',
-                f"  {before} {arrow} lookup_{lookup.relation}",
-                f"  relation_{lookup.relation} -.-> lookup_{lookup.relation}",
+                f'  relation_{relation}[("{relation}<br>table {pipeline.relations[relation].table}")]',
+                f"  relation_{relation} -.-> step_{name}",
             ]
-            before, arrow = f"lookup_{lookup.relation}", "-->"
-        if pipeline.join is None:
-            last = before
-        else:
-            lines.append(f"  {before} {arrow} join")
-    if (join := pipeline.join) is not None:
-        lines.append(f'  join["{join.type} join, {join.preset}<br>{", ".join(join.on)}"]')
-    lines += _table(pipeline, last, "results")
-    if pipeline.aggregate is not None:
-        lines += [
-            f'  group["closing group-by<br>{", ".join(pipeline.aggregate.by)}"]',
-            f"  {last} --> group",
-            *_table(pipeline, "group", "groups"),
-            *(_table(pipeline, "group", "running") if pipeline.aggregate.running else []),
-        ]
-    for table in ("violations", "punctuations", "dead_letters"):
-        lines += _table(pipeline, last, table)
-    if pipeline.publish is not None:
-        lines += [f'  published[("{pipeline.publish.topic}")]', f"  {last} --> published"]
+    for name, table in pipeline.tables.items():
+        lines += _table(name, _node(pipeline, table.source or name))
+    for name in RESERVED:
+        lines += _table(name, _node(pipeline, pipeline.flow.results))
+    for name, published in pipeline.publish.items():
+        lines += [f'  published[("topic {published.topic}")]', f"  {_node(pipeline, name)} --> published"]
     return "\n".join(lines)
 
 
-def _table(pipeline: Pipeline, step: str, table: str) -> list[str]:
-    return [f'  table_{table}[/"{pipeline.tables.directories[table]}"/]', f"  {step} --> table_{table}"]
+def _about(step: Step) -> str:
+    match step:
+        case RowStep():
+            return _parts(step)
+        case LookupStep():
+            return f"look up {', '.join(step.lookup.key)}"
+        case JoinStep():
+            return f"{step.type} join on {', '.join(step.on)}, {step.preset}"
+        case AggregateStep():
+            return f"group by {', '.join(step.aggregate.by)}"
+
+
+def _parts(step: RowStep) -> str:
+    parts = {
+        "filter": step.where is not None,
+        f"derive {', '.join(step.derive)}": step.derive,
+        f"select {', '.join(step.select)}": step.select,
+        f"drop {', '.join(step.drop)}": step.drop,
+    }
+    return ", ".join(part for part, there in parts.items() if there)
+
+
+def _node(pipeline: Pipeline, name: str) -> str:
+    return f"stream_{name}" if name in pipeline.streams else f"step_{name}"
+
+
+def _table(name: str, source: str) -> list[str]:
+    return [f'  table_{name}[/"{name}"/]', f"  {source} --> table_{name}"]

@@ -1,4 +1,4 @@
-"""The steps of a pipeline: lookup, join and closing group-by, and its batches, control and publishing."""
+"""The steps of a pipeline (rows, lookup, join, aggregate), and its batches, control and publishing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from endmark.operators.lookup.strategies import Name as StrategyName
 from endmark.operators.stream_join.presets import GOALS, Goal, Policy, Preset, policy
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Knob, Pinned
 from endmark.pipeline.fields import (
+    AnyNames,
     Attempts,
     Cadence,
     Count,
@@ -114,7 +115,7 @@ class AsOf(Model):
 
 
 class Lookup(Model):
-    """The join of a stream with a relation.
+    """The join of rows with a relation.
 
     `key` has a column of the stream for each column of the relation's key, in the same order and of the same
     type. `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
@@ -131,7 +132,6 @@ class Lookup(Model):
     the cache by the measured costs of reads.
     """
 
-    stream: Pinned[Name]
     relation: Pinned[Name]
     key: Pinned[Names]
     cardinality: Pinned[Literal["many_to_one", "many_to_many"]] = "many_to_one"
@@ -195,43 +195,41 @@ class Lookup(Model):
         return self.miss.park.then if isinstance(self.miss, Parking) else self.miss
 
 
-# Error messages leave out the tags in brackets.
-Lookups = Annotated[
-    Annotated[Lookup, Tag("[one]")] | Annotated[tuple[Lookup, ...], Tag("[several]")],
-    Discriminator(lambda value: "[several]" if isinstance(value, list | tuple) else "[one]"),
-]
-
-
 _WINDOW = ChangeRule(
     change=Change.NEW_CHECKPOINT,
     remark="keys have become final, and rows were freed, by the old window",
 )
 
 
-class Window(Model):
-    """The event time for which a row of either side stays joinable; `null` is for ever."""
+_OneWindow = Annotated[Duration | None, Tag("[one]")]
+_Windows = Annotated[
+    Annotated[dict[Name, Duration | None], Tag("[each]")] | _OneWindow,
+    Discriminator(lambda value: "[each]" if isinstance(value, dict) else "[one]"),
+]
 
-    left: Annotated[Duration | None, _WINDOW] = None
-    right: Annotated[Duration | None, _WINDOW] = None
 
+class JoinStep(Model):
+    """The join of streams on columns that all of them have. `join` names its inputs, the left one first.
 
-class Join(Model):
-    """The join of two streams on columns that both have.
+    A join of more than two inputs is inner. A result has one row of each input. Every two of its rows are
+    within their windows. A row is freed when no result with it can come any more.
 
-    `where` is an SQL condition that pairs must also meet, over columns named as in the results table.
+    `window` is the event time for which a row of any input stays joinable, or names one for each input;
+    `null` is for ever. `where` is an SQL condition that results must also meet, over columns named as in
+    tables.
     `preset` says what frees state and when keys are announced; `auto` does all that the rest of the file
-    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. Rows beyond
+    allows. Each of the job's buckets purges after `purge_every` punctuations of a stream. With more than two
+    inputs, only presets that announce what all inputs close let punctuations wait. Rows beyond
     `memory`, which all buckets share, are spilled: their meeting with later rows is put off. With `autotune`
     the job turns `purge_every` by the measured costs of purging and joining. `goal` chooses `purge_every` and
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
     """
 
-    left: Pinned[Name]
-    right: Pinned[Name]
+    inputs: Pinned[Annotated[AnyNames, Field(alias="join", min_length=2)]]
     on: Pinned[Names]
     type: Pinned[JoinType] = JoinType.INNER
     where: Pinned[Expression | None] = None
-    window: Annotated[Window, _WINDOW] = Window()
+    window: Annotated[_Windows, _WINDOW] = None
     preset: Pinned[Preset] = Preset.AUTO
     goal: AtRestart[Goal | None] = None
     purge_every: Annotated[
@@ -248,7 +246,7 @@ class Join(Model):
         Knob(
             "size",
             "such as 256MB, up to 1000000GB; null: any number; presets that do not spill take null alone",
-            "The memory of both streams' rows, in all buckets. Rows beyond it meet later rows in a pause.",
+            "The memory of all streams' rows, in all buckets. Rows beyond it meet later rows in a pause.",
         ),
     ] = None
     autotune: AtRestart[bool] = False
@@ -260,30 +258,45 @@ class Join(Model):
             return {**GOALS[Goal(given["goal"])], **given}
         return given
 
-    def policy(self, buckets: int = 1) -> Policy:
+    @model_validator(mode="after")
+    def _check_windows(self) -> Self:
+        for name in self.window if isinstance(self.window, dict) else ():
+            if name not in self.inputs:
+                raise ValueError(f"window.{name}: {name!r} is not one of join: {', '.join(self.inputs)}")
+        return self
+
+    def window_of(self, name: str) -> timedelta | None:
+        """Return the window of an input; `None` is for ever."""
+        return self.window.get(name) if isinstance(self.window, dict) else self.window
+
+    def policy(self, buckets: int = 1, *, field: str) -> Policy:
         """Return the policy of the preset for one bucket of `buckets`, which share the memory.
+
+        Args:
+            buckets: the number of buckets.
+            field: the step's place in the pipeline file, for errors.
 
         Raises:
             ConfigError: a field is set that the preset has no use for.
         """
-        windowed = self.window != Window()
         return policy(
             self.preset,
-            windowed=windowed,
+            windowed=any(self.window_of(name) is not None for name in self.inputs),
             purge_every=self.purge_every,
             autotune=self.autotune,
             memory=None if self.memory is None else self.memory // buckets,
             goal=self.goal,
-            prefix="join.",
+            inputs=len(self.inputs),
+            prefix=f"{field}.",
         )
 
 
 class Measure(Model):
     """One column of a closed group: the `count` of its results, or a function of one of their columns.
 
-    The column is written `stream.column` or `relation.column`. Nulls are ignored: a group without a value has
-    null, or 0 for `count_distinct`, or an empty array for `sorted`. `count_distinct` and `sorted` keep each
-    value once while the group is open.
+    The column is written `stream.column` or `relation.column`, or `column` if only one of these has it. Nulls
+    are ignored: a group without a value has null, or 0 for `count_distinct`, or an empty array for `sorted`.
+    `count_distinct` and `sorted` keep each value once while the group is open.
     """
 
     function: Pinned[
@@ -336,16 +349,99 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """The closing group-by over the results: a group is emitted once, when its key is closed.
-
-    With `running`, a table of its own gets a row of each group after each batch that had results of the
-    group: the measures so far and the number of the `batch`. The last row of a group is marked as `final`,
-    and has the measures that the group is emitted with.
-    """
+    """The closing group-by over results: a group is emitted once, when its key is closed."""
 
     by: Pinned[Names]
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
-    running: Pinned[bool] = False
+
+
+class RowStep(Model):
+    """A step that filters the rows of a stream, derives columns and chooses columns.
+
+    It applies its parts in this order: `where`, `derive`, then `select` or `drop`. `where` is an SQL
+    condition; rows of which it is not true are filtered. `derive` has an SQL expression for each derived
+    column. `select` names the columns to keep, `drop` those to lose. The event time, and columns on which the
+    stream promises something, stay. A row on which an expression fails is a dead letter. Row steps stand
+    before lookups and joins.
+    """
+
+    source: Pinned[Annotated[Name, Field(alias="from")]]
+    where: Pinned[Expression | None] = None
+    derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
+    select: Pinned[AnyNames] = ()
+    drop: Pinned[AnyNames] = ()
+
+    @model_validator(mode="after")
+    def _check_choice(self) -> Self:
+        if self.select and self.drop:
+            raise ValueError("drop: `select` names all columns that stay; leave one of the two out")
+        return self
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The stream or row step whose rows the step takes."""
+        return (self.source,)
+
+
+class LookupStep(Model):
+    """A step that looks its rows up in a relation."""
+
+    source: Pinned[Annotated[Name, Field(alias="from")]]
+    lookup: Lookup
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The one stream or step whose rows are looked up."""
+        return (self.source,)
+
+
+class AggregateStep(Model):
+    """A step that groups its rows."""
+
+    source: Pinned[Annotated[Name, Field(alias="from")]]
+    aggregate: Aggregate
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The one stream or step whose rows are grouped."""
+        return (self.source,)
+
+
+_KINDS = ("lookup", "join", "aggregate")
+_ROWS = "rows"
+_OF_ROWS = ("where", "derive", "select", "drop")
+
+
+def _kind(step: Any) -> str | None:
+    """Return the tag of a step: the one of its fields that says what the step does."""
+    classes: dict[type, str] = {
+        RowStep: _ROWS,
+        LookupStep: "lookup",
+        JoinStep: "join",
+        AggregateStep: "aggregate",
+    }
+    if type(step) in classes:
+        return f"[{classes[type(step)]}]"
+    if not isinstance(step, dict):
+        return None
+    found = [kind for kind in _KINDS if kind in step]
+    if not found and any(field in step for field in _OF_ROWS):
+        return f"[{_ROWS}]"
+    return f"[{found[0]}]" if len(found) == 1 else None
+
+
+# Error messages leave out the tags in brackets.
+Step = Annotated[
+    Annotated[RowStep, Tag("[rows]")]
+    | Annotated[LookupStep, Tag("[lookup]")]
+    | Annotated[JoinStep, Tag("[join]")]
+    | Annotated[AggregateStep, Tag("[aggregate]")],
+    Discriminator(
+        _kind,
+        custom_error_type="step",
+        custom_error_message="a step has one of lookup, join and aggregate, or where, derive, select or drop",
+    ),
+]
 
 
 class Control(Model):
@@ -391,7 +487,7 @@ PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each ch
 
 
 class Publish(Model):
-    """A Kafka topic of the same broker that gets results and output punctuations, besides the tables.
+    """A Kafka topic of the same broker that gets the rows and output punctuations of a step.
 
     The topic must exist. Kafka gets each batch at least once: a batch that is repeated after a crash is sent
     again. The headers of each record name its batch and checkpoint. A job may begin or cease to publish at

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field
 
 from endmark.pipeline.change_rules import Change, ChangeRule, Pinned
 from endmark.pipeline.fields import AnyNames, Model, Name, require_column, require_key_column
@@ -19,8 +19,18 @@ FINAL = "final"  # the column of running groups that says whether a row is the g
 _AT_UPKEEP = ChangeRule(change=Change.RESTART, remark="`endmark maintain` reads it, the job does not")
 
 
+RESERVED = ("dead_letters", "violations", "punctuations")  # tables that each pipeline writes
+
+
 class Table(Model):
-    """A Delta table. Its `name` is its directory under the warehouse, by default the name of the field.
+    """A Delta table. Its name is its directory under the warehouse.
+
+    It has the rows of the stream or step `from`, by default those of the step of the table's own name. An
+    aggregate has rows of three kinds. With `mode: append` the table gets the final row of each group. With
+    `mode: changes` it gets a row of each group after each batch that had results of the group: the measures
+    so far, the number of the `batch`, and whether the row is the group's last one (`final`). `mode: upsert`
+    is the same, but the newer row replaces the older one, so each group has one row. An upserted table is
+    partitioned by `final`, too: a batch rewrites files of open groups, and never those of final ones.
 
     `partition_by` names columns for Delta to partition by: rows of one file have one value in each of them.
     So readers that ask for a value open the files of this value alone. Choose columns of few values, since a
@@ -30,71 +40,22 @@ class Table(Model):
     readers that ask for a range of one of them skip most files.
     """
 
-    name: Pinned[Name | None] = None
+    source: Pinned[Annotated[Name | None, Field(alias="from")]] = None
+    mode: Pinned[Literal["append", "changes", "upsert"]] = "append"
     partition_by: Pinned[AnyNames] = ()
     cluster_by: Annotated[AnyNames, _AT_UPKEEP] = ()
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The columns that Delta partitions the table by."""
-        return self.partition_by
+        return (*self.partition_by, FINAL) if self.mode == "upsert" else self.partition_by
 
 
-class RunningTable(Table):
-    """The Delta table of running groups.
-
-    With `mode: append` it gets a row of each group after each batch that changed the group. With
-    `mode: upsert` the newer row replaces the older one, so each group has one row. An upserted table is
-    partitioned by `final`, too: a batch rewrites files of open groups, and never those of final ones.
-    """
-
-    mode: Pinned[Literal["append", "upsert"]] = "append"
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """The columns that Delta partitions the table by."""
-        return self.partition_by if self.mode == "append" else (*self.partition_by, FINAL)
+def _of_step(value: Any) -> Any:
+    return {} if value is None else value
 
 
-def _named(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-_AnyTable = Annotated[Table, BeforeValidator(_named, json_schema_input_type=Table | str)]
-_AnyRunningTable = Annotated[RunningTable, BeforeValidator(_named, json_schema_input_type=RunningTable | str)]
-
-
-class Tables(Model):
-    """The Delta tables under the warehouse directory. A table may be written as its name alone."""
-
-    results: _AnyTable = Table()
-    groups: _AnyTable = Table()
-    running: _AnyRunningTable = RunningTable()
-    dead_letters: Pinned[Name] = "dead_letters"
-    violations: Pinned[Name] = "violations"
-    punctuations: Pinned[Name] = "punctuations"
-
-    @property
-    def laid_out(self) -> dict[str, Table]:
-        """The tables whose columns are the pipeline's, by field."""
-        return {"results": self.results, "groups": self.groups, "running": self.running}
-
-    @property
-    def directories(self) -> dict[str, str]:
-        """The directory of each table under the warehouse, by field."""
-        found = {field: table.name or field for field, table in self.laid_out.items()}
-        return found | {
-            field: getattr(self, field) for field in ("dead_letters", "violations", "punctuations")
-        }
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        tables = self.directories
-        if twice := next(
-            (name for name, table in tables.items() if list(tables.values()).count(table) > 1), None
-        ):
-            raise ValueError(f"{twice}: {tables[twice]!r} is another table's name too; rename one")
-        return self
+AnyTable = Annotated[Table, BeforeValidator(_of_step, json_schema_input_type=Table | None)]
 
 
 def require_layout(table: Table, columns: Mapping[str, ColumnType], field: str) -> None:
@@ -121,7 +82,7 @@ def require_layout(table: Table, columns: Mapping[str, ColumnType], field: str) 
                 f"{field}.partition_by: column {name!r} is {columns[name]}, and delta-rs misreads fractions "
                 "between -1 and 0 there; name one of another type"
             )
-    if isinstance(table, RunningTable) and FINAL in table.partition_by:
+    if table.mode != "append" and FINAL in table.partition_by:
         raise ValueError(f"{field}.partition_by: leave {FINAL!r} to mode: upsert, which partitions by it")
     if set(table.partition_columns) == set(columns):
         raise ValueError(
@@ -129,7 +90,7 @@ def require_layout(table: Table, columns: Mapping[str, ColumnType], field: str) 
         )
     if table.cluster_by and FINAL in table.partition_columns:
         raise ValueError(
-            f"{field}.cluster_by: leave it out, or choose mode: append, whose files can be sorted"
+            f"{field}.cluster_by: leave it out, or choose mode: changes, whose files can be sorted"
         )
     for name in table.cluster_by:
         require_column(columns, name, f"{field}.cluster_by")

@@ -127,7 +127,7 @@ class PipelineText:
             raise ConfigError(f"{path}: not a YAML document: {_problem(error)}") from error
         if not isinstance(self.document, dict):
             raise ConfigError(
-                f"{path}: a pipeline file is a mapping with name, streams, relations, lookup, join"
+                f"{path}: a pipeline file is a mapping with name, streams, relations, steps, tables"
             )
 
     def line_of(self, field: Sequence[str]) -> int | None:
@@ -145,14 +145,14 @@ class PipelineText:
         return line
 
     def set(self, assignment: str) -> None:
-        """Set a field by an assignment such as `join.window.left=10s`. The value is spelled as in the file.
+        """Set a field by an assignment such as `steps.matched.window=10s`, spelled as in a file.
 
         Raises:
             ConfigError: the text is no assignment, or names a field of a plain value.
         """
         field, equals, written = assignment.partition("=")
         if not equals or not all(names := field.split(".")) or len(names) > MOST_LEVELS:
-            raise ConfigError(f"--set {assignment}: write FIELD=VALUE, such as join.window.left=10s")
+            raise ConfigError(f"--set {assignment}: write FIELD=VALUE, such as steps.matched.window=10s")
         try:
             _, value = _read(written)
         except _NOT_YAML as error:

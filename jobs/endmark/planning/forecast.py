@@ -104,7 +104,7 @@ def forecast(
     Args:
         pipeline: the pipeline.
         relation: the relation that is looked up; `None` if there is only one.
-        memory: bytes of waiting rows; `None` takes those of `lookup.memory`.
+        memory: bytes of waiting rows; `None` takes the memory of the lookup.
         batch_rows: stream rows of a batch.
         exponent: the exponent of the Zipf distribution of the stream's keys; 0 is uniform.
 
@@ -156,7 +156,7 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
     """The bytes of a stream row, estimated from the types of its columns."""
-    kinds = pipeline.streams[lookup.stream].columns.values()
+    kinds = pipeline.streams[pipeline.stream_of(lookup.relation)].columns.values()
     return sum(_BYTES.get(kind.domain, 8) for kind in kinds)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from endmark.control.database import FinishedBatch
-    from endmark.pipeline import Join, Pipeline
+    from endmark.pipeline import JoinStep, Pipeline
 
 _PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)  # predicted windows, as parts of those in the file
 _ROW_BYTES = 40  # bytes of a row in state, if no job has measured them
@@ -306,7 +306,7 @@ def _apart(held_back: Sequence[float], windows: tuple[float | None, float | None
     return float(mean), float(left[at] / (left[at] + right[at]))
 
 
-def _join_of(pipeline: Pipeline) -> Join:
+def _join_of(pipeline: Pipeline) -> JoinStep:
     if pipeline.join is None:
         raise ConfigError(
             f"pipeline {pipeline.name} has no join whose state could be predicted; leave out --rate, "
@@ -316,8 +316,7 @@ def _join_of(pipeline: Pipeline) -> Join:
 
 
 def _windows(pipeline: Pipeline) -> tuple[float | None, float | None]:
-    window = _join_of(pipeline).window
-    left, right = window.left, window.right
+    left, right = (pipeline.window_of(name) for name in pipeline.sides)
     return (
         None if left is None else left.total_seconds(),
         None if right is None else right.total_seconds(),

@@ -102,12 +102,11 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     rules = policy(chosen, windowed=window is not None, purge_every=purge_every, memory=share)
     said: dict[str, object] = {"how": how, "where": where, "window": window, "preset": preset}
     made = _made_with(inputs, buckets, said | {"purge_every": purge_every, "lateness": lateness})
-    (one, other), residual = (each.stream for each in inputs), _residual(inputs, where)
+    streams, residual = tuple(each.stream for each in inputs), _residual(inputs, where)
     shown = inputs[:1] if kind is JoinType.SEMI else inputs
     fields = StructType([field for each in shown for field in each.shown])
     plan = BucketPlan(
-        one,
-        other,
+        streams,
         kind,
         residual,
         rules,

@@ -90,12 +90,21 @@ def build(
     streams = stream_plans(pipeline, partitions)
     lookups = []
     for declared in pipeline.lookups:
-        reader, stream = SqlRelation(pipeline.relations[declared.relation], warn), streams[declared.stream]
+        reader = SqlRelation(pipeline.relations[declared.relation], warn)
+        stream = streams[pipeline.stream_of(declared.relation)]
         directory = directories[declared.relation]
-        first = declared is pipeline.lookups_of(declared.stream)[0]
+        first = declared is pipeline.lookups_of(stream.name)[0]
         lookups.append(
             lookup_plan(
-                declared, stream, len(buckets), reader, directory, reader.batch, cache_name, first=first
+                declared,
+                pipeline.place_of(declared),
+                stream,
+                len(buckets),
+                reader,
+                directory,
+                reader.batch,
+                cache_name,
+                first=first,
             )
         )
     bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)

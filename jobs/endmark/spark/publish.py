@@ -143,9 +143,8 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
     Raises:
         MissingPartError: the broker does not answer, or does not have the topic.
     """
-    if pipeline.publish is None:
+    if (topic := pipeline.output_topic) is None:
         return None
-    topic = pipeline.publish.topic
     return OutputTopic.of(pipeline, topic, partition_counts(bootstrap, [topic])[topic], bootstrap, app_id)
 
 

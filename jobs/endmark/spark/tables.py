@@ -89,34 +89,25 @@ class Target:
 
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
-    """Return the tables of a pipeline: six, five without running groups, four without an aggregate."""
-    tables = pipeline.tables
-    paths = {field: warehouse / directory for field, directory in tables.directories.items()}
+    """Return the tables of a pipeline: those of its steps, and those of records that made no result."""
+    tables = pipeline.laid_out
+    paths = {role: warehouse / directory for role, directory in pipeline.directories.items()}
+    columns = {
+        channels.RESULTS: pipeline.result_columns(),
+        channels.GROUPS: pipeline.group_columns(),
+        channels.RUNNING: pipeline.running_columns(),
+    }
     found = [
         Target(
-            channels.RESULTS,
-            paths["results"],
-            arrow_schema(pipeline.result_columns()),
-            partition_by=tables.results.partition_columns,
+            role,
+            paths[role],
+            arrow_schema(columns[role]),
+            numbered=role == channels.RUNNING,
+            partition_by=table.partition_columns,
+            key=pipeline.aggregate.by if table.mode == "upsert" and pipeline.aggregate else (),
         )
+        for role, table in tables.items()
     ]
-    if (aggregate := pipeline.aggregate) is not None:
-        groups = arrow_schema(pipeline.group_columns())
-        found.append(
-            Target(channels.GROUPS, paths["groups"], groups, partition_by=tables.groups.partition_columns)
-        )
-        if aggregate.running:
-            running = arrow_schema(pipeline.running_columns())
-            found.append(
-                Target(
-                    channels.RUNNING,
-                    paths["running"],
-                    running,
-                    numbered=True,
-                    partition_by=tables.running.partition_columns,
-                    key=aggregate.by if tables.running.mode == "upsert" else (),
-                )
-            )
     return [
         *found,
         Target(channels.DEAD_LETTERS, paths["dead_letters"], channels.DEAD_LETTER_SCHEMA),

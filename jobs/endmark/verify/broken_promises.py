@@ -33,7 +33,8 @@ FROM $judged
 LEFT JOIN (
     SELECT $partition AS part, $ordered AS key, min($offset) AS "#first" FROM $rows GROUP BY ALL
 ) ON part = $partition AND key = "#reached"
-WHERE violation = 'unordered' OR violation <> 'late' AND ("#since" IS NOT NULL OR "#matched")
+WHERE violation = 'unordered'
+    OR violation NOT IN ('late', 'filtered') AND ("#since" IS NOT NULL OR "#matched")
 ORDER BY "partition", "offset"
 """
 

@@ -18,6 +18,7 @@ from endmark.verify.formats import flatten
 from endmark.verify.heartbeats import read_punctuations, set_heartbeats_aside
 from endmark.verify.join_sides import key_column, microseconds
 from endmark.verify.patterns import MARK
+from endmark.verify.row_steps import own_rows, step_rows
 from endmark.verify.session import Session, fill, name, names, text
 
 DATE = r"\d{4}-\d\d-\d\d"
@@ -74,15 +75,19 @@ _EQUALS = "json_keys(document, '/' || $mark || '/' || $column) = ['equals']"
 
 _ROWS = """
 CREATE TABLE $rows AS
-SELECT $columns, part::BIGINT AS $partition, off AS $offset FROM $classified WHERE sound
+SELECT $columns, part::BIGINT AS $partition, off AS $offset, false AS "#filtered"
+FROM $classified WHERE sound
 """
 
-# These rows have no other effect: they make no other row late, and promise nothing.
+# These rows have no other effect: they make no other row late, and promise nothing. A filtered row needs no
+# key, and is no violation.
 _ASIDE = """
 CREATE TABLE $aside AS
-SELECT f.*, CASE WHEN NOT ($keyed) THEN 'null' ELSE 'future' END AS violation FROM $rows f
+SELECT f.*, CASE WHEN f."#filtered" THEN 'filtered' WHEN NOT ($keyed) THEN 'null' ELSE 'future' END
+    AS violation
+FROM $rows f
 JOIN records r ON r.topic = ? AND r."partition" = f.$partition AND r."offset" = f.$offset
-WHERE NOT ($keyed) OR epoch_us(f.$time) - ? > r."timestamp"::HUGEINT * 1000
+WHERE NOT (f."#filtered" OR $keyed) OR epoch_us(f.$time) - ? > r."timestamp"::HUGEINT * 1000
 """
 
 _WITHOUT_ASIDE = """
@@ -110,12 +115,18 @@ WHERE marked AND NOT promised
     AND EXISTS (FROM $punctuations p WHERE p."partition" = part AND p."offset" = off)
 """
 
+_FAILED = """
+UPDATE $classified SET sound = false
+WHERE EXISTS (FROM $failed f WHERE f."partition" = part AND f."offset" = off)
+"""
+
 _REJECTED = """
 INSERT INTO expected_dead_letters BY NAME
 SELECT r.topic, r."partition", r."offset", r.value,
-    CASE WHEN a."offset" IS NOT NULL THEN 'future' END AS reason
+    CASE WHEN a."offset" IS NOT NULL THEN 'future' WHEN f."offset" IS NOT NULL THEN 'expression' END AS reason
 FROM records r JOIN $classified c ON r."partition" = c.part AND r."offset" = c.off
 LEFT JOIN $ahead a ON a."partition" = c.part AND a."offset" = c.off
+LEFT JOIN $failed f ON f."partition" = c.part AND f."offset" = c.off
 WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 """
 
@@ -123,22 +134,24 @@ WHERE r.topic = ? AND NOT c.sound AND NOT c.promised
 def classify(session: Session, pipeline: Pipeline) -> None:
     """Make `expected_dead_letters` and tables of each stream from `records`.
 
-    Dead letters have no reasons yet, except for heartbeats of the future.
+    Dead letters have no reasons yet, except for heartbeats of the future and failed expressions.
 
-    `rows_<stream>` has the stream's own columns, named as in the results table. `aside_<stream>` has the same
-    columns, and the `violation`, of rows with a null in the join key and of rows that are too far ahead of
-    Kafka's timestamp. `promises_<stream>` has a row for each key that a punctuation names: partition, offset,
+    `rows_<stream>` has the stream's columns behind its row steps, named as in the results table, and says
+    which rows are `#filtered`. `aside_<stream>` has the same columns, and the `violation`, of rows with a
+    null in the join key and of rows that are too far ahead of Kafka's timestamp; such a row may be filtered.
+    `promises_<stream>` has a row for each key that a punctuation names: partition, offset,
     and the key in columns named by `key_column`. `closed_keys.load` makes `patterns_<stream>`,
     `wider_<stream>` and `punctuations_<stream>`, and `set_heartbeats_aside` makes `heartbeats_<stream>`.
     """
     session.run(_DEAD_LETTERS)
     for stream, declared in pipeline.streams.items():
-        _classify_stream(session, stream, declared, pipeline.key)
+        _classify_stream(session, pipeline, stream, declared)
 
 
-def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
+def _classify_stream(session: Session, pipeline: Pipeline, stream: str, declared: Stream) -> None:
+    key, types = pipeline.key, pipeline.key_types
     columns = {f"{stream}_{column}": kind for column, kind in declared.columns.items()}
-    closing = {key_column(column): declared.columns[column].required for column in key}
+    closing = {key_column(column): kind for column, kind in types.items()}
     classified, flat = name(f"classified_{stream}"), name(f"flat_{stream}")
     flatten(session, stream, declared)
     session.run(
@@ -168,16 +181,20 @@ def _classify_stream(session: Session, stream: str, declared: Stream, key: tuple
         offset=offset,
         classified=classified,
     )
+    step_rows(session, pipeline, stream)
+    failed = name(f"failed_{stream}")
+    session.run(_FAILED, classified=classified, failed=failed)
     _set_aside(session, stream, declared, key)
     session.run(
         _PROMISES, promises=name(f"promises_{stream}"), closing=names(list(closing)), classified=classified
     )
     others = session.run(_OTHERS, [declared.topic], classified=classified, flat=flat)
     sound = set_heartbeats_aside(session, stream, declared, read_punctuations(declared, others))
-    load(session, stream, declared, key, sound)
-    close_by_rule(session, stream, declared, key)
+    load(session, stream, declared, types, sound)
+    close_by_rule(session, stream, declared, key, own_rows(pipeline, stream))
     session.run(_ACCEPT, classified=classified, punctuations=name(f"punctuations_{stream}"))
-    session.run(_REJECTED, [declared.topic], classified=classified, ahead=name(f"ahead_{stream}"))
+    ahead = name(f"ahead_{stream}")
+    session.run(_REJECTED, [declared.topic], classified=classified, ahead=ahead, failed=failed)
     session.run("DROP TABLE $classified", classified=classified)
 
 

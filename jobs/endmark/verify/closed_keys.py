@@ -57,7 +57,7 @@ def load(
     session: Session,
     stream: str,
     declared: Stream,
-    key: tuple[str, ...],
+    kinds: dict[str, ColumnType],
     others: Sequence[tuple[dict[str, Any], Mapping[str, Bound]]],
 ) -> None:
     """Load the punctuations of a stream that are not in `promises_<stream>` yet.
@@ -71,10 +71,10 @@ def load(
         session: the session.
         stream: the name of the stream.
         declared: the stream in the pipeline file.
-        key: the columns of the join key.
+        kinds: the types of the columns of the join key, by name.
         others: the punctuations, each as a record with `partition` and `offset`, and what it restricts.
     """
-    kinds = {column: declared.columns[column] for column in key}
+    key = tuple(kinds)
     places = [{"partition": record["partition"], "offset": record["offset"]} for record, _ in others]
     sound = [
         (place, found)
@@ -96,7 +96,8 @@ def load(
     )
     arriving = pa.Table.from_pylist(patterns, _schema(_pattern_columns(kinds)))
     session.run_on(arriving, "CREATE TABLE $patterns AS FROM arriving", patterns=name(f"patterns_{stream}"))
-    restricted = {column: declared.columns[column] for column in wider_columns(declared, key)}
+    known = declared.columns | kinds
+    restricted = {column: known[column] for column in wider_columns(declared, key)}
     arriving = pa.Table.from_pylist(wider, _schema(_pattern_columns(restricted)))
     session.run_on(arriving, "CREATE TABLE $wider AS FROM arriving", wider=name(f"wider_{stream}"))
     session.run_on(
@@ -116,7 +117,8 @@ def close_keys(session: Session, pipeline: Pipeline) -> None:
     """Make `closed_<stream>` for each stream: its closed keys among those that rows or promises name."""
     key = names([key_column(column) for column in pipeline.key])
     for stream in pipeline.sides:
-        by_row = "violation IS NULL" if pipeline.streams[stream].unique else '"#came" IS NOT NULL'
+        processed = """violation IS NULL OR "#filtered" AND "#came" IS NOT NULL"""
+        by_row = processed if pipeline.streams[stream].unique else '"#came" IS NOT NULL'
         session.run(_NAMED, by_row=by_row, **stream_names(pipeline, stream))
     mentioned = [fill(_MENTIONED, **stream_names(pipeline, stream)) for stream in pipeline.sides]
     session.run("CREATE TABLE mentioned AS $all", all=" UNION ".join(mentioned))

@@ -10,7 +10,7 @@ from endmark.verify.session import Session, name
 # The condition uses the stream's own column names, so the table has these. No column of a stream has a `#`.
 _ROWS = """
 CREATE TABLE $rows_by_name AS
-SELECT $partition AS "##partition", $offset AS "##offset", $columns FROM $rows
+SELECT $partition AS "##partition", $offset AS "##offset", $columns FROM $rows r
 """
 
 _LAST = """
@@ -19,7 +19,7 @@ SELECT "##partition" AS "partition", "##offset" AS "offset", $promised FROM $kep
 """
 
 
-def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[str, ...]) -> None:
+def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[str, ...], rows: str) -> None:
     """Apply a stream's closing rule to its rows.
 
     The keys that rows close are added to `promises_<stream>`, and all other promises of rows to
@@ -30,6 +30,7 @@ def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[st
         stream: the name of the stream.
         declared: the stream in the pipeline file.
         key: the columns of the join key.
+        rows: SQL of the table of rows, with the stream's own columns.
 
     Raises:
         ConfigError: `when` is no condition over the stream's columns.
@@ -59,7 +60,7 @@ def close_by_rule(session: Session, stream: str, declared: Stream, key: tuple[st
         partition=name(partition),
         offset=name(offset),
         columns=", ".join(f"{name(f'{stream}_{column}')} AS {name(column)}" for column in declared.columns),
-        rows=name(f"rows_{stream}"),
+        rows=rows,
     )
     field = f"streams.{stream}.closes.when"
     keep_where(session, table_of_rows, list(declared.columns), rule.when, field)

@@ -7,8 +7,9 @@ from typing import Any, Literal
 from endmark.pipeline import Pipeline
 from endmark.verify.breach import EXAMPLES, breach, readable
 from endmark.verify.control import CONTROL_UNBALANCED, count_control
-from endmark.verify.join_sides import Side, both_sides, coordinates
+from endmark.verify.join_sides import Side, coordinates, join_sides
 from endmark.verify.report import Breach, Difference, TableComparison, TopicCounts
+from endmark.verify.row_steps import FILTERED
 from endmark.verify.running_groups import check_running
 from endmark.verify.session import Session, fill, name, names
 from endmark.verify.written_tables import PROMISE
@@ -80,7 +81,7 @@ WHERE completed_by IS NULL OR completed_by NOT IN ('closed', 'expired')
 _UNBALANCED = """
 SELECT records, processed, rejected FROM (
     SELECT (SELECT count(*) FROM records WHERE topic = ?) AS records,
-        (SELECT count(*) FROM $judged WHERE violation IS NULL) - $refused
+        (SELECT count(*) FROM $judged WHERE violation IS NULL OR violation = 'filtered') - $refused
             + (SELECT count(*) FROM $punctuations) + (SELECT count(*) FROM $skipped) AS processed,
         (SELECT count(*) FROM $rejected WHERE topic = ?) AS rejected
 ) WHERE records <> processed + rejected
@@ -125,13 +126,16 @@ def _count_topic(session: Session, pipeline: Pipeline, stream: str) -> TopicCoun
     kept = found["rows"] - found["violated"]
     reasons = session.run(_REASONS, judged=fragments["judged"])
     violations = {"closed": 0, "late": 0}
+    fates = violations | {row["violation"]: row["rows"] for row in reasons}
+    filtered = fates.pop(FILTERED, 0)
     return TopicCounts(
         topic=topic,
         records=found["records"],
         rows=found["rows"],
         punctuations=found["punctuations"],
         dead_letters=found["dead_letters"],
-        violations=violations | {row["violation"]: row["rows"] for row in reasons},
+        violations=fates,
+        filtered=filtered,
         processed=kept - found["refused"] + found["punctuations"] + found["skipped"],
         skipped=found["skipped"],
         lookup_missed=found["missed"],
@@ -200,12 +204,14 @@ def _difference(row: dict[str, Any]) -> Difference:
 def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
     """Return every way in which the tables lost, doubled or made up records."""
     shown = [stream for stream in pipeline.sides if coordinates(stream)[0] in pipeline.result_columns()]
+    if "results" not in pipeline.laid_out:
+        shown = []
     pair = names([column for stream in shown for column in coordinates(stream)])
     # If a record is several rows, some may have a partner and others none.
     alone = [
         side
-        for side in both_sides(pipeline)
-        if side.preserved and all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
+        for side in join_sides(pipeline)
+        if shown and side.preserved and all(lookup.unique for lookup in pipeline.lookups_of(side.stream))
     ]
     found = [
         breach(session, "kept twice among dead letters and violations", _KEPT_TWICE, rejected=_REJECTED),
@@ -217,7 +223,7 @@ def check_conservation(session: Session, pipeline: Pipeline) -> list[Breach]:
             longest=str(LONGEST_ERROR),
         ),
         breach(session, "a punctuation completed by neither `closed` nor `expired`", _COMPLETED),
-        _check_pairs(session, shown, pair),
+        *([_check_pairs(session, shown, pair)] if shown else []),
         *(_check_sum(session, pipeline, stream) for stream in pipeline.sides),
         _check_control(session, pipeline),
         *(_check_processed(session, pipeline, stream, pair) for stream in shown),
@@ -278,6 +284,7 @@ def _check_processed(session: Session, pipeline: Pipeline, stream: str, pair: st
 
 
 def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | None:
+    (other,) = side.others
     own = coordinates(side.stream)
     return breach(
         session,
@@ -285,5 +292,5 @@ def _check_alone(session: Session, pipeline: Pipeline, side: Side) -> Breach | N
         _JOINED_AND_ALONE,
         own=names(own),
         partition=name(own[0]),
-        other=name(coordinates(side.other)[0]),
+        other=name(coordinates(other)[0]),
     )

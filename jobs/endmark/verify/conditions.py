@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -30,9 +31,7 @@ def keep_where(session: Session, table: str, columns: Sequence[str], written: st
     Raises:
         ConfigError: the text is no condition over these columns.
     """
-    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as alone:
-        alone.execute("SET TimeZone = 'UTC'")
-        alone.execute("PRAGMA disable_optimizer")
+    with alone() as duck:
         reader = session.batches(
             'SELECT rowid AS "#row", $columns FROM $table',
             BATCH_ROWS,
@@ -42,12 +41,12 @@ def keep_where(session: Session, table: str, columns: Sequence[str], written: st
         try:
             condition = duckdb.SQLExpression(f"({written}\n) IS TRUE")
             duckdb.SQLExpression(written)  # refuses two expressions, which are a row in parentheses
-            alone.from_arrow(reader.schema.empty_table()).filter(
+            duck.from_arrow(reader.schema.empty_table()).filter(
                 duckdb.SQLExpression(f"({written}\n)")
             ).fetchall()
         except duckdb.Error as error:
             raise ConfigError(f"{field}: {error}") from error
-        kept = [row for rows in reader for row in _rows_where(alone, rows, condition)]
+        kept = [row for rows in reader for row in _rows_where(duck, rows, condition)]
     found = pa.table({_ROW: pa.array(kept, pa.int64())})
     session.run_on(
         found,
@@ -57,8 +56,17 @@ def keep_where(session: Session, table: str, columns: Sequence[str], written: st
     )
 
 
+@contextmanager
+def alone() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a database for the expressions of a pipeline file, which evaluates them as they are written."""
+    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as duck:
+        duck.execute("SET TimeZone = 'UTC'")
+        duck.execute("PRAGMA disable_optimizer")
+        yield duck
+
+
 def _rows_where(
-    alone: duckdb.DuckDBPyConnection, rows: pa.RecordBatch, condition: duckdb.Expression
+    duck: duckdb.DuckDBPyConnection, rows: pa.RecordBatch, condition: duckdb.Expression
 ) -> Iterator[int]:
     """The numbers of the rows for which the condition is true.
 
@@ -67,11 +75,11 @@ def _rows_where(
     if rows.num_rows == 0:
         return
     try:
-        holds = alone.from_arrow(pa.Table.from_batches([rows])).select(condition).to_arrow_table().column(0)
+        holds = duck.from_arrow(pa.Table.from_batches([rows])).select(condition).to_arrow_table().column(0)
     except duckdb.Error:
         if (half := rows.num_rows // 2) == 0:
             return
-        yield from _rows_where(alone, rows.slice(0, half), condition)
-        yield from _rows_where(alone, rows.slice(half), condition)
+        yield from _rows_where(duck, rows.slice(0, half), condition)
+        yield from _rows_where(duck, rows.slice(half), condition)
     else:
         yield from rows.column(_ROW).filter(holds.combine_chunks()).to_pylist()

@@ -6,9 +6,9 @@ import json
 from typing import Any, TypeVar
 
 from endmark.errors import ConfigError
-from endmark.pipeline import Batch, EventTime, Join, Lookup, Pipeline
+from endmark.pipeline import Batch, EventTime, JoinStep, Lookup, Pipeline
 from endmark.pipeline.fields import Model
-from endmark.pipeline.steps import Cache
+from endmark.pipeline.steps import Cache, LookupStep
 from endmark.verify.join_sides import microseconds
 from endmark.verify.report import TopicCounts
 from endmark.verify.session import Session
@@ -18,7 +18,7 @@ Part = TypeVar("Part", bound=Model)
 KNOBS: dict[type[Model], set[str]] = {
     Lookup: {"strategy", "page_rows", "time_per_batch", "memory"},
     Cache: {"memory", "lifetime", "absent_lifetime"},
-    Join: {"purge_every", "memory"},
+    JoinStep: {"purge_every", "memory"},
     Batch: {"records", "every"},
     EventTime: {"idle"},
 }
@@ -125,11 +125,17 @@ def _with(pipeline: Pipeline, name: str, value: Any) -> Model | None:
         ValueError, ConfigError: the pipeline file could not have this value.
     """
     step, _, field = name.rpartition(".")
-    lookups = {f"lookup.{lookup.relation}": lookup for lookup in pipeline.lookups}
-    if len(lookups) == 1:
-        lookups = {"lookup": pipeline.lookups[0]}
+    lookups = {
+        f"steps.{each}.lookup": declared.lookup
+        for each, declared in pipeline.steps.items()
+        if isinstance(declared, LookupStep)
+    }
     parts: dict[str, Model] = {"batch": pipeline.batch, **lookups}
-    parts |= {} if pipeline.join is None else {"join": pipeline.join}
+    parts |= {
+        f"steps.{each}": declared
+        for each, declared in pipeline.steps.items()
+        if isinstance(declared, JoinStep)
+    }
     parts |= {f"{name}.cache": lookup.cache for name, lookup in lookups.items() if lookup.cache is not None}
     for stream, declared in pipeline.streams.items():
         if declared.event_time.idle is not None:
@@ -137,8 +143,8 @@ def _with(pipeline: Pipeline, name: str, value: Any) -> Model | None:
     if step not in parts or field not in KNOBS[type(parts[step])]:
         return None
     part = _changed(parts[step], field, value)
-    if isinstance(part, Join):
-        part.policy()
+    if isinstance(part, JoinStep):
+        part.policy(field=step)
     return None if isinstance(part, EventTime) and part.idle is None else part
 
 

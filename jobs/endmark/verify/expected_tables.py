@@ -5,31 +5,33 @@ from __future__ import annotations
 from endmark.pipeline import Aggregate, Lookup, Pipeline
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
+from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
-from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
 from endmark.verify.measures import expression
 from endmark.verify.order import ordering
-from endmark.verify.output_punctuations import announces
 from endmark.verify.relation import lookup_key
 from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
-# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out; for a
-# clustered key it is that of the first row that ended a run.
+# `#came` is an offset. For a unique key it is that of the first row that nothing else rules out, or that is
+# filtered; for a clustered key it is that of the first row that ended a run. `filtered` is no violation, but
+# stands in the same column.
 _JUDGED = """
 CREATE TABLE $judged AS
 SELECT * REPLACE (CASE WHEN "#by_row" THEN "#came" ELSE "#since" END AS "#since"),
-    coalesce("#ruled",
+    CASE WHEN "#filtered" THEN 'filtered' ELSE coalesce("#ruled",
         CASE WHEN "#by_row" THEN $by_row WHEN "#since" IS NOT NULL THEN 'closed'
             WHEN "#overtaken" THEN 'idle' END
-    ) AS violation
+    ) END AS violation
 FROM (
 SELECT *, "#came" < $offset AND coalesce("#came" <= "#since", true) AS "#by_row"
 FROM (
 SELECT *, coalesce("#ended",
-    min($offset) FILTER ($unique AND "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken")
+    min($offset) FILTER ($unique
+        AND ("#filtered" OR "#ruled" IS NULL AND "#since" IS NULL AND NOT "#overtaken"))
     OVER (PARTITION BY $partition, $own_key)) AS "#came"
 FROM (
 SELECT r.*,
@@ -72,7 +74,7 @@ INSERT INTO expected_violations
 SELECT ?, $partition, $offset, violation, $time, b.promise, b.promise_partition, b.promise_offset,
     json_object($record)::VARCHAR
 FROM $judged LEFT JOIN $broken b ON b."partition" = $partition AND b."offset" = $offset
-WHERE violation IS NOT NULL
+WHERE violation <> 'filtered'
 """
 
 _SIDE = """
@@ -90,18 +92,6 @@ INSERT INTO expected_dead_letters BY NAME
 SELECT topic, "partition", "offset", value, 'no_match' AS reason
 FROM records JOIN $missed ON "partition" = part AND "offset" = off
 WHERE topic = ? AND refused
-"""
-
-# A group that may still get results is not final. A later row without a partner is such a result if its side
-# is preserved. Keys without results are final, too, but have no row in the groups. If progress or the window
-# is NULL (a silent partition, a window without end), the comparison is not true. A row at exactly progress
-# may still come, so a row leaves its window only beyond the bound.
-_FINAL = """
-INSERT INTO $final
-SELECT $key FROM (SELECT DISTINCT $key FROM $closed)
-LEFT JOIN (SELECT DISTINCT $key, true AS by_both FROM $other_closed) USING ($key)
-LEFT JOIN (SELECT $named_key, max(epoch_us($time)) AS newest FROM $side GROUP BY ALL) USING ($key)
-WHERE by_both OR NOT ? AND (newest IS NULL OR newest + ? < (SELECT $reached FROM progress WHERE stream = ?))
 """
 
 # Without a join, no row is live.
@@ -125,7 +115,7 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     they are `refused` as dead letters.
 
     Raises:
-        ConfigError: `join.where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a result.
     """
     session.run(
         'CREATE TABLE expected_violations (topic VARCHAR, "partition" INTEGER, "offset" BIGINT, '
@@ -143,10 +133,10 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     if pipeline.join is None:
         (stream,) = pipeline.sides
         session.run(_FINAL_ALONE, final="final", **stream_names(pipeline, stream))
-    for side in both_sides(pipeline):
-        _close(session, pipeline, side, "final", "lowest")
+    else:
+        find_final(session, pipeline, "final", "lowest")
         if is_uncertain(pipeline):
-            _close(session, pipeline, side, "possibly_final", "highest")
+            find_final(session, pipeline, "possibly_final", "highest")
     if pipeline.aggregate is not None:
         _group(session, pipeline, pipeline.aggregate)
 
@@ -177,7 +167,7 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
     name_promises(session, pipeline, stream)
     record = ", ".join(
         f"{text(column)}, {spelled(name(f'{stream}_{column}'), kind)}"
-        for column, kind in declared.columns.items()
+        for column, kind in pipeline.stream_columns(stream).items()
     )
     broken = name(f"broken_{stream}")
     session.run(_VIOLATIONS, [declared.topic], broken=broken, record=record, **known)
@@ -209,24 +199,10 @@ def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
     equal = " AND ".join(f"{table}.{theirs} = {judged}.{ours}" for ours, theirs in pairs)
     if lookup.as_of is not None:
         since = name(f"{lookup.relation}_{lookup.as_of.relation}")
-        equal += f" AND {judged}.{name(f'{lookup.stream}_{lookup.as_of.stream}')} >= {table}.{since}"
+        asked = name(f"{pipeline.stream_of(lookup.relation)}_{lookup.as_of.stream}")
+        equal += f" AND {judged}.{asked} >= {table}.{since}"
         join, relation = f"ASOF {join}", f"(FROM {table} WHERE {since} IS NOT NULL) {table}"
     return f"{join} {relation} ON {equal}", f"NOT EXISTS (FROM {table} WHERE {equal})"
-
-
-def _close(session: Session, pipeline: Pipeline, side: Side, final: str, reached: str) -> None:
-    session.run(
-        _FINAL,
-        [
-            side.other_preserved or announces(pipeline) == "closed by both",
-            microseconds(side.window),
-            side.other,
-        ],
-        final=final,
-        reached=reached,
-        other_closed=name(f"closed_{side.other}"),
-        **stream_names(pipeline, side.stream),
-    )
 
 
 def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
@@ -244,7 +220,7 @@ def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
         "found_key": ", ".join(found_key),
         "key": names([key_column(column) for column in pipeline.key]),
     }
-    if aggregate.running:
+    if pipeline.running_columns():
         expect_running(session, named=names(list(pipeline.key)), **fragments)
     certain = "FROM expected_results"
     session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)

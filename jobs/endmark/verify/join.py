@@ -1,20 +1,22 @@
-"""Makes the results by their definition: pairs, rows with a partner, rows that can have none, all rows."""
+"""Makes the results by their definition: combinations, rows with a partner, rows without one, all rows."""
 
 from __future__ import annotations
 
-from endmark.pipeline import Join, Pipeline
+from datetime import timedelta
+
+from endmark.pipeline import JoinStep, Pipeline
 from endmark.types import JoinType
 from endmark.verify.conditions import keep_where
 from endmark.verify.idle_partitions import is_uncertain
-from endmark.verify.join_sides import Side, both_sides, microseconds, stream_names
-from endmark.verify.session import Session, name, names
+from endmark.verify.join_sides import Side, join_sides, microseconds, stream_names
+from endmark.verify.session import Session, fill, name, names
+
+_MATCHED = "CREATE TABLE candidates AS SELECT $columns, $rows FROM $inputs"
 
 # The difference of a side is negative if its row is the later one, so only the earlier row's bound counts.
-_MATCHED = """
-CREATE TABLE candidates AS
-SELECT $columns, $rows FROM $left l $join $right r ON $same_key
-    AND coalesce(epoch_us(r.$right_time) - epoch_us(l.$left_time) <= ?, true)
-    AND coalesce(epoch_us(l.$left_time) - epoch_us(r.$right_time) <= ?, true)
+_WITHIN_WINDOWS = """
+coalesce(epoch_us($other.$other_time) - epoch_us($own.$own_time) <= $own_window, true)
+AND coalesce(epoch_us($own.$own_time) - epoch_us($other.$other_time) <= $other_window, true)
 """
 
 # A left row of a semi join is a result once, even if several of its candidates meet the condition.
@@ -39,7 +41,7 @@ def join(session: Session, pipeline: Pipeline) -> None:
     Both have the columns of the results table, and for each side the `rowid` of its row in `side_<stream>`.
 
     Raises:
-        ConfigError: `join.where` is no condition over the columns of a pair.
+        ConfigError: `where` is no condition over the columns of a result.
     """
     if pipeline.join is None:
         (stream,) = pipeline.sides
@@ -48,55 +50,74 @@ def join(session: Session, pipeline: Pipeline) -> None:
     else:
         _match(session, pipeline, pipeline.join)
     session.run("CREATE TABLE uncertain_results AS FROM expected_results LIMIT 0")
-    for side in both_sides(pipeline):
+    for side in join_sides(pipeline):
         if side.preserved:
             _add_rows_alone(session, pipeline, side, "expected_results", "lowest")
             if is_uncertain(pipeline):
                 _add_rows_alone(session, pipeline, side, "uncertain_results", "highest")
 
 
-def _match(session: Session, pipeline: Pipeline, declared: Join) -> None:
-    left, right = (stream_names(pipeline, stream) for stream in pipeline.sides)
-    window = declared.window
-    same_key = [
-        f"l.{name(f'{declared.left}_{column}')} = r.{name(f'{declared.right}_{column}')}"
-        for column in declared.on
-    ]
+def _match(session: Session, pipeline: Pipeline, declared: JoinStep) -> None:
     semi, where = declared.type is JoinType.SEMI, declared.where
-    rows = [left["row"]] if semi else [left["row"], right["row"]]
-    numbers = {left["row"]: "l.rowid", right["row"]: "r.rowid"}
+    numbered = {number: stream_names(pipeline, stream)["row"] for number, stream in enumerate(pipeline.sides)}
+    rows = {number: row for number, row in numbered.items() if number == 0 or not semi}
     semi_join = semi and where is None  # the condition may name columns of both sides
     columns = list(pipeline.result_columns() if where is None else pipeline.pair_columns())
     session.run(
         _MATCHED,
-        [microseconds(window.left), microseconds(window.right)],
         columns=names(columns),
-        left=left["side"],
-        right=right["side"],
-        rows=", ".join(f"{numbers[row]} AS {row}" for row in rows),
-        join="SEMI JOIN" if semi_join else "JOIN",
-        same_key=" AND ".join(same_key),
-        left_time=left["time"],
-        right_time=right["time"],
+        rows=", ".join(f"s{number}.rowid AS {row}" for number, row in rows.items()),
+        inputs=_inputs(pipeline, "SEMI JOIN" if semi_join else "JOIN"),
     )
     if where is None:
         session.run("ALTER TABLE candidates RENAME TO expected_results")
         return
-    keep_where(session, "candidates", columns, where, "join.where")
+    keep_where(session, "candidates", columns, where, f"steps.{pipeline.flow.join}.where")
     session.run(
         _MET,
         distinct="DISTINCT" if semi else "",
         columns=names(list(pipeline.result_columns())),
-        rows=", ".join(rows),
+        rows=", ".join(rows.values()),
     )
 
 
+def _inputs(pipeline: Pipeline, join: str) -> str:
+    """The SQL of all sides, joined by key and windows. The side of number `n` is called `s<n>`."""
+    known = [stream_names(pipeline, stream) for stream in pipeline.sides]
+    windows = [_written(pipeline.window_of(stream)) for stream in pipeline.sides]
+    inputs = f"{known[0]['side']} s0"
+    for number, stream in enumerate(pipeline.sides[1:], 1):
+        conditions = [
+            f"s0.{name(f'{pipeline.sides[0]}_{column}')} = s{number}.{name(f'{stream}_{column}')}"
+            for column in pipeline.key
+        ]
+        conditions += [
+            fill(
+                _WITHIN_WINDOWS,
+                own=f"s{before}",
+                own_time=known[before]["time"],
+                own_window=windows[before],
+                other=f"s{number}",
+                other_time=known[number]["time"],
+                other_window=windows[number],
+            )
+            for before in range(number)
+        ]
+        inputs += f" {join} {known[number]['side']} s{number} ON {' AND '.join(conditions)}"
+    return inputs
+
+
+def _written(window: timedelta | None) -> str:
+    return "NULL" if window is None else str(microseconds(window))
+
+
 def _add_rows_alone(session: Session, pipeline: Pipeline, side: Side, results: str, reached: str) -> None:
+    (other,) = side.others
     session.run(
         _ALONE,
-        [microseconds(side.window), side.other],
+        [microseconds(side.window), other],
         results=results,
         reached=reached,
-        other_closed=name(f"closed_{side.other}"),
+        other_closed=name(f"closed_{other}"),
         **stream_names(pipeline, side.stream),
     )

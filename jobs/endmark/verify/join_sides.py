@@ -19,28 +19,30 @@ class Side:
 
     Args:
         stream: the name of its stream.
-        other: the name of the other stream.
+        others: the names of the other streams.
         window: the event time for which its rows stay joinable; `None` is for ever.
-        preserved: whether its rows are results even without a partner.
-        other_preserved: the same for the other stream.
+        preserved: whether its rows are results even without a partner. If so, there are two inputs.
     """
 
     stream: str
-    other: str
+    others: tuple[str, ...]
     window: timedelta | None
     preserved: bool
-    other_preserved: bool
 
 
-def both_sides(pipeline: Pipeline) -> tuple[Side, ...]:
-    """Return the left and the right input of the join; none if there is no join."""
-    join = pipeline.join
-    if join is None:
+def join_sides(pipeline: Pipeline) -> tuple[Side, ...]:
+    """Return the inputs of the join, in their order; none if there is no join."""
+    if pipeline.join is None:
         return ()
-    preserved = join.type.keeps_left, join.type.keeps_right
-    return (
-        Side(join.left, join.right, join.window.left, *preserved),
-        Side(join.right, join.left, join.window.right, *reversed(preserved)),
+    keeps = pipeline.join.type.keeps_left, pipeline.join.type.keeps_right
+    return tuple(
+        Side(
+            stream,
+            tuple(other for other in pipeline.sides if other != stream),
+            pipeline.window_of(stream),
+            keeps[number > 0],
+        )
+        for number, stream in enumerate(pipeline.sides)
     )
 
 

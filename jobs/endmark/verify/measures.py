@@ -52,7 +52,7 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     function = FUNCTIONS[measure.function]
     if measure.column is None:
         return function.sql
-    origin, _, column = measure.column.partition(".")
+    origin, column = pipeline.resolved(measure.column)
     stream = pipeline.stream_of(origin)
     place = [pipeline.streams[stream].event_time.column, *COORDINATES]
     if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):

@@ -3,7 +3,7 @@
 All patterns are known exactly. A set of values that was new in some partition is announced once, in one
 normal form, when every partition of its stream has promised it and no live row of the stream matches it. A
 final key must be announced if a punctuation names it and no pattern closes it. A key that a pattern closes,
-too, may be announced by itself, which depends on how the two streams were interleaved. If progress is known
+too, may be announced by itself, which depends on how the streams were interleaved. If progress is known
 only between two bounds, there are also two bounds of what is final or live. Texts are compared in DuckDB's
 spelling of JSON.
 """
@@ -19,27 +19,18 @@ from endmark.pipeline import Pipeline
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
+from endmark.verify.final_keys import announces, waiting_rows
 from endmark.verify.idle_partitions import is_uncertain
-from endmark.verify.join_sides import Side, both_sides, key_column, microseconds, spelled, stream_names
+from endmark.verify.join_sides import join_sides, key_column, spelled, stream_names
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
-# A preset announces a key never, once both streams have closed it, or once either stream has.
-ANNOUNCES = {
-    "shj": "never",
-    "xjoin": "never",
-    "wjoin": "never",
-    "pjoin": "closed by both",
-    "mjoin": "closed by both",
-    "pwjoin": "closed by either",
-    "auto": "closed by either",
-}
 Promise = dict[str, tuple[Span, ...]]
 
+# A final key has no result to come, so its rows are of no use. A semi join has put out the spent rows.
 _LIVE = """
-CREATE TABLE $live AS SELECT r.* FROM $side r
-WHERE NOT EXISTS (FROM $other_closed p WHERE $promised) AND NOT $spent
-    AND NOT coalesce(epoch_us(r.$time) + ? < (SELECT $reached FROM progress WHERE stream = ?), false)
+CREATE TABLE $live AS SELECT r.* FROM $waiting r
+WHERE NOT EXISTS (FROM $final p WHERE $promised) AND NOT $spent
 """
 
 _MATCHED = """
@@ -102,16 +93,10 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
         session.run("CREATE TABLE $table (punctuation VARCHAR)", table=table)
     if announces(pipeline) != "never":
         _add_keys(session, pipeline, kinds)
-        if announces(pipeline) == "closed by either":
-            sides = {side.stream: side for side in both_sides(pipeline)}
+        if announces(pipeline) == "closed by any":
             for stream in pipeline.sides:
-                _add_patterns(session, pipeline, stream, sides.get(stream))
+                _add_patterns(session, pipeline, stream)
     session.run(_EXPECTED)
-
-
-def announces(pipeline: Pipeline) -> str:
-    """Return when keys are announced. A stream without a join announces what it closes."""
-    return "closed by either" if pipeline.join is None else ANNOUNCES[pipeline.join.preset]
 
 
 def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnType]) -> None:
@@ -143,10 +128,11 @@ def _scalar(value: str, kind: ColumnType) -> str:
     return spelled(value, kind)
 
 
-def _add_patterns(session: Session, pipeline: Pipeline, stream: str, side: Side | None) -> None:
-    """Add the patterns of a stream to `announced_patterns`; `side` is `None` without a join."""
+def _add_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
+    """Add the patterns of a stream to `announced_patterns`."""
     declared, key = pipeline.streams[stream], pipeline.key
-    kinds = {column: declared.columns[column] for column in wider_columns(declared, key)}
+    known = declared.columns | pipeline.key_types
+    kinds = {column: known[column] for column in wider_columns(declared, key)}
     promised: dict[int, list[Promise]] = {}
     news: list[Promise] = []
     kept = {}
@@ -169,14 +155,14 @@ def _add_patterns(session: Session, pipeline: Pipeline, stream: str, side: Side 
         return
     complete = [one for one in news if all(_includes(others, one) for others in promised.values())]
     waiting = []  # a stream without a join has no live rows
-    if side is not None:
-        waiting = [kept[place] for place in _matched(session, pipeline, side, kinds, "lowest")]
+    if pipeline.join is not None:
+        waiting = [kept[place] for place in _matched(session, pipeline, stream, kinds, "lowest")]
         if is_uncertain(pipeline):
-            bound = [kept[place] for place in _matched(session, pipeline, side, kinds, "highest")]
+            bound = [kept[place] for place in _matched(session, pipeline, stream, kinds, "highest")]
             perhaps = [one for one in complete if one in waiting and one not in bound]
-            _announce(session, _texts(pipeline, stream, side, perhaps, kinds), "uncertain_punctuations")
+            _announce(session, _texts(pipeline, stream, perhaps, kinds), "uncertain_punctuations")
     over = [one for one in complete if one not in waiting]
-    _announce(session, _texts(pipeline, stream, side, over, kinds), "announced_patterns")
+    _announce(session, _texts(pipeline, stream, over, kinds), "announced_patterns")
 
 
 def _announce(session: Session, written: Iterable[str], table: str) -> None:
@@ -185,35 +171,30 @@ def _announce(session: Session, written: Iterable[str], table: str) -> None:
 
 
 def _matched(
-    session: Session, pipeline: Pipeline, side: Side, kinds: Mapping[str, ColumnType], reached: str
+    session: Session, pipeline: Pipeline, stream: str, kinds: Mapping[str, ColumnType], reached: str
 ) -> list[tuple[int, int]]:
     """Find the promises that live rows match.
 
     Args:
         session: the session.
         pipeline: the pipeline.
-        side: the side whose promises and rows these are.
+        stream: the stream whose promises and rows these are.
         kinds: the types of the columns that promises restrict.
-        reached: the bound of the other stream's progress, `lowest` or `highest`, that decides which rows
+        reached: the bound of the other streams' progress, `lowest` or `highest`, that decides which rows
             live.
 
     Returns:
         The partitions and offsets of these promises.
     """
-    live, stream = name(f"live_{side.stream}_{reached}"), side.stream
-    semi = side.other not in pipeline.shown
-    known = stream_names(pipeline, stream)
-    spent = fill(
-        "EXISTS (FROM expected_results e WHERE e.$row = r.rowid)",
-        **known,
-    )
+    live, known = name(f"live_{stream}_{reached}"), stream_names(pipeline, stream)
+    semi = pipeline.shown != pipeline.sides
+    spent = fill('EXISTS (FROM expected_results e WHERE e.$row = r."#rowid")', **known)
     session.run(
         _LIVE,
-        [microseconds(side.window), side.other],
         live=live,
-        reached=reached,
-        other_closed=name(f"closed_{side.other}"),
-        spent=spent if semi else "false",
+        waiting=waiting_rows(stream, reached),
+        final="final" if reached == "lowest" else "possibly_final",
+        spent=spent if semi and stream in pipeline.shown else "false",
         **known,
     )
     found = []
@@ -247,20 +228,21 @@ def _covers(spans: Sequence[Span], others: Sequence[Span]) -> bool:
 
 
 def _texts(
-    pipeline: Pipeline,
-    stream: str,
-    side: Side | None,
-    promises: Sequence[Promise],
-    kinds: Mapping[str, ColumnType],
+    pipeline: Pipeline, stream: str, promises: Sequence[Promise], kinds: Mapping[str, ColumnType]
 ) -> Iterator[str]:
-    key, other = pipeline.key, None
-    if side is not None:
-        itself = set(key) <= set(pipeline.streams[side.other].promised_on)
-        other = None if side.other_preserved or itself else side.other
+    key = pipeline.key
+    # Rows of a preserved side are results by themselves, and a stream that punctuates its key says it itself.
+    others = [
+        side.stream
+        for side in join_sides(pipeline)
+        if side.stream != stream
+        and not side.preserved
+        and not set(key) <= set(pipeline.streams[side.stream].promised_on)
+    ]
     for promise in promises:
         patterns = {column: written(spans, kinds[column]) for column, spans in sorted(promise.items())}
         patterns = patterns or {key[0]: {"between": {}}}
         on_key = patterns.keys() <= set(key)
-        for each in (stream, other) if on_key else (stream,):
+        for each in (stream, *others) if on_key else (stream,):
             if each in pipeline.shown:
                 yield json.dumps({f"{each}_{column}": pattern for column, pattern in patterns.items()})

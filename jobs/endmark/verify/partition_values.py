@@ -21,7 +21,7 @@ def spell_partitions(session: Session, pipeline: Pipeline) -> None:
         "groups": pipeline.group_columns(),
         "running": pipeline.running_columns(),
     }
-    for field, table in pipeline.tables.laid_out.items():
+    for field, table in pipeline.laid_out.items():
         for column in table.partition_by:
             if columns[field][column] == ColumnType.STRING:
                 for expected in _TABLES[field]:

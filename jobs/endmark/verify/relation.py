@@ -63,7 +63,7 @@ def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
     pairs = lookup_key(pipeline, lookup)
     asked = ", ".join(f"{ours} AS {theirs}" for ours, theirs in pairs)
     key = ", ".join(theirs for _, theirs in pairs)
-    session.run(_ASKED, key=asked, rows=name(f"rows_{lookup.stream}"))
+    session.run(_ASKED, key=asked, rows=name(f"rows_{pipeline.stream_of(lookup.relation)}"))
     session.create(f"relation_{lookup.relation}", columns)
     for chunk in _chunks(relation, lookup.relation):
         session.run_on(chunk, _KEEP, key=key, relation=table)
@@ -86,7 +86,7 @@ def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
 def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
     """Return pairs of a key column of the lookup's stream and the matching one of R, as tables name them."""
     return [
-        (name(f"{lookup.stream}_{ours}"), name(f"{lookup.relation}_{theirs}"))
+        (name(f"{pipeline.stream_of(lookup.relation)}_{ours}"), name(f"{lookup.relation}_{theirs}"))
         for ours, theirs in zip(lookup.key, pipeline.relations[lookup.relation].key, strict=True)
     ]
 

@@ -19,8 +19,8 @@ class _Model(BaseModel):
 class TopicCounts(_Model):
     """The counts of a topic's records.
 
-    `records` is the sum of `processed`, `dead_letters` and all `violations`. `skipped` counts tombstones,
-    which are processed, too.
+    `records` is the sum of `processed`, `dead_letters`, `filtered` and all `violations`. `skipped` counts
+    tombstones, which are processed, too.
     """
 
     topic: str
@@ -30,6 +30,7 @@ class TopicCounts(_Model):
     dead_letters: int
     violations: dict[str, int]
     processed: int
+    filtered: int = 0
     skipped: int = 0
     lookup_missed: int
 
@@ -109,10 +110,12 @@ def render(report: VerifyReport) -> Table:
 def _render_topics(topics: list[TopicCounts]) -> Table:
     table = _table("Records in Kafka", "topic")
     reasons = dict.fromkeys(reason for topic in topics for reason in topic.violations)
+    shows_filtered = any(topic.filtered for topic in topics)
     # Long headings have two lines, so that millions of records fit a terminal of 80 columns.
     for heading in (
         "records",
         "processed",
+        *(["filtered"] if shows_filtered else []),
         "dead\nletters",
         *reasons,
         "punctu-\nations",
@@ -121,7 +124,15 @@ def _render_topics(topics: list[TopicCounts]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for topic in topics:
         rejected = (topic.dead_letters, *(topic.violations.get(reason, 0) for reason in reasons))
-        counts = (topic.records, topic.processed, *rejected, topic.punctuations, topic.lookup_missed)
+        filtered = [topic.filtered] if shows_filtered else []
+        counts = (
+            topic.records,
+            topic.processed,
+            *filtered,
+            *rejected,
+            topic.punctuations,
+            topic.lookup_missed,
+        )
         table.add_row(topic.topic, *(f"{count:,}" for count in counts))
     return table
 

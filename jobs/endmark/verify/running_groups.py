@@ -78,7 +78,7 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
     A group of an upserted table must have one row.
     """
-    if pipeline.aggregate is None or not pipeline.aggregate.running:
+    if pipeline.aggregate is None or not pipeline.running_columns():
         return []
     named = _named(pipeline)
     if _is_upserted(pipeline):
@@ -100,7 +100,7 @@ def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
 
 
 def _is_upserted(pipeline: Pipeline) -> bool:
-    return pipeline.tables.running.mode == "upsert"
+    return pipeline.laid_out["running"].mode == "upsert"
 
 
 def _named(pipeline: Pipeline) -> str:

@@ -27,8 +27,8 @@ SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
     """Load each Delta table into `actual_<table>`, such as `actual_results`.
 
-    A table that does not exist has no rows. `groups` is loaded only with an aggregate, and `running` only if
-    the aggregate has running groups. A table with wrong columns stays empty.
+    A table that does not exist has no rows. `results`, `groups` and `running` are loaded if the pipeline
+    writes them. A table with wrong columns stays empty.
 
     Args:
         session: the session that gets the tables.
@@ -38,17 +38,20 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     Returns:
         For each loaded table the problem with its columns, or `None`.
     """
-    groups = {column: str(kind) for column, kind in pipeline.group_columns().items()}
-    running = {column: str(kind) for column, kind in pipeline.running_columns().items()}
+    of_steps = {
+        "results": pipeline.result_columns(),
+        "groups": pipeline.group_columns(),
+        "running": pipeline.running_columns(),
+    }
     schemas = {
-        "results": {column: str(kind) for column, kind in pipeline.result_columns().items()},
-        **({"groups": groups} if groups else {}),
-        **({"running": running} if running else {}),
+        **{
+            role: {column: str(kind) for column, kind in of_steps[role].items()} for role in pipeline.laid_out
+        },
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
         "punctuations": PUNCTUATIONS,
     }
-    paths = {table: warehouse / path for table, path in pipeline.tables.directories.items()}
+    paths = {table: warehouse / path for table, path in pipeline.directories.items()}
     return {
         table: _load(session, f"actual_{table}", paths[table], columns) for table, columns in schemas.items()
     }

@@ -66,7 +66,7 @@ class _Dial:
 
 
 Dial = Annotated[_Dial, Depends()]
-Name = Annotated[str, Path(description="the knob's name, such as `join.memory`")]
+Name = Annotated[str, Path(description="the knob's name, such as `steps.matched.memory`")]
 
 
 @router.get("", responses=UNREADABLE)

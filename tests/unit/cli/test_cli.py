@@ -137,12 +137,14 @@ def test_what_cannot_be_planned(tmp_path: Path) -> None:
 def test_wrong_pipeline_names_the_field(tmp_path: Path) -> None:
     """A misspelt field is named, for people and as JSON."""
     file = tmp_path / "p.yaml"
-    file.write_text(AUCTION.read_text().replace("left: items", "lefft: items"))
+    file.write_text(AUCTION.read_text().replace("    on: item_id", "    onn: item_id"))
 
-    assert_one_line(endmark("validate", str(file), ENDMARK_RELATION_URL="x"), "join.lefft: unknown field")
+    assert_one_line(
+        endmark("validate", str(file), ENDMARK_RELATION_URL="x"), "steps.matched.onn: unknown field"
+    )
     ended = endmark("validate", str(file), "--json", ENDMARK_RELATION_URL="x")
     assert ended.returncode == 2
-    assert "join.lefft: unknown field" in json.loads(ended.stdout)["error"]
+    assert "steps.matched.onn: unknown field" in json.loads(ended.stdout)["error"]
 
 
 def test_port_in_use() -> None:

@@ -37,9 +37,9 @@ def test_each_mend_mends_everything(
     mends = str(caught.value).rpartition("; ")[2].replace(", or ", ", ").split(", ")
 
     for mend in mends:
-        if mend == "set join.window.left":
+        if mend == "set steps.matched.window.items":
             mended = make_pipeline(kind=kind, windows=(1, windows[1]), punctuated=punctuated)
-        elif mend == "set join.window.right":
+        elif mend == "set steps.matched.window.known":
             mended = make_pipeline(kind=kind, windows=(windows[0], 1), punctuated=punctuated)
         elif mend == "accept it with unbounded_state: allow":
             mended = pipeline.model_copy(update={"unbounded_state": "allow"})
@@ -56,9 +56,9 @@ def test_refusal_says_what_and_why() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False)))
     assert str(caught.value) == (
-        "items rows: unbounded, since join.window.left is not set and bids has no punctuations; "
+        "items rows: unbounded, since steps.matched.window.items is not set and bids has no punctuations; "
         "groups: unbounded, since items rows of closed keys stay for ever; "
-        "set join.window.left, declare streams.bids.punctuated_on: [item_id], "
+        "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id], "
         "or accept it with unbounded_state: allow"
     )
 
@@ -76,9 +76,10 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
     with pytest.raises(ConfigError) as caught:
         require_bounded(make_pipeline(windows=(None, 5), punctuated=(True, False), wider=("seller_id",)))
     assert str(caught.value) == (
-        "items rows: unbounded, since join.window.left is not set and bids has punctuations on seller_id "
-        "alone, which close no key; groups: unbounded, since items rows of closed keys stay for ever; "
-        "set join.window.left, declare streams.bids.punctuated_on: [item_id, seller_id], "
+        "items rows: unbounded, since steps.matched.window.items is not set and bids has punctuations on "
+        "seller_id alone, which close no key; groups: unbounded, since items rows of closed keys stay for "
+        "ever; "
+        "set steps.matched.window.items, declare streams.bids.punctuated_on: [item_id, seller_id], "
         "or accept it with unbounded_state: allow"
     )
     with pytest.raises(ValueError, match="no stream is punctuated on 'item_id'"):
@@ -108,8 +109,8 @@ def test_closed_keys_are_noted_and_not_refused(keys: str, size: str) -> None:
 def file_of(tmp_path: Path, **changed: Any) -> Path:
     """The auction where bids have no punctuations and items no window."""
     document: dict[str, Any] = load(AUCTION, ENVIRONMENT).model_dump(mode="json", exclude_defaults=True)
-    document["join"]["window"] = {"right": "1500ms"}
-    document["lookup"]["time_per_batch"] = "200ms"
+    document["steps"]["matched"]["window"] = {"known": "1500ms"}
+    document["steps"]["known"]["lookup"]["time_per_batch"] = "200ms"
     del document["streams"]["bids"]["punctuated_on"]
     file = tmp_path / "pipeline.yaml"
     file.write_text(json.dumps(document | changed))
@@ -118,7 +119,9 @@ def file_of(tmp_path: Path, **changed: Any) -> Path:
 
 def test_no_file_with_unbounded_state_is_loaded(tmp_path: Path) -> None:
     """Whatever reads a pipeline file refuses it, and names it; the file may say that it is meant."""
-    with pytest.raises(ConfigError, match=r"pipeline\.yaml: items rows: unbounded, since join\.window\.left"):
+    with pytest.raises(
+        ConfigError, match=r"pipeline\.yaml: items rows: unbounded, since steps\.matched\.window\.items"
+    ):
         load(file_of(tmp_path), ENVIRONMENT)
     with pytest.raises(ConfigError, match="unbounded_state: Input should be 'refuse' or 'allow'"):
         load(file_of(tmp_path, unbounded_state="maybe"), ENVIRONMENT)
@@ -144,7 +147,7 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
     file = file_of(tmp_path, unbounded_state="allow")
     told = CliRunner().invoke(app, ["validate", str(file)], env=ENVIRONMENT).stdout.splitlines()[1:]
     assert told == [
-        "items rows: unbounded, since join.window.left is not set and bids has no punctuations",
+        "items rows: unbounded, since steps.matched.window.items is not set and bids has no punctuations",
         "bids rows: bounded by window 1.5 s after items' progress and by items' punctuations on item_id",
         "groups: unbounded, since items rows of closed keys stay for ever",
         "items closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
@@ -155,15 +158,15 @@ def test_validate_tells_programs_the_same(tmp_path: Path) -> None:
     """One JSON object; a bound says which streams close the key, and whose progress leaves which window."""
     file = file_of(tmp_path, unbounded_state="allow")
     printed = CliRunner().invoke(app, ["validate", str(file), "--json"], env=ENVIRONMENT).stdout
-    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": "items"}
+    by_time = {"closed_by": [], "means": [], "on": [], "window_seconds": 1.5, "progress_of": ["items"]}
     by_key = {
         "closed_by": ["items"],
         "means": ["punctuations"],
         "on": ["item_id"],
         "window_seconds": None,
-        "progress_of": None,
+        "progress_of": [],
     }
-    why = "since join.window.left is not set and bids has no punctuations"
+    why = "since steps.matched.window.items is not set and bids has no punctuations"
 
     told = json.loads(printed)
     assert told["valid"] is True

@@ -12,7 +12,7 @@ from endmark.control import autotune
 from endmark.control.autotune import WHO, Autotune, Move, ReadTurn, Spent, Tuned
 from endmark.metrics import Samples
 
-PAGES, CACHE = "lookup.page_rows", "lookup.cache.memory"
+PAGES, CACHE = "steps.known.lookup.page_rows", "steps.known.lookup.cache.memory"
 
 
 def spent(samples: Samples) -> Spent:
@@ -35,7 +35,7 @@ class World:
 
     def __init__(self, tuned: Tuned, value: int, cost: Callable[[int], float], noise: float = 0.0) -> None:
         self.knob = tuned.name
-        self.tuner = Autotune([tuned], {tuned.name: value, "join.memory": None})
+        self.tuner = Autotune([tuned], {tuned.name: value, "steps.matched.memory": None})
         self.value = value
         self.cost = cost
         self.rows = 1000.0
@@ -143,7 +143,7 @@ def test_the_turn_of_a_person_wins() -> None:
     assert world.log[2][1] == 5000
 
     before = len(world.log)
-    world.turn("join.memory", 7)
+    world.turn("steps.matched.memory", 7)
     world.run(autotune.YIELDING - 2)
     assert len(world.log) <= before + 1  # what was on its way
 
@@ -192,7 +192,7 @@ def test_who_saw_the_same_does_the_same() -> None:
     world = World(pages(), 16, by_size(500))
     for _ in range(40):
         world.run(1)
-        again = Autotune([pages()], {PAGES: 16, "join.memory": None})
+        again = Autotune([pages()], {PAGES: 16, "steps.matched.memory": None})
         found = [again.seen(samples, turns) for samples, turns in world.batches]
         assert [move for move in found if move is not None] == world.moves
 

@@ -30,7 +30,10 @@ PIPELINE = make_pipeline(
     join={"where": "bids_price > 0", "memory": "1MB"},
 )
 # Says all there is to say, so that each field has a value to be changed.
-SPEC = PIPELINE.model_dump(mode="json") | {"publish": {"topic": "joined"}, "control": {"topic": "said"}}
+SPEC = PIPELINE.model_dump(mode="json") | {
+    "publish": {"matched": {"topic": "joined"}},
+    "control": {"topic": "said"},
+}
 
 
 def pinned(said: dict[str, Any]) -> dict[str, Any]:
@@ -97,15 +100,15 @@ def test_each_field_of_the_schema_is_found() -> None:
 
 
 TURNED = {
-    "lookup.strategy": "mesh",
-    "lookup.page_rows": 1,
-    "lookup.time_per_batch": 7.0,
-    "lookup.memory": 7,
-    "lookup.cache.memory": 7,
-    "lookup.cache.lifetime": 7.0,
-    "lookup.cache.absent_lifetime": 7.0,
-    "join.purge_every": 7,
-    "join.memory": 7,
+    "steps.known.lookup.strategy": "mesh",
+    "steps.known.lookup.page_rows": 1,
+    "steps.known.lookup.time_per_batch": 7.0,
+    "steps.known.lookup.memory": 7,
+    "steps.known.lookup.cache.memory": 7,
+    "steps.known.lookup.cache.lifetime": 7.0,
+    "steps.known.lookup.cache.absent_lifetime": 7.0,
+    "steps.matched.purge_every": 7,
+    "steps.matched.memory": 7,
     "streams.*.event_time.idle": 7.0,
 }
 
@@ -117,10 +120,11 @@ def test_each_knob_reaches_the_tasks(tmp_path: Path) -> None:
     def plan(**values: Any) -> BucketPlan:
         return Knobs(json.dumps(values).encode(), tasks.plan.steps).turned(tasks.plan)
 
-    assert TURNED.keys() | {"batch.records", "batch.every"} == {".".join(path) for path in KNOBS}
+    places = {name.replace(".known.", ".*.").replace(".matched.", ".*.") for name in TURNED}
+    assert places | {"batch.records", "batch.every"} == {".".join(path) for path in KNOBS}
     for name, value in TURNED.items():
         assert plan(**{name.replace("*", "bids"): value}) != plan(), name
-    assert plan(**{"lookup.miss": "nulls"}) == plan()
+    assert plan(**{"steps.known.lookup.miss": "nulls"}) == plan()
 
 
 def test_verify_knows_each_knob() -> None:

@@ -23,13 +23,13 @@ TOPIC = "small-control"
 SELLERS = [(1, "Ann", 4.5)]
 PULSES = [b'{"pulse": {}}', b' {"pulse":\t{ }\r\n}', rb'{"p\u0075lse": {}}']
 SETTINGS = [
-    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann"}',
-    b'{"by": "Ann", "set": {"lookup.time_per_batch": "1.5s"}}',
-    b'{"set": {"lookup.memory": "2MB"}, "by": "Ann"}',
-    b'{"set": {"lookup.time_per_batch": null}, "by": "Zo\xc3\xab"}',
-    rb'{"set": {"join.purge_ever\u0079": 4}, "by": "x"}',
-    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": "it is \xc2\xb5s cheaper"}',
-    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": null}',
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann"}',
+    b'{"by": "Ann", "set": {"steps.known.lookup.time_per_batch": "1.5s"}}',
+    b'{"set": {"steps.known.lookup.memory": "2MB"}, "by": "Ann"}',
+    b'{"set": {"steps.known.lookup.time_per_batch": null}, "by": "Zo\xc3\xab"}',
+    rb'{"set": {"steps.matched.purge_ever\u0079": 4}, "by": "x"}',
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": "it is \xc2\xb5s cheaper"}',
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": null}',
 ]
 OTHERS = {
     None: "empty",
@@ -47,27 +47,28 @@ OTHERS = {
     b'{"pulse": null}': "bad_control",
     b'{"Pulse": {}}': "bad_control",
     b"{}": "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}, "by": ""}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}, "by": 7}': "bad_control",
-    rb'{"set": {"lookup.strategy": "scan"}, "by": "\ud800"}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": ""}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": 7}': "bad_control",
+    rb'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "\ud800"}': "bad_control",
     rb'{"set": {"\ud800": "scan"}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}, "by": "%s"}' % (201 * b"x"): "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "%s"}' % (201 * b"x"): "bad_control",
     b'{"set": {}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": 7}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": "%s"}' % (501 * b"x"): "bad_control",
-    rb'{"set": {"lookup.strategy": "scan"}, "by": "Ann", "why": "\n"}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan"}, "why": "x"}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan", "join.purge_every": 2}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.strategy": "scan", "lookup.strategy": "scan"}, "by": "Ann"}': "duplicate_field",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": 7}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": "%s"}'
+    % (501 * b"x"): "bad_control",
+    rb'{"set": {"steps.known.lookup.strategy": "scan"}, "by": "Ann", "why": "\n"}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan"}, "why": "x"}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "scan", "batch.records": 2}, "by": "Ann"}': "bad_control",
+    b'{"set": {"batch.records": 3, "batch.records": 2}, "by": "Ann"}': "duplicate_field",
     b'{"set": [], "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.strategy": "sacn"}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.strategy": {"a": [1]}}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.miss": "nulls"}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.time_per_batch": "soon"}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.memory": 0}, "by": "Ann"}': "bad_control",
-    b'{"set": {"lookup.time_per_batch": NaN}, "by": "Ann"}': "malformed",
-    b'{"set": {"join.purge_every": 0}, "by": "Ann"}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": "sacn"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"steps.known.lookup.strategy": {"a": [1]}}, "by": "Ann"}': "bad_control",
+    b'{"set": {"steps.known.lookup.miss": "nulls"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"steps.known.lookup.time_per_batch": "soon"}, "by": "Ann"}': "bad_control",
+    b'{"set": {"steps.known.lookup.memory": 0}, "by": "Ann"}': "bad_control",
+    b'{"set": {"steps.known.lookup.time_per_batch": NaN}, "by": "Ann"}': "malformed",
+    b'{"set": {"steps.matched.purge_every": 0}, "by": "Ann"}': "bad_control",
 }
 
 
@@ -95,7 +96,7 @@ def test_the_error_says_what_a_control_record_is() -> None:
 
 
 def test_a_turn_is_read_as_it_was_written() -> None:
-    turn = Turn("lookup.time_per_batch", None, "Zo\u00eb")
+    turn = Turn("steps.known.lookup.time_per_batch", None, "Zo\u00eb")
 
     assert read_control(turn.written()) == turn
 

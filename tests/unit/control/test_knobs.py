@@ -30,12 +30,12 @@ def test_values_are_those_of_the_file() -> None:
     pipeline = make_pipeline(looking={"time_per_batch": "2s"})
 
     assert filed(steps_of(pipeline)) == {
-        "lookup.strategy": "auto",
-        "lookup.page_rows": 500,
-        "lookup.time_per_batch": 2.0,
-        "lookup.memory": 64_000_000,
-        "join.purge_every": 1,
-        "join.memory": None,
+        "steps.known.lookup.strategy": "auto",
+        "steps.known.lookup.page_rows": 500,
+        "steps.known.lookup.time_per_batch": 2.0,
+        "steps.known.lookup.memory": 64_000_000,
+        "steps.matched.purge_every": 1,
+        "steps.matched.memory": None,
         "batch.records": 500_000,
         "batch.every": 1.0,
     }
@@ -64,54 +64,80 @@ def test_a_stream_has_a_knob_of_what_it_says_of_time() -> None:
 
 
 def test_a_cache_has_knobs_where_there_is_one() -> None:
-    """Beside those of its lookup, by the relation's name where there are several; `cache` is a name, too."""
+    """Beside those of its lookup; `cache` is a name, too."""
     one = steps_of(make_pipeline(looking={"cache": {"lifetime": "90s"}}))
     ranks = steps_of(make_pipeline(others={"ranks": {"stream": "items", "key": "seller_id", "cache": {}}}))
     cached = {name: value for name, value in filed(one).items() if "cache" in name}
 
     assert cached == {
-        "lookup.cache.memory": 64_000_000,
-        "lookup.cache.lifetime": 90.0,
-        "lookup.cache.absent_lifetime": 10.0,
+        "steps.known.lookup.cache.memory": 64_000_000,
+        "steps.known.lookup.cache.lifetime": 90.0,
+        "steps.known.lookup.cache.absent_lifetime": 10.0,
     }
     assert [name for name in knobs_of(ranks) if "cache" in name] == [
-        name.replace("lookup", "lookup.ranks") for name in cached
+        name.replace("known", "of_ranks") for name in cached
     ]
-    assert turned(one, "lookup.cache.lifetime", "2m") == 120.0
-    assert turned(ranks, "lookup.ranks.cache.memory", "1MB") == 1_000_000
-    assert about_knob(ranks, "lookup.ranks.cache.lifetime")["default"] == 300.0
-    with pytest.raises(ConfigError, match=r"lookup\.sellers\.cache\.memory: this lookup has no cache; give"):
-        turned(ranks, "lookup.sellers.cache.memory", "1MB")
+    assert turned(one, "steps.known.lookup.cache.lifetime", "2m") == 120.0
+    assert turned(ranks, "steps.of_ranks.lookup.cache.memory", "1MB") == 1_000_000
+    assert about_knob(ranks, "steps.of_ranks.lookup.cache.lifetime")["default"] == 300.0
+    with pytest.raises(
+        ConfigError, match=r"steps\.known\.lookup\.cache\.memory: this lookup has no cache; give"
+    ):
+        turned(ranks, "steps.known.lookup.cache.memory", "1MB")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("lookup.mist", 1, "'lookup.mist' is no knob; there are lookup.strategy, lookup.page_rows, "),
         (
-            "lookup.miss",
+            "steps.known.lookup.mist",
+            1,
+            "'steps.known.lookup.mist' is no knob; there are steps.known.lookup.strategy, ",
+        ),
+        (
+            "steps.known.lookup.miss",
             "nulls",
-            "lookup.miss is no knob, since another value takes a new checkpoint: stop the job, change the",
+            "steps.known.lookup.miss is no knob, since another value takes a new checkpoint: stop the job,",
         ),
         (
             "relations.sellers.url",
             "sqlite://",
             "relations.sellers.url is no knob, since another value takes a restart: change the file, and",
         ),
-        ("lookup.strategy", "sacn", "lookup.strategy: Input should be 'auto', 'hybrid'"),
-        ("lookup.time_per_batch", "soon", "lookup.time_per_batch: 'soon' is not a duration such as 500ms"),
-        ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
-        ("lookup.cache.memory", 0, "lookup.cache.memory: Input should be greater than or equal to 1"),
-        ("join.purge_every", 2, "join.purge_every: preset pwjoin purges with each punctuation"),
+        (
+            "steps.known.lookup.strategy",
+            "sacn",
+            "steps.known.lookup.strategy: Input should be 'auto', 'hybrid'",
+        ),
+        (
+            "steps.known.lookup.time_per_batch",
+            "soon",
+            "steps.known.lookup.time_per_batch: 'soon' is not a duration such as 500ms",
+        ),
+        (
+            "steps.known.lookup.page_rows",
+            0,
+            "steps.known.lookup.page_rows: Input should be greater than or equal to 1",
+        ),
+        (
+            "steps.known.lookup.cache.memory",
+            0,
+            "steps.known.lookup.cache.memory: Input should be greater than or equal to 1",
+        ),
+        (
+            "steps.matched.purge_every",
+            2,
+            "steps.matched.purge_every: preset pwjoin purges with each punctuation",
+        ),
         (
             "streams.bids.event_time.lateness",
             "9s",
             "streams.bids.event_time.lateness is no knob, since another value takes a new checkpoint (rows",
         ),
         (
-            "join.window.left",
+            "steps.matched.window.items",
             "9s",
-            "join.window.left is no knob, since another value takes a new checkpoint (keys have become",
+            "steps.matched.window.items is no knob, since another value takes a new checkpoint (keys ",
         ),
         ("batch.records", 0, "batch.records: Input should be greater than or equal to 1"),
         ("batch.records", 10**32, "batch.records: Input should be less than or equal to 1000000000"),
@@ -124,11 +150,19 @@ def test_a_cache_has_knobs_where_there_is_one() -> None:
         ("batch.every", float("nan"), "batch.every: nan is not a duration such as 500ms"),
         ("batch.every", True, "batch.every: True is not a duration such as 500ms"),
         ("batch.every", "\u0663s", "batch.every: '\u0663s' is not a duration such as 500ms"),
-        ("lookup.cache.lifetime", 1e300, "lookup.cache.lifetime: 1e+300 is not from 0 to 36500d"),
-        ("lookup.memory", "9" * 5_000 + "GB", "lookup.memory: '99999"),
-        ("lookup.memory", 10**16, "lookup.memory: Input should be less than or equal to 1000000000000000"),
-        ("batch.size", 1, "'batch.size' is no knob; there are lookup.strategy"),
-        ("join.memory", "1MB", "join.memory: preset pwjoin keeps all rows in memory"),
+        (
+            "steps.known.lookup.cache.lifetime",
+            1e300,
+            "steps.known.lookup.cache.lifetime: 1e+300 is not from 0 to 36500d",
+        ),
+        ("steps.known.lookup.memory", "9" * 5_000 + "GB", "steps.known.lookup.memory: '99999"),
+        (
+            "steps.known.lookup.memory",
+            10**16,
+            "steps.known.lookup.memory: Input should be less than or equal to 1000000000000000",
+        ),
+        ("batch.size", 1, "'batch.size' is no knob; there are steps.known.lookup.strategy"),
+        ("steps.matched.memory", "1MB", "steps.matched.memory: preset pwjoin keeps all rows in memory"),
     ],
 )
 def test_what_the_file_could_not_say_is_refused(name: str, value: Any, says: str) -> None:
@@ -213,13 +247,13 @@ def ops(tmp_path: Path) -> Iterator[OpsDatabase]:
 
 def turn_row(offset: int, value: Any, refused: str | None = None) -> dict[str, Any]:
     place = {"partition": 0, "offset": offset, "set_at": 7.0, "by": "Ann"}
-    return place | {"name": "lookup.strategy", "value": value, "refused": refused}
+    return place | {"name": "steps.known.lookup.strategy", "value": value, "refused": refused}
 
 
 def test_turns_are_kept_with_what_was_before(ops: OpsDatabase) -> None:
     """The file's value at first; what is refused changes nothing, and a batch that is repeated writes its
     turns once."""
-    filed = {"lookup.strategy": "auto"}
+    filed = {"steps.known.lookup.strategy": "auto"}
     for _ in range(2):
         ops.record_turns("auction", 3, [turn_row(6, "mesh"), turn_row(5, "scan")], filed)
     ops.record_turns("auction", 4, [turn_row(7, "sacn", "there is none")], filed)
@@ -241,19 +275,19 @@ def test_stored_values_that_no_longer_hold_are_ignored(tmp_path: Path, ops: OpsD
     """In the state of buckets, which tell of it once, and in the ops database, where they are refused."""
     turning = Turning(tmp_path)
     turning.batch(bid(0, 1), lookup__time_per_batch="0s", lookup__memory=7)
-    turning.spoil("lookup.memory", 10**32)
+    turning.spoil("steps.known.lookup.memory", 10**32)
     turning.batch(bid(0, 1))
     ignored = [report.get("ignored", []) for report in turning.reports]
     turning.batch(bid(0, 1))
 
-    why = "lookup.memory: Input should be less than or equal to 1000000000000000"
+    why = "steps.known.lookup.memory: Input should be less than or equal to 1000000000000000"
     assert [each for each in ignored if each] == [[why]] * len(BUCKETS)
     assert not any(report.get("ignored") for report in turning.reports)
     assert turning.batch(bid(0, 1))["lookup_memory_bytes{relation=sellers}"] == 64_000_000
 
     steps = steps_of(make_pipeline())
     every = {**turn_row(1, 1e-05), "name": "batch.every"}
-    gone = {**turn_row(2, 7), "name": "lookup.cache.memory"}  # which the file may bring back
+    gone = {**turn_row(2, 7), "name": "steps.known.lookup.cache.memory"}  # which the file may bring back
     ops.record_turns("auction", 3, [turn_row(0, "mesh"), every, gone], {})
     [refused] = ops.refuse_turns("auction", partial(stale, steps))
     assert refused["refused"] == "batch.every: 1e-05 is no whole number of milliseconds, as durations are"
@@ -273,20 +307,22 @@ def test_knobs_from_the_command_line(ops: OpsDatabase, broker: Broker) -> None:
         return endmark("knobs", *arguments, **url)
 
     where = f"--bootstrap={broker.bootstrap}"
-    done = run("set", str(AUCTION), "lookup.time_per_batch", "2s", where, "--by=Bo")
-    wrong = run("set", str(AUCTION), "lookup.time_per_batch", "soon", where, "--by=Bo")
+    done = run("set", str(AUCTION), "steps.known.lookup.time_per_batch", "2s", where, "--by=Bo")
+    wrong = run("set", str(AUCTION), "steps.known.lookup.time_per_batch", "soon", where, "--by=Bo")
     shown = json.loads(run("list", str(AUCTION), f"--ops-url={ops.engine.url}", "--json").stdout)
 
     assert done.returncode == 0, done.stderr
     assert (wrong.returncode, "'soon' is not a duration" in wrong.stderr) == (2, True)
     with Log(broker.bootstrap, ["auction-control"]) as log:
         values = [value for batch in log.batches() for value in batch.column("value").to_pylist()]
-    assert values == [b'{"set": {"lookup.time_per_batch": "2s"}, "by": "Bo"}']
-    assert shown["about"]["lookup.page_rows"]["applies"] == "live"
-    assert shown["knobs"] == filed(steps_of(load(AUCTION, url))) | {"lookup.strategy": "mesh"}
+    assert values == [b'{"set": {"steps.known.lookup.time_per_batch": "2s"}, "by": "Bo"}']
+    assert shown["about"]["steps.known.lookup.page_rows"]["applies"] == "live"
+    assert shown["knobs"] == filed(steps_of(load(AUCTION, url))) | {"steps.known.lookup.strategy": "mesh"}
     assert [turn["refused"] for turn in shown["turns"]] == [None, "there is none"]
     fields = json.loads(run("fields", str(AUCTION), "--json").stdout)
-    assert [fields[name] for name in ("lookup.strategy", "publish", "join.window.left")] == [
+    assert [
+        fields[name] for name in ("steps.known.lookup.strategy", "publish", "steps.matched.window.items")
+    ] == [
         "live",
         "restart",
         "new checkpoint",

@@ -146,10 +146,10 @@ def test_what_is_tuned_is_what_the_file_says() -> None:
 
     assert tuned_of(make_pipeline()) == []
     assert bounds == {
-        "lookup.sellers.page_rows": (16, 16_384, False),
-        "lookup.sellers.cache.memory": (1_000_000, 64_000_000, True),
-        "lookup.ranks.page_rows": (9, 16_384, False),
-        "join.purge_every": (1, 400, True),
+        "steps.known.lookup.page_rows": (16, 16_384, False),
+        "steps.known.lookup.cache.memory": (1_000_000, 64_000_000, True),
+        "steps.of_ranks.lookup.page_rows": (9, 16_384, False),
+        "steps.matched.purge_every": (1, 400, True),
     }
 
 

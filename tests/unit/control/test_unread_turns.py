@@ -25,7 +25,11 @@ def found(turns: UnreadTurns, read: int) -> bool:
     return turns.beyond(read)
 
 
-OTHERS = {"pulse": PULSE, "none": b"no control record", "own": Turn("lookup.page_rows", 64, WHO).written()}
+OTHERS = {
+    "pulse": PULSE,
+    "none": b"no control record",
+    "own": Turn("steps.known.lookup.page_rows", 64, WHO).written(),
+}
 
 
 @pytest.mark.parametrize("kind", OTHERS)

@@ -11,16 +11,14 @@ import pytest
 from endmark.driver.checkpoint import claimed, pin, settings
 from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
-from endmark.pipeline import Aggregate
 from endmark.pipeline.file import load
 from endmark.pipeline.steps import AsOf, Fate, Park, Parking
 from endmark.pipelines import AUCTION
 from endmark.spark.tables import prepare, targets
 from endmark.types import ColumnType
+from support.steps import with_step
 
 SPEC = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite://"})
-assert SPEC.join is not None
-JOIN = SPEC.join
 
 
 def parking(then: Fate, attempts: int) -> Parking:
@@ -47,38 +45,38 @@ KEY_TYPE = {
 }
 
 
-RUNNING = Aggregate.model_validate(SPEC.model_dump()["aggregate"] | {"running": True})
+RUNNING = {**SPEC.tables, "groups": SPEC.tables["groups"].model_copy(update={"mode": "changes"})}
 
 
 @pytest.mark.parametrize(
     ("change", "buckets", "said"),
     [
         ({}, 3, "buckets was 2, is 3"),
-        ({"aggregate": RUNNING}, 2, "aggregate.running was false, is true"),
+        ({"tables": RUNNING}, 2, 'tables.groups.mode was "append", is "changes"'),
         (
-            {"join": JOIN.model_copy(update={"preset": Preset.PJOIN})},
+            {"steps": with_step(SPEC, "matched", preset=Preset.PJOIN).steps},
             2,
-            'join.preset was "auto", is "pjoin"',
+            'steps.matched.preset was "auto", is "pjoin"',
         ),
         (
-            {"lookup": SPEC.lookups[0].model_copy(update={"miss": "nulls", "strategy": "scan"})},
+            {"steps": with_step(SPEC, "known", miss="nulls", strategy="scan").steps},
             2,
-            'lookup.miss was "drop", is "nulls"',
+            'steps.known.lookup.miss was "drop", is "nulls"',
         ),
         (
-            {"lookup": SPEC.lookups[0].model_copy(update={"cardinality": "many_to_many"})},
+            {"steps": with_step(SPEC, "known", cardinality="many_to_many").steps},
             2,
-            'lookup.cardinality was "many_to_one", is "many_to_many"',
+            'steps.known.lookup.cardinality was "many_to_one", is "many_to_many"',
         ),
         (
-            {"lookup": SPEC.lookups[0].model_copy(update={"miss": parking("drop", 2)})},
+            {"steps": with_step(SPEC, "known", miss=parking("drop", 2)).steps},
             2,
-            'lookup.miss was "drop", is {"park": {"then": "drop"}}',
+            'steps.known.lookup.miss was "drop", is {"park": {"then": "drop"}}',
         ),
         (
-            {"lookup": SPEC.lookups[0].model_copy(update={"as_of": AsOf(stream="bid_at", relation="since")})},
+            {"steps": with_step(SPEC, "known", as_of=AsOf(stream="bid_at", relation="since")).steps},
             2,
-            'lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
+            'steps.known.lookup.as_of was left out, is {"stream": "bid_at", "relation": "since"}',
         ),
         (
             {"name": "sale"},
@@ -114,8 +112,8 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
     is."""
 
     def pinned(then: Fate, attempts: int) -> None:
-        lookup = SPEC.lookups[0].model_copy(update={"miss": parking(then, attempts)})
-        pin(tmp_path, settings(SPEC.model_copy(update={"lookup": lookup}), buckets=2))
+        changed = with_step(SPEC, "known", miss=parking(then, attempts))
+        pin(tmp_path, settings(changed, buckets=2))
 
     with claimed(tmp_path):
         pinned("nulls", 2)
@@ -125,10 +123,10 @@ def test_parking_may_change_but_for_its_end(tmp_path: Path) -> None:
 
 
 def test_knobs_of_the_join_may_change(tmp_path: Path) -> None:
-    join = JOIN.model_copy(update={"purge_every": 3, "memory": 1000})
+    changed = with_step(SPEC, "matched", purge_every=3, memory=1000)
     with claimed(tmp_path):
         pin(tmp_path, settings(SPEC, buckets=2))
-        pin(tmp_path, settings(SPEC.model_copy(update={"join": join}), buckets=2))
+        pin(tmp_path, settings(changed, buckets=2))
 
 
 def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_knobs_are_told_with_what_they_may_be_and_are(ops: OpsDatabase) -> None:
     pipeline = make_pipeline(looking={"time_per_batch": "1500ms"})
     ops.describe("small", describe(pipeline).model_dump())
     turns = [
-        told(0, "lookup.strategy", "scan"),
-        told(1, "lookup.strategy", "sacn", "there is none"),
+        told(0, "steps.known.lookup.strategy", "scan"),
+        told(1, "steps.known.lookup.strategy", "sacn", "there is none"),
     ]
     turns[0] |= {"why": "it is cheaper"}
     ops.record_turns("small", 4, turns, filed(steps_of(pipeline)))
@@ -88,7 +88,7 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
     ops.describe("dials", described.model_copy(update={"control_topic": "dials-control"}).model_dump())
     make_topic(broker.bootstrap, "dials-control")
     api = client(ops, broker.bootstrap, "dials")
-    name = "lookup.time_per_batch"
+    name = "steps.known.lookup.time_per_batch"
     never = api.post(f"/api/knobs/{name}/revert", json={})
     sent = api.put(f"/api/knobs/{name}", json={"value": "500ms"})
     ops.record_turns("dials", 1, [told(0, name, 0.5), told(1, name, 7.0)], {name: 3.0})
@@ -118,19 +118,39 @@ def test_knobs_are_turned_and_turned_back_by_control_records(ops: OpsDatabase, b
 @pytest.mark.parametrize(
     ("name", "body", "status", "says"),
     [
-        ("lookup.mist", {"value": 1}, 404, "'lookup.mist' is no knob; there are lookup.strategy, "),
-        ("lookup.miss", {"value": "nulls"}, 409, "takes a new checkpoint: stop the job, change the file"),
         (
-            "lookup.cache",
+            "steps.known.lookup.mist",
+            {"value": 1},
+            404,
+            "'steps.known.lookup.mist' is no knob; there are steps.known.lookup.strategy, ",
+        ),
+        (
+            "steps.known.lookup.miss",
+            {"value": "nulls"},
+            409,
+            "takes a new checkpoint: stop the job, change the file",
+        ),
+        (
+            "steps.known.lookup.cache",
             {"value": {}},
             409,
             "takes a restart (whether there is one): change the file, and start the job",
         ),
-        ("lookup.strategy", {"value": "sacn"}, 400, "lookup.strategy: Input should be 'auto', 'hybrid'"),
-        ("join.purge_every", {"value": 0}, 400, "join.purge_every: Input should be greater than"),
-        ("join.purge_every", {"value": 2}, 503, "no Kafka broker at 127.0.0.1:1 takes a record"),
-        ("join.purge_every", {"value": 2, "by": "A\n"}, 422, "letters that can be printed"),
-        ("join.purge_every", {}, 422, "Field required"),
+        (
+            "steps.known.lookup.strategy",
+            {"value": "sacn"},
+            400,
+            "steps.known.lookup.strategy: Input should be 'auto', 'hybrid'",
+        ),
+        (
+            "steps.matched.purge_every",
+            {"value": 0},
+            400,
+            "steps.matched.purge_every: Input should be greater than",
+        ),
+        ("steps.matched.purge_every", {"value": 2}, 503, "no Kafka broker at 127.0.0.1:1 takes a record"),
+        ("steps.matched.purge_every", {"value": 2, "by": "A\n"}, 422, "letters that can be printed"),
+        ("steps.matched.purge_every", {}, 422, "Field required"),
     ],
 )
 def test_what_cannot_be_is_refused_with_why(

@@ -58,13 +58,17 @@ def test_nothing_is_said_before_a_batch_has_told_what_it_costs(database: OpsData
 def test_it_is_the_cost_model_with_what_was_measured_and_turned(database: OpsDatabase, job: Job) -> None:
     """Each of two tasks has half of the memory and of the rows, less those of the cache."""
     job.commit(told=costs_of("sellers", ROWS))
-    turned(job, 0, "lookup.memory", 2 * MEMORY)
-    turned(job, 1, "lookup.memory", 7, "no")
+    turned(job, 0, "steps.known.lookup.memory", 2 * MEMORY)
+    turned(job, 1, "steps.known.lookup.memory", 7, "no")
     [found] = what_ifs(database)
 
     costs = JoinCosts(seek=3e-4, page=2e-3, row=1e-6 + 1e-7, trip=4e-4, key=1e-4, wait=1e-7)
     setup = Setup(500_000, 500, 1, 100, MEMORY, 0.0, round(ROWS / 2), scattered=True)
-    assert (found["relation"], found["knob"], found["memory"]) == ("sellers", "lookup.memory", 2 * MEMORY)
+    assert (found["relation"], found["knob"], found["memory"]) == (
+        "sellers",
+        "steps.known.lookup.memory",
+        2 * MEMORY,
+    )
     assert (found["relation_rows"], found["page_rows"], found["batch_rows"]) == (500_000, 500, ROWS)
     assert found["waits"]
     assert found["costs"] == pytest.approx(
@@ -104,7 +108,7 @@ def test_a_strategy_without_waiting_rows_answers_at_once(database: OpsDatabase, 
     """A strategy without equations is named without a prediction."""
     job.commit(told=costs_of("sellers", ROWS) | {"lookup_pending_rows{relation=sellers}": 0.0})
     [hybrid] = what_ifs(database)
-    turned(job, 0, "lookup.strategy", "best_page")
+    turned(job, 0, "steps.known.lookup.strategy", "best_page")
     [best_page] = what_ifs(database)
 
     assert hybrid["in_force"]["strategy"] == "hybrid at once"

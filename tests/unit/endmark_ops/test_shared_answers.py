@@ -19,7 +19,15 @@ from support.ops_job import PIPELINE, Job
 
 READER = "reader-0123456789"
 TOLD = Description(
-    steps={}, control_topic="control", topics={}, lookups=[], aggregate=False, publish=None, tables={}
+    steps={},
+    control_topic="control",
+    topics={},
+    lookups=[],
+    join=None,
+    windows=[],
+    aggregate=False,
+    publish=None,
+    tables={},
 )
 
 

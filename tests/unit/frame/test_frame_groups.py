@@ -172,7 +172,7 @@ def test_a_key_that_is_never_null_is_so_in_control_rows() -> None:
     """Spark takes a schema at its word."""
     rows = pa.schema([pa.field("shop", pa.string(), nullable=False)])
 
-    grouping = Grouping.of(rows, declared_groups(["shop"], {"n": "count"}, [], rows), [], 2)
+    grouping = Grouping.of(rows, declared_groups(["shop"], {"n": "count"}, [], rows), [], 2, running=False)
 
     assert all(field.nullable for field in grouping.schema)
 

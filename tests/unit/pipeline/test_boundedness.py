@@ -107,7 +107,7 @@ def test_each_bound_frees_state_and_nothing_else_does(
             kept = [state for state in states(pipeline) if state.holds != "closed keys"]
             assert history.freed == {
                 state.name: any(
-                    closing.issuperset(bound.closed_by) and bound.progress_of in {None, *moving}
+                    closing.issuperset(bound.closed_by) and moving.issuperset(bound.progress_of)
                     for bound in state.bounded_by
                 )
                 for state in kept

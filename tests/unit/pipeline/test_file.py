@@ -19,8 +19,8 @@ ENVIRONMENT = {"ENDMARK_RELATION_URL": "sqlite:///r.db"}
 def changed(tmp_path: Path, path: str, value: Any) -> Path:
     """The auction pipeline with one value replaced; `None` removes it."""
     document: dict[str, Any] = load(AUCTION, ENVIRONMENT).model_dump(mode="json", exclude_defaults=True)
-    document["join"]["window"] = {"left": "60s", "right": "10s"}
-    document["lookup"]["time_per_batch"] = "200ms"
+    document["steps"]["matched"]["window"] = {"items": "60s", "known": "10s"}
+    document["steps"]["known"]["lookup"]["time_per_batch"] = "200ms"
     *parents, last = path.split(".")
     node = document
     for name in parents:
@@ -37,25 +37,57 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        ("join.left", None, "join.left: Field required"),
-        ("join.lefty", "items", "join.lefty: unknown field"),
-        ("join.left", "itms", "join.left: 'itms' is not one of streams: items, bids"),
-        ("join.right", "items", "join.right: 'items' is also join.left"),
-        ("join.on", "price", "join.on: no column 'price'; there are item_id"),
-        ("join.on", [], "at least 1 item"),
-        ("join.on", ["item_id", "item_id"], "join.on: 'item_id' stands twice"),
+        ("steps.matched.join", None, "steps.matched: a step has one of lookup, join and aggregate"),
+        ("steps.matched.joins", "items", "steps.matched.joins: unknown field"),
+        ("steps.matched.join", ["items"], "steps.matched.join: Value should have at least 2 items"),
+        ("steps.matched.join", ["items", "items"], "steps.matched.join: 'items' stands twice"),
         (
-            "join.on",
+            "steps.matched.join",
+            ["itms", "known"],
+            "steps.matched: window.items: 'items' is not one of join: itms, known",
+        ),
+        ("steps.known.from", "bds", "steps.known.from: 'bds' is not one of streams or steps: items, bids, m"),
+        ("steps.known.from", "matched", "steps.known: these steps take each other's rows: known, matched"),
+        ("steps.known.from", "items", "steps.matched: 'items' goes to step known already, and a stream or"),
+        (
+            "steps.bids",
+            {"from": "by_item", "aggregate": {"by": "item_id", "measures": {"n": "count"}}},
+            "steps.bids: a stream has this name, too",
+        ),
+        (
+            "steps.again",
+            {"from": "by_item", "aggregate": {"by": "item_id", "measures": {"n": "count"}}},
+            "steps.by_item: the rows of this aggregate go to another step than an aggregate",
+        ),
+        (
+            "steps.by_item",
+            None,
+            "tables.groups.from: 'by_item' is not one of steps or streams: known, matched, items, bids",
+        ),
+        ("steps.matched.lookup", {}, "steps.matched: a step has one of lookup, join and aggregate"),
+        ("steps.matched.on", "price", "steps.matched.on: no column 'price'; there are item_id"),
+        ("steps.matched.on", [], "at least 1 item"),
+        ("steps.matched.on", ["item_id", "item_id"], "steps.matched.on: 'item_id' stands twice"),
+        (
+            "steps.matched.on",
             ["item_id", "seller_id"],
             "punctuated_on: 'seller_id' of the join key 'item_id', 'seller_id' is",
         ),
-        ("join.type", "outer", "join.type: Input should be 'inner', 'left', 'right', 'full' or 'semi'"),
-        ("join.type", "semi", "aggregate.measures.highest_bid: 'bids.price' is on the right of a semi join"),
-        ("join.where", "", "join.where: String should have at least 1 character"),
+        (
+            "steps.matched.type",
+            "outer",
+            "steps.matched.type: Input should be 'inner', 'left', 'right', 'full' or 'semi'",
+        ),
+        (
+            "steps.matched.type",
+            "semi",
+            "steps.by_item.aggregate.measures.highest_bid: 'bids.price' is on the right of a semi join",
+        ),
+        ("steps.matched.where", "", "steps.matched.where: String should have at least 1 character"),
         (
             "streams.bids.columns.item_id",
             "string",
-            "join.on: column 'item_id' is long in stream items, but s",
+            "steps.matched.on: column 'item_id' is long in stream items, but s",
         ),
         ("streams.bids.columns.price", "decimal(39,2)", "a decimal has 1 to 38 digits in all"),
         ("streams.bids.columns.price", "decimal(2,3)", "no more than that after the point"),
@@ -97,85 +129,126 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             {"on": [], "when": "price < 0"},
             "bids.closes.on: Value should have at",
         ),
-        ("aggregate.measures.item_id", "count", "columns 'item_id' and 'item_id' are one to Delta"),
         (
-            "aggregate",
-            {"by": "item_id", "measures": {"Batch": "count"}, "running": True},
-            "tables.running: columns 'Batch' and 'batch' are one to Delta",
+            "steps.by_item.aggregate.measures.item_id",
+            "count",
+            "columns 'item_id' and 'item_id' are one to Delta",
         ),
-        ("tables", {"groups": "results"}, "tables: results: 'results' is another table's name too; rename"),
         (
-            "tables",
-            {"running": {"mode": "upsert"}},
-            "tables.running: the pipeline writes no such table; set agg",
+            "tables.Groups",
+            {"from": "by_item", "mode": "changes"},
+            "tables.Groups: 'groups' is another table's name too",
         ),
-        ("tables", {"results": {"mode": "upsert"}}, "tables.results.mode: unknown field"),
+        ("tables.violations", {"from": "matched"}, "tables.violations: 'violations' is another table's name"),
+        ("tables.more", {"from": "matched"}, "tables.more: results has the same rows of matched; leave one"),
+        ("tables.known", {}, "tables.known: the rows of known go on into another step and are not written"),
+        ("tables.nothing", {}, "tables.nothing: 'nothing' is not one of steps or streams: known, matched, b"),
+        ("tables.results.mode", "upsert", "tables.results.mode: upsert is for the groups of an aggregate"),
+        ("tables.results.mode", "replace", "Input should be 'append', 'changes' or 'upsert'"),
+        ("tables", {}, "tables: no table has the rows of by_item; name one"),
+        ("tables", {"matched": {}}, "steps.by_item: no table has its groups; add tables.by_item: {}"),
         (
-            "tables",
-            {"results": {"partition_by": "day"}},
+            "tables.results.partition_by",
+            "day",
             "tables.results.partition_by: no column 'day'; there",
         ),
         (
-            "tables",
-            {"groups": {"partition_by": "highest_bid"}},
+            "tables.groups.partition_by",
+            "highest_bid",
             "tables.groups.partition_by: column 'highest_bid' is double, and equal doubles are a matter of",
         ),
         (
-            "tables",
-            {"results": {"partition_by": ["items_category", "items_category"]}},
+            "tables.results.partition_by",
+            ["items_category", "items_category"],
             "tables.results.partition_by: 'items_category' stands twice",
         ),
         (
-            "tables",
-            {"results": {"partition_by": "items_category", "cluster_by": ["bids_price", "items_category"]}},
+            "tables.results",
+            {"from": "matched", "partition_by": "items_category", "cluster_by": ["items_category"]},
             "tables.results.cluster_by: column 'items_category' has one value in each file anyhow; leave it",
         ),
         (
-            "tables",
-            {"results": {"cluster_by": "price"}},
+            "tables.results.cluster_by",
+            "price",
             "tables.results.cluster_by: no column 'price'; there",
         ),
         (
-            "tables",
-            {"dead_letters": {"partition_by": "topic"}},
-            "tables.dead_letters: Input should be a valid",
+            "publish",
+            {"matched": {"topic": "items"}},
+            "publish.matched.topic: 'items' is read by a stream",
         ),
-        ("publish", {"topic": "items"}, "publish.topic: 'items' is read by a stream"),
-        ("publish", {"topic": "auction-control"}, "control.topic: 'auction-control' is a topic of a stream"),
+        (
+            "publish",
+            {"by_item": {"topic": "out"}},
+            "publish.by_item: 'by_item' is not the step whose rows are the results, which is matched",
+        ),
+        (
+            "publish",
+            {"matched": {"topic": "auction-control"}},
+            "control.topic: 'auction-control' is a topic of a stream",
+        ),
         (
             "control",
             {"topic": "bids"},
             "control.topic: 'bids' is a topic of a stream or of publish; name ano",
         ),
-        ("lookup.miss", "wait", "lookup.miss: Input should be 'drop', 'nulls' or 'dead_letter'"),
-        ("lookup.miss", {"park": {"delay": "5s"}}, ": lookup.miss.park.attempts: Field required"),
         (
-            "lookup.miss",
+            "steps.known.lookup.miss",
+            "wait",
+            "steps.known.lookup.miss: Input should be 'drop', 'nulls' or 'dead_letter'",
+        ),
+        (
+            "steps.known.lookup.miss",
+            {"park": {"delay": "5s"}},
+            ": steps.known.lookup.miss.park.attempts: Field required",
+        ),
+        (
+            "steps.known.lookup.miss",
             {"park": {"delay": "0s", "attempts": 2}},
-            ": lookup.miss.park.delay: 0 s is not from 1ms to 36500d",
+            ": steps.known.lookup.miss.park.delay: 0 s is not from 1ms to 36500d",
         ),
         (
-            "lookup.miss",
+            "steps.known.lookup.miss",
             {"park": {"delay": "1s", "attempts": 1}},
-            ": lookup.miss.park.attempts: Input should",
+            ": steps.known.lookup.miss.park.attempts: Input should",
         ),
-        ("publish", {}, "publish.topic: Field required"),
-        ("publish", {"topic": "a b"}, "publish.topic: String should match"),
-        ("join.window", {"left": "60 parsecs"}, "join.window.left: '60 parsecs' is not a duration"),
-        ("lookup.relation", "buyers", "lookup.relation: 'buyers' is not one of relations: sellers"),
-        ("lookup.key", "price", "lookup.key: column 'price' is double, but must be long"),
+        ("publish", {"matched": {}}, "publish.matched.topic: Field required"),
+        ("publish", {"matched": {"topic": "a b"}}, "publish.matched.topic: String should match"),
         (
-            "lookup.key",
+            "steps.matched.window",
+            {"items": "60 parsecs"},
+            "steps.matched.window.items: '60 parsecs' is not a duration",
+        ),
+        (
+            "steps.known.lookup.relation",
+            "buyers",
+            "steps.known.lookup.relation: 'buyers' is not one of relations: sellers",
+        ),
+        (
+            "steps.known.lookup.key",
+            "price",
+            "steps.known.lookup.key: column 'price' is double, but must be long",
+        ),
+        (
+            "steps.known.lookup.key",
             ["seller_id", "item_id"],
-            "lookup.key: 'seller_id', 'item_id' must have a column for each",
+            "steps.known.lookup.key: 'seller_id', 'item_id' must have a column for each",
         ),
         (
             "relations.sellers.key",
             "rating",
             "relations.sellers: key: column 'rating' is double, and equal doub",
         ),
-        ("relations.sellers.key", "name", "lookup.key: column 'seller_id' is long, but must be string"),
-        ("lookup.page_rows", 0, "lookup.page_rows: Input should be greater than or equal to 1"),
+        (
+            "relations.sellers.key",
+            "name",
+            "steps.known.lookup.key: column 'seller_id' is long, but must be string",
+        ),
+        (
+            "steps.known.lookup.page_rows",
+            0,
+            "steps.known.lookup.page_rows: Input should be greater than or equal to 1",
+        ),
         (
             "relations.sellers.table",
             "sellers; drop table x",
@@ -188,25 +261,41 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
             "float",
             "streams.bids.columns.price: 'float' is not one of long, double, string, boolean",
         ),
-        ("aggregate.by", "seller_id", "aggregate.by: 'seller_id' is not the join key 'item_id'"),
         (
-            "aggregate.measures.highest_bid",
+            "steps.by_item.aggregate.by",
+            "seller_id",
+            "steps.by_item.aggregate.by: 'seller_id' is not the join key 'item_id'",
+        ),
+        (
+            "steps.by_item.aggregate.measures.highest_bid",
             {"max": "bids.prize"},
-            "aggregate.measures.highest_bid: no column",
+            "steps.by_item.aggregate.measures.highest_bid: no column",
         ),
         (
-            "aggregate.measures.highest_bid",
+            "steps.by_item.aggregate.measures.highest_bid",
             {"median": "bids.price"},
-            "aggregate.measures.highest_bid: write `count`, or {f: stream.column} where f is sum, min,",
+            "steps.by_item.aggregate.measures.highest_bid: write `count`, or {f: stream.column} where f is",
         ),
-        ("aggregate.measures.highest_bid", {"count": "bids.price"}, "write `count`, or {f: stream.column}"),
-        ("aggregate.measures.highest_bid", "sum", "aggregate.measures.highest_bid: write `count`, or {f:"),
         (
-            "aggregate.measures.highest_bid",
-            {"avg": "items.category"},
-            "aggregate.measures.highest_bid: items.category is string, which does not add up; avg takes num",
+            "steps.by_item.aggregate.measures.highest_bid",
+            {"count": "bids.price"},
+            "write `count`, or {f: stream.column}",
         ),
-        ("aggregate.measures.highest_bid", {"sum": "bids.bid_at"}, "bids.bid_at is timestamp, which does n"),
+        (
+            "steps.by_item.aggregate.measures.highest_bid",
+            "sum",
+            "steps.by_item.aggregate.measures.highest_bid: write `count`, or {f:",
+        ),
+        (
+            "steps.by_item.aggregate.measures.highest_bid",
+            {"avg": "items.category"},
+            "steps.by_item.aggregate.measures.highest_bid: items.category is string, which does not add up",
+        ),
+        (
+            "steps.by_item.aggregate.measures.highest_bid",
+            {"sum": "bids.bid_at"},
+            "bids.bid_at is timestamp, which does n",
+        ),
     ],
 )
 def test_wrong_field_is_named(tmp_path: Path, path: str, value: Any, says: str) -> None:
@@ -224,7 +313,7 @@ def test_wrong_field_is_named(tmp_path: Path, path: str, value: Any, says: str) 
 )
 def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
     """Two streams join on columns of one type, which says its own name."""
-    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    document = yaml.safe_load(changed(tmp_path, "steps.matched.type", "full").read_text())
     for stream in document["streams"].values():
         stream["columns"]["item_id"] = kind
     pipeline = Pipeline.model_validate(document)
@@ -246,7 +335,7 @@ def test_a_key_may_be_of_any_exact_type(tmp_path: Path, kind: str) -> None:
     ],
 )
 def test_a_column_of_promises_is_not_nullable(tmp_path: Path, field: str, value: Any, name: str) -> None:
-    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    document = yaml.safe_load(changed(tmp_path, "steps.matched.type", "full").read_text())
     document["streams"]["bids"]["columns"]["bidder_id"] = "long?"
     document["streams"]["bids"][field] = value
 
@@ -259,7 +348,7 @@ def test_a_column_of_promises_is_not_nullable(tmp_path: Path, field: str, value:
 def test_all_other_columns_may_be_nullable(tmp_path: Path) -> None:
     """The join key of a stream without promises, and a looked-up column. Types are the same with and without
     nulls, and the tables' columns do not say which they are."""
-    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    document = yaml.safe_load(changed(tmp_path, "steps.matched.type", "full").read_text())
     plain = Pipeline.model_validate(document)
     bids, items = document["streams"]["bids"], document["streams"]["items"]
     bids["columns"] |= {name: f"{kind}?" for name, kind in bids["columns"].items() if name != "bid_at"}
@@ -281,35 +370,40 @@ def test_a_lookup_key_may_be_of_many_columns(tmp_path: Path) -> None:
     sellers = pipeline.relations["sellers"].model_copy(update={"key": ("name", "seller_id")})
     several = pipeline.model_copy(update={"relations": {"sellers": sellers}})
 
-    assert pipeline == load(changed(tmp_path, "lookup.key", "seller_id"), {"ENDMARK_RELATION_URL": "x"})
+    assert pipeline == load(
+        changed(tmp_path, "steps.known.lookup.key", "seller_id"), {"ENDMARK_RELATION_URL": "x"}
+    )
     assert {"sellers_name", "sellers_seller_id"}.isdisjoint(several.side_columns("bids"))
 
 
 def test_a_double_is_no_key(tmp_path: Path) -> None:
     """Equality of doubles is a matter of rounding, so they are refused with what to declare instead."""
-    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    document = yaml.safe_load(changed(tmp_path, "steps.matched.type", "full").read_text())
     for stream in document["streams"].values():
         stream["columns"]["item_id"] = "double"
 
-    with pytest.raises(ValueError, match=r"join\.on: column 'item_id' is double.*decimal\(18,2\)"):
+    with pytest.raises(ValueError, match=r"steps\.matched\.on: column 'item_id' is double.*decimal\(18,2\)"):
         Pipeline.model_validate(document)
 
 
 def test_many_columns_may_be_the_key(tmp_path: Path) -> None:
     """The same columns are the key everywhere, in any order; groups show them in the order of `by`."""
-    document = yaml.safe_load(changed(tmp_path, "join.type", "full").read_text())
+    document = yaml.safe_load(changed(tmp_path, "steps.matched.type", "full").read_text())
     for stream in document["streams"].values():
         stream["punctuated_on"] = ["seller_id", "item_id"]
-    document["join"]["on"] = ["item_id", "seller_id"]
-    document["aggregate"]["by"] = ["seller_id", "item_id"]
+    document["steps"]["matched"]["on"] = ["item_id", "seller_id"]
+    document["steps"]["by_item"]["aggregate"]["by"] = ["seller_id", "item_id"]
 
     assert list(Pipeline.model_validate(document).group_columns())[:2] == ["seller_id", "item_id"]
 
 
 def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
     """The condition may still name both sides'."""
-    document = yaml.safe_load(changed(tmp_path, "join.type", "semi").read_text())
-    document["aggregate"]["measures"] = {"items": "count", "highest_start": {"max": "items.start_price"}}
+    document = yaml.safe_load(changed(tmp_path, "steps.matched.type", "semi").read_text())
+    document["steps"]["by_item"]["aggregate"]["measures"] = {
+        "items": "count",
+        "highest_start": {"max": "items.start_price"},
+    }
     pipeline = Pipeline.model_validate(document)
 
     assert pipeline.result_columns() == pipeline.side_columns("items")
@@ -333,7 +427,7 @@ def test_results_of_a_semi_join_have_the_left_columns(tmp_path: Path) -> None:
 )
 def test_measures_have_types(tmp_path: Path, function: str, of: str, kind: str) -> None:
     document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", of).read_text())
-    document["aggregate"]["measures"] = {"one": {function: "bids.price"}}
+    document["steps"]["by_item"]["aggregate"]["measures"] = {"one": {function: "bids.price"}}
 
     assert str(Pipeline.model_validate(document).group_columns()["one"]) == kind
 
@@ -341,7 +435,7 @@ def test_measures_have_types(tmp_path: Path, function: str, of: str, kind: str) 
 def test_a_sum_has_room_to_grow(tmp_path: Path) -> None:
     """Ten digits more than what is added."""
     document = yaml.safe_load(changed(tmp_path, "streams.bids.columns.price", "decimal(29,2)").read_text())
-    document["aggregate"]["measures"] = {"one": {"sum": "bids.price"}}
+    document["steps"]["by_item"]["aggregate"]["measures"] = {"one": {"sum": "bids.price"}}
 
     with pytest.raises(ValueError, match=r"bids.price is decimal\(29,2\), whose sum could need more than 38"):
         Pipeline.model_validate(document)

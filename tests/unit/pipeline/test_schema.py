@@ -45,7 +45,6 @@ def test_the_examples_are_valid(example: Path) -> None:
         ("batch", "every", "1d", "999999999999d"),
         ("batch", "every", "10ms", "0.01ms"),
         ("batch", "every", "1.0ms", "10d"),
-        ("join", "memory", "1000000GB", "999999999999999999GB"),
     ],
 )
 def test_a_text_that_no_pipeline_may_have_is_invalid(part: str, field: str, good: str, bad: str) -> None:
@@ -54,6 +53,14 @@ def test_a_text_that_no_pipeline_may_have_is_invalid(part: str, field: str, good
 
     assert VALIDATOR.is_valid(document(good))
     assert not VALIDATOR.is_valid(document(bad))
+
+
+def test_a_size_that_no_step_may_have_is_invalid() -> None:
+    document = json.loads(json.dumps(DOCUMENT))
+    document["steps"]["matched"]["memory"] = "1000000GB"
+    assert VALIDATOR.is_valid(document)
+    document["steps"]["matched"]["memory"] = "999999999999999999GB"
+    assert not VALIDATOR.is_valid(document)
 
 
 @pytest.mark.parametrize(

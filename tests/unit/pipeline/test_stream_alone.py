@@ -21,21 +21,35 @@ from support.verify_alone import alone
 from support.verify_world import make_pipeline
 
 BIDS = alone(make_pipeline(), "bids")
+AGGREGATE: dict[str, Any] = BIDS.steps["by_key"].model_dump()["aggregate"]
 
 
-def changed(**fields: Any) -> Pipeline:
-    """The pipeline of the bids with other fields; those of the stream are named `stream`."""
+def changed(
+    stream: dict[str, Any] | None = None,
+    aggregate: dict[str, Any] | None = AGGREGATE,
+    *,
+    looked_up: bool = True,
+) -> Pipeline:
+    """The pipeline of the bids with other fields of the stream, another aggregate, or no lookup."""
     document = BIDS.model_dump()
-    document["streams"]["bids"] |= fields.pop("stream", {})
-    return Pipeline.model_validate(document | fields)
+    document["streams"]["bids"] |= stream or {}
+    last, tables = "known", {"results": {"from": "known"}}
+    if not looked_up:
+        last, tables = "bids", {"results": {"from": "bids"}}
+        document["relations"] = {}
+        del document["steps"]["known"]
+    del document["steps"]["by_key"]
+    if aggregate is not None:
+        document["steps"]["by_key"] = {"from": last, "aggregate": aggregate}
+        tables["groups"] = {"from": "by_key"}
+    return Pipeline.model_validate(document | {"tables": tables})
 
 
-def test_two_streams_demand_a_join_and_one_refuses_it() -> None:
-    both = make_pipeline().model_dump()
-    with pytest.raises(ValueError, match=r"join: streams 'items', 'bids' need a join; name them in"):
-        Pipeline.model_validate({**both, "join": None})
-    both["streams"].pop("items")
-    with pytest.raises(ValueError, match="join: 'bids' is the only stream, so its rows are results"):
+def test_two_streams_demand_a_join() -> None:
+    both = make_pipeline(aggregated=False).model_dump()
+    del both["steps"]["matched"]
+    says = "streams.items: its rows go to no step, while others end in known; join them, leave one out, or"
+    with pytest.raises(ValueError, match=says):
         Pipeline.model_validate(both)
     with pytest.raises(ValueError, match="streams"):
         Pipeline.model_validate({**both, "streams": {}})
@@ -77,7 +91,7 @@ def test_the_key_is_that_of_the_first_promise(stream: dict[str, Any], key: tuple
 
 
 def test_a_key_may_be_of_neither_promises_nor_lookups() -> None:
-    found = changed(stream={"punctuated_on": []}, aggregate=None, lookup=[], relations={})
+    found = changed(stream={"punctuated_on": []}, aggregate=None, looked_up=False)
 
     assert found.key == ("bid_at",)
     assert states(found) == []
@@ -86,10 +100,13 @@ def test_a_key_may_be_of_neither_promises_nor_lookups() -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"aggregate": {"by": "item", "measures": {"n": "count"}}}, "aggregate.by: no column 'item'"),
+        (
+            {"aggregate": {"by": "item", "measures": {"n": "count"}}},
+            "steps.by_key.aggregate.by: no column 'item'",
+        ),
         (
             {"aggregate": {"by": "price", "measures": {"n": "count"}}},
-            "aggregate.by: column 'price' is double",
+            "steps.by_key.aggregate.by: column 'price' is double",
         ),
         (
             {"aggregate": {"by": "note", "measures": {"n": "count"}}},
@@ -103,7 +120,7 @@ def test_a_key_may_be_of_neither_promises_nor_lookups() -> None:
         ({"stream": {"unique": "price"}, "aggregate": None}, "streams.bids.unique: column 'price' is double"),
         (
             {"aggregate": {"by": "item_id", "measures": {"n": {"max": "items.listed_at"}}}},
-            "aggregate.measures.n: 'items' is not one of streams or relations: bids, sellers",
+            "steps.by_key.aggregate.measures.n: 'items' is not one of streams or relations: bids, sellers",
         ),
     ],
 )
@@ -125,25 +142,24 @@ def test_its_rows_need_no_bound() -> None:
 def test_a_join_has_no_knobs_and_no_forecast() -> None:
     steps = steps_of(BIDS)
 
-    assert list(steps) == ["lookup", "batch"]
-    assert "join" not in describe(BIDS).steps
+    assert list(steps) == ["steps.known.lookup", "batch"]
+    assert describe(BIDS).join is None
     assert tuned_of(BIDS) == []
-    with pytest.raises(ConfigError, match=r"'join\.memory' is no knob; there are lookup\.strategy"):
-        turned(steps, "join.memory", 1)
+    with pytest.raises(ConfigError, match=r"'steps\.matched\.memory' is no knob; there are steps\.known"):
+        turned(steps, "steps.matched.memory", 1)
     with pytest.raises(ConfigError, match="pipeline small has no join whose state could be predicted"):
         measured(BIDS, [])
 
 
 def test_the_picture_ends_with_the_lookups() -> None:
     sales = load(
-        AUCTION.with_name("sales.yaml"), {"ENDMARK_RELATION_URL": "sqlite://"}, ["publish.topic=out"]
+        AUCTION.with_name("sales.yaml"), {"ENDMARK_RELATION_URL": "sqlite://"}, ["publish.priced.topic=out"]
     )
     lines = drawn(sales).splitlines()
 
-    assert '  topic_sales -- "sales" --> lookup_products' in lines
-    assert {line.split()[-1] for line in lines if line.startswith("  lookup_products -->")} == {
+    assert "  stream_sales --> step_priced" in lines
+    assert {line.split()[-1] for line in lines if line.startswith("  step_priced -->")} == {
         *("published", "table_results", "table_violations", "table_punctuations", "table_dead_letters"),
     }
-    assert "join" not in drawn(sales)
-    bare = drawn(changed(lookup=[], relations={}, aggregate={"by": "item_id", "measures": {"n": "count"}}))
-    assert "  topic_bids --> group" in bare.splitlines()
+    bare = drawn(changed(aggregate={"by": "item_id", "measures": {"n": "count"}}, looked_up=False))
+    assert "  stream_bids --> step_by_key" in bare.splitlines()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from endmark.pipeline import Pipeline, Tables
+from endmark.pipeline import Pipeline
 from support.verify_world import make_pipeline
 
 MEASURES = {"bids": "count", "prices": {"sorted": "bids.price"}, "dearest": {"max": "bids.note"}}
@@ -15,23 +16,33 @@ PIPELINE = make_pipeline(running=True, measures=MEASURES)
 ALL = ["item_id", "bids", "dearest"]
 
 
-def with_tables(tables: dict[str, Any], **changed: Any) -> Pipeline:
-    return Pipeline.model_validate(PIPELINE.model_dump() | {"tables": tables} | changed)
+def with_tables(tables: dict[str, Any], measures: dict[str, Any] | None = None) -> Pipeline:
+    document = deepcopy(PIPELINE.model_dump())
+    if measures is not None:
+        document["steps"]["by_key"]["aggregate"]["measures"] = measures
+    for name, fields in tables.items():
+        document["tables"][name] |= fields
+    return Pipeline.model_validate(document)
 
 
-def test_a_table_may_be_its_name_alone() -> None:
-    short = with_tables({"groups": "totals", "running": "now"})
-    assert short == with_tables({"groups": {"name": "totals"}, "running": {"name": "now"}})
-    assert short.tables.directories == Tables().directories | {"groups": "totals", "running": "now"}
+def test_a_table_has_the_rows_of_the_step_of_its_name() -> None:
+    document = PIPELINE.model_dump()
+    document["tables"] = {"matched": None, "by_key": {}, "now": {"from": "by_key", "mode": "upsert"}}
+    found = Pipeline.model_validate(document).directories
+
+    assert found | {"results": "matched", "groups": "by_key", "running": "now"} == found
+    document["tables"] = {"by_key": {}}
+    assert list(Pipeline.model_validate(document).directories) == [
+        *("groups", "dead_letters", "violations", "punctuations")
+    ]
 
 
 def test_running_groups_are_upserted_by_partition() -> None:
     """A batch rewrites no file of final groups."""
-    tables = with_tables({"running": {"mode": "upsert", "partition_by": "dearest"}}).tables
-    assert tables.running.partition_columns == ("dearest", "final")
-    assert with_tables({"running": {"partition_by": "dearest"}}).tables.running.partition_columns == (
-        "dearest",
-    )
+    running = with_tables({"running": {"mode": "upsert", "partition_by": "dearest"}}).laid_out["running"]
+    assert running.partition_columns == ("dearest", "final")
+    running = with_tables({"running": {"partition_by": "dearest"}}).laid_out["running"]
+    assert running.partition_columns == ("dearest",)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +70,12 @@ def test_running_groups_are_upserted_by_partition() -> None:
         ),
         (
             {"running": {"cluster_by": "final", "mode": "upsert"}},
-            "tables.running.cluster_by: leave it out, or choose mode: append, whose files can be sorted",
+            "tables.running.cluster_by: leave it out, or choose mode: changes, whose files can be sorted",
         ),
-        ({"running": {"mode": "replace"}}, "Input should be 'append' or 'upsert'"),
-        ({"groups": "results"}, "results: 'results' is another table's name too"),
+        (
+            {"running": {"mode": "append"}},
+            "tables.running: groups has the same rows of by_key; leave one out",
+        ),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused(tables: dict[str, Any], says: str) -> None:
@@ -71,19 +84,9 @@ def test_a_layout_that_cannot_be_is_refused(tables: dict[str, Any], says: str) -
 
 
 def test_a_column_is_left_for_the_files() -> None:
-    counted = PIPELINE.model_dump()["aggregate"] | {
-        "measures": {"bids": "count", "dearest": {"max": "bids.note"}}
-    }
-    assert with_tables({"groups": {"partition_by": ALL[:2]}}, aggregate=counted)
+    counted = {"bids": "count", "dearest": {"max": "bids.note"}}
+    assert with_tables({"groups": {"partition_by": ALL[:2]}}, counted)
     with pytest.raises(ValueError, match=r"tables.groups.partition_by: these are all columns of the table"):
-        with_tables({"groups": {"partition_by": ALL}}, aggregate=counted)
+        with_tables({"groups": {"partition_by": ALL}}, counted)
     with pytest.raises(ValueError, match=r"tables.running.partition_by: these are all columns of the table"):
-        with_tables({"running": {"partition_by": [*ALL, "batch"], "mode": "upsert"}}, aggregate=counted)
-
-
-def test_a_table_that_is_not_written_has_a_name_at_most() -> None:
-    """Nobody would notice that it does not come."""
-    alone = with_tables({"groups": "totals", "running": "now"}, aggregate=None)
-    assert alone.tables.directories["groups"] == "totals"
-    with pytest.raises(ValueError, match=r"tables.groups: the pipeline writes no such table; set aggregate,"):
-        with_tables({"groups": {"partition_by": "item_id"}}, aggregate=None)
+        with_tables({"running": {"partition_by": [*ALL, "batch"], "mode": "upsert"}}, counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,19 @@ def line_of(text: str, file: Path) -> int:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("  left: items", "  lefft: items", "join.lefft: unknown field, did you mean left?"),
-        ("{stream: bids,", "{straem: bids,", "lookup.straem: unknown field, did you mean stream?"),
-        ("  by: item_id", "  by: item_id\n  zzz: 1", "aggregate.zzz: unknown field"),
-        ("aggregate:", "agregate:", "agregate: unknown field, did you mean aggregate?"),
+        ("    on: item_id", "    onn: item_id", "steps.matched.onn: unknown field, did you mean on?"),
+        (
+            "{relation: sellers,",
+            "{relatoin: sellers,",
+            "steps.known.lookup.relatoin: unknown field, did you mean relation?",
+        ),
+        ("    from: bids", "    form: bids", "steps.known.form: unknown field, did you mean from?"),
+        (
+            "      by: item_id",
+            "      by: item_id\n      zzz: 1",
+            "steps.by_item.aggregate.zzz: unknown field",
+        ),
+        ("tables:", "tabels:", "tabels: unknown field, did you mean tables?"),
         (
             "    key: seller_id",
             "    kee: seller_id",
@@ -43,9 +53,13 @@ def line_of(text: str, file: Path) -> int:
             "colum: bid_at",
             "streams.bids.event_time.colum: unknown field, did you mean column?",
         ),
-        ("left: 60s", "left: soon", "join.window.left: 'soon' is not a duration"),
-        ("  left: items", "  left: itms", "join.left: 'itms' is not one of streams"),
-        ("{max: bids.price}", "{max: bids.prize}", "aggregate.measures.highest_bid: no column 'prize'"),
+        ("items: 60s", "items: soon", "steps.matched.window.items: 'soon' is not a duration"),
+        ("    from: bids", "    from: bds", "steps.known.from: 'bds' is not one of streams or steps"),
+        (
+            "{max: bids.price}",
+            "{max: bids.prize}",
+            "steps.by_item.aggregate.measures.highest_bid: no column 'prize'",
+        ),
     ],
 )
 def test_an_error_names_the_line(old: str, new: str, says: str, tmp_path: Path) -> None:
@@ -66,31 +80,36 @@ def test_an_error_names_the_line(old: str, new: str, says: str, tmp_path: Path) 
 
 def test_a_field_that_is_missing_is_told_by_what_lacks_it(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
-    file.write_text(AUCTION.read_text().replace("  right: bids\n", ""))
+    file.write_text(AUCTION.read_text().replace("    on: item_id\n", ""))
 
-    with pytest.raises(ConfigError, match=rf"line {line_of('join:', file)}: join\.right: Field required"):
+    says = rf"line {line_of('  matched:', file)}: steps\.matched\.on: Field required"
+    with pytest.raises(ConfigError, match=says):
         load(file, ENVIRONMENT)
 
 
-def test_a_lookup_of_several_is_named_by_its_place(tmp_path: Path) -> None:
+def test_a_lookup_is_named_by_its_step(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(ORDERS.read_text().replace("miss: nulls}", "miss: nils}"))
 
-    with pytest.raises(ConfigError, match=rf"line {line_of('nils', file)}: lookup\.1\.miss: Input should be"):
+    says = rf"line {line_of('nils', file)}: steps\.of_product\.lookup\.miss: Input should be"
+    with pytest.raises(ConfigError, match=says):
         load(file, ENVIRONMENT)
 
 
 def test_fields_are_set_from_outside() -> None:
     """Values are as in the file, later ones win, and what is not there yet is made."""
-    assignments = ["join.window.left=10s", "join.window.left=20s", "publish.topic=out", "join.purge_every=3"]
+    assignments = [
+        "steps.matched.window.items=10s",
+        "steps.matched.window.items=20s",
+        "publish.matched.topic=out",
+        "steps.matched.purge_every=3",
+    ]
     pipeline = load(AUCTION, ENVIRONMENT, [*assignments, "streams.bids.punctuated_on=[item_id, seller_id]"])
-    orders = load(ORDERS, ENVIRONMENT, ["lookup.1.page_rows=7"])
+    orders = load(ORDERS, ENVIRONMENT, ["steps.of_product.lookup.page_rows=7"])
 
     assert pipeline.join is not None
-    assert pipeline.join.window.left is not None
-    assert pipeline.join.window.left.total_seconds() == 20
-    assert pipeline.publish is not None
-    assert (pipeline.publish.topic, pipeline.join.purge_every) == ("out", 3)
+    assert pipeline.window_of("items") == timedelta(seconds=20)
+    assert (pipeline.output_topic, pipeline.join.purge_every) == ("out", 3)
     assert pipeline.streams["bids"].punctuated_on == ("item_id", "seller_id")
     assert [lookup.page_rows for lookup in orders.lookups] == [
         load(ORDERS, ENVIRONMENT).lookups[0].page_rows,
@@ -101,13 +120,16 @@ def test_fields_are_set_from_outside() -> None:
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [
-        ("join.type", "--set join.type: write FIELD=VALUE, such as join.window.left=10s"),
-        ("join..type=left", "write FIELD=VALUE"),
+        (
+            "steps.matched.type",
+            "--set steps.matched.type: write FIELD=VALUE, such as steps.matched.window=10s",
+        ),
+        ("steps..type=left", "write FIELD=VALUE"),
         ("name.first=a", "--set name.first=a: name is 'orders', which has no fields"),
-        ("lookup.2=a", "there is a list of 2; name one by 0 to 1"),
-        ("lookup.first.key=a", "lookup.first is None, which has no fields"),
-        ("join.type={", "the value is no YAML"),
-        ("join.tipe=left", "join.tipe: unknown field, did you mean type?"),
+        ("steps.matched.join.2=a", "there is a list of 2; name one by 0 to 1"),
+        ("steps.matched.join.first.key=a", "steps.matched.join.first is None, which has no fields"),
+        ("steps.matched.type={", "the value is no YAML"),
+        ("steps.matched.tipe=left", "steps.matched.tipe: unknown field, did you mean type?"),
     ],
 )
 def test_what_cannot_be_set_is_named(assignment: str, says: str) -> None:
@@ -183,13 +205,15 @@ def test_a_file_that_is_no_pipeline_is_told(text: str, says: str, tmp_path: Path
 def test_a_duration_has_bounds(value: str, says: str, tmp_path: Path) -> None:
     """In the file and set from outside alike."""
     file = tmp_path / "p.yaml"
-    file.write_text(AUCTION.read_text().replace("left: 60s", f"left: {value}"))
-    line = line_of("left: " + value, file)
+    file.write_text(AUCTION.read_text().replace("items: 60s", f"items: {value}"))
+    line = line_of("items: " + value, file)
 
-    with pytest.raises(ConfigError, match=rf"line {line}: join\.window\.left: .*{re.escape(says)}"):
+    with pytest.raises(
+        ConfigError, match=rf"line {line}: steps\.matched\.window\.items: .*{re.escape(says)}"
+    ):
         load(file, ENVIRONMENT)
     with pytest.raises(ConfigError, match=re.escape(says)):
-        load(AUCTION, ENVIRONMENT, [f"join.window.left={value}"])
+        load(AUCTION, ENVIRONMENT, [f"steps.matched.window.items={value}"])
 
 
 def test_a_variable_that_is_not_set_is_told_with_its_line() -> None:
@@ -258,7 +282,9 @@ def test_any_text_is_a_pipeline_or_an_error_that_is_told(data: st.DataObject, tm
         text = text[:start] + data.draw(PIECES) + text[start + gone :]
     file = tmp_path / "p.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    assignments = [f"{data.draw(st.sampled_from(['join.where', 'batch', 'lookup.0.x']))}={data.draw(PIECES)}"]
+    assignments = [
+        f"{data.draw(st.sampled_from(['steps.matched.where', 'batch', 'steps.0.x']))}={data.draw(PIECES)}"
+    ]
 
     for options in ([], assignments):
         try:
@@ -270,10 +296,10 @@ def test_any_text_is_a_pipeline_or_an_error_that_is_told(data: st.DataObject, tm
 
 
 def test_conditions_are_checked_without_running(tmp_path: Path) -> None:
-    refused = endmark("validate", "--set=join.where=bids_prize > 1", **ENVIRONMENT)
+    refused = endmark("validate", "--set=steps.matched.where=bids_prize > 1", **ENVIRONMENT)
 
     assert refused.returncode == 2
-    assert "join.where: no column 'bids_prize'; there are " in refused.stderr
+    assert "steps.matched.where: no column 'bids_prize'; there are " in refused.stderr
 
     closing = '--set=streams.bids.closes={"on": "item_id", "when": "prize > 1"}'
     refused = endmark("validate", closing, **ENVIRONMENT)
@@ -284,25 +310,27 @@ def test_conditions_are_checked_without_running(tmp_path: Path) -> None:
 
 def test_the_picture_shows_what_flows() -> None:
     """Streams pass their lookups in turn to the join; every table that is written is there."""
-    lines = drawn(load(ORDERS, ENVIRONMENT, ["publish.topic=out"])).splitlines()
+    lines = drawn(load(ORDERS, ENVIRONMENT, ["publish.matched.topic=out"])).splitlines()
 
     assert lines[0] == "flowchart LR"
-    assert '  topic_orders -- "orders" --> lookup_customers' in lines
-    assert "  lookup_customers --> lookup_products" in lines
-    assert "  lookup_products --> join" in lines
-    assert '  topic_payments -- "payments" --> join' in lines
-    assert {line.split()[-1] for line in lines if line.startswith(("  join -->", "  group -->"))} == {
-        *("group", "published", "table_results", "table_groups", "table_running"),
+    assert "  stream_orders --> step_of_customer" in lines
+    assert "  step_of_customer --> step_of_product" in lines
+    assert "  step_of_product --> step_matched" in lines
+    assert "  stream_payments --> step_matched" in lines
+    shown = {line.split()[-1] for line in lines if line.startswith(("  step_matched -->", "  step_by_order"))}
+    assert {each for each in shown if not each.endswith("]")} == {
+        *("step_by_order", "published", "table_results", "table_groups", "table_running"),
         *("table_violations", "table_punctuations", "table_dead_letters"),
     }
-    assert "group" not in drawn(load(ORDERS, ENVIRONMENT, ["aggregate=null"]))
 
 
 def test_commands_take_assignments() -> None:
     """`validate` draws, and says what a field that is set would do; the others read files the same way."""
-    picture = endmark("validate", str(ORDERS), "--set=join.type=inner", "--mermaid", **ENVIRONMENT)
+    picture = endmark("validate", str(ORDERS), "--set=steps.matched.type=inner", "--mermaid", **ENVIRONMENT)
     assert (picture.returncode, "inner join" in picture.stdout) == (0, True)
-    refused = endmark("validate", "--set=join.window.left=null", "--set=join.preset=shj", **ENVIRONMENT)
+    refused = endmark(
+        "validate", "--set=steps.matched.window=null", "--set=steps.matched.preset=shj", **ENVIRONMENT
+    )
     assert (refused.returncode, "preset shj" in refused.stderr) == (2, True)
     for command in ("run", "plan", "verify"):
         assert "--set" in endmark(command, "--help", COLUMNS="200").stdout

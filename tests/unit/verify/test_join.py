@@ -66,7 +66,10 @@ def test_a_pair_that_fails_the_condition_leaves_both_rows_alone() -> None:
 @pytest.mark.parametrize("where", ["bids_prize > 5", "bids_price >", "true) OR (true", "price; DROP TABLE x"])
 def test_a_condition_that_cannot_be_is_named(where: str) -> None:
     """A condition that is no expression, or of no column, is a fault of the pipeline file."""
-    with pytest.raises(ConfigError, match=r"join\.where: "), recomputed(make_pipeline(where=where), []):
+    with (
+        pytest.raises(ConfigError, match=r"steps\.matched\.where: "),
+        recomputed(make_pipeline(where=where), []),
+    ):
         pass
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline.formats import FORMATS
 from endmark.pipeline.measures import FUNCTIONS
-from endmark.verify import formats, measures, output_punctuations
+from endmark.verify import final_keys, formats, measures
 
 
 def test_every_format_is_read() -> None:
@@ -20,4 +20,4 @@ def test_every_function_of_measures_is_recomputed() -> None:
 
 
 def test_every_preset_is_known() -> None:
-    assert output_punctuations.ANNOUNCES.keys() == set(Preset)
+    assert final_keys.ANNOUNCES.keys() == set(Preset)

@@ -20,6 +20,7 @@ from endmark.verify.relation import load_relations
 from endmark.verify.session import Session
 from endmark.verify.verification import load_records
 from support.postgresql import PostgreSql
+from support.steps import with_step
 from support.verify_places import seed_sellers, to_kafka
 from support.verify_world import bid, make_pipeline
 
@@ -209,8 +210,8 @@ def test_a_key_of_several_columns(url: str) -> None:
     plain = make_pipeline(url)
     columns = {"name": ColumnType.STRING, "town": ColumnType.STRING, "seller_id": ColumnType.LONG}
     relation = Relation(url=url, table="sellers", key=("seller_id", "name"), columns=columns)
-    lookup = plain.lookups[0].model_copy(update={"key": ("seller_id", "note")})
-    pipeline = plain.model_copy(update={"relations": {"sellers": relation}, "lookup": lookup})
+    keyed = with_step(plain, "known", key=("seller_id", "note"))
+    pipeline = keyed.model_copy(update={"relations": {"sellers": relation}})
 
     def found() -> list[tuple[Any, ...]]:
         with Session() as session:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endmark.pipeline import Pipeline, Tables
+from endmark.pipeline import Pipeline
 from endmark.verify.compare import check_conservation, compare_tables
 from support.bucket_tasks import BucketTasks, total
 from support.verify_recompute import recomputed, sellers_of, tables_of
@@ -138,8 +138,8 @@ def test_what_is_wrong_is_found(
 
 @pytest.fixture
 def upserted(pipeline: Pipeline) -> Pipeline:
-    tables = Tables.model_validate({"running": {"mode": "upsert"}})
-    return pipeline.model_copy(update={"tables": tables})
+    upserted = pipeline.tables["running"].model_copy(update={"mode": "upsert"})
+    return pipeline.model_copy(update={"tables": pipeline.tables | {"running": upserted}})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from endmark.control.knobs import lookup_steps, stale
+from endmark.control.knobs import stale
 from endmark.engine.bucket.lookup_plan import share
 from endmark.engine.bucket.process_caches import directory_of
 from endmark.operators.lookup.reader import Budget
@@ -60,16 +60,12 @@ class Knobs:
 
     def turned(self, plan: BucketPlan) -> BucketPlan:
         """Return the plan with the values of turned knobs. Its other fields do not change."""
-        plan = self._applied(plan, "join", _JOIN)
-        left, right = (
-            self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME)
-            for stream in (plan.left, plan.right)
+        plan = self._applied(plan, plan.step, _JOIN)
+        streams = tuple(
+            self._applied(stream, f"streams.{stream.name}.event_time", _EVENT_TIME) for stream in plan.streams
         )
-        steps = lookup_steps([each.relation for each in plan.lookups])
-        lookups = tuple(
-            self._applied(lookup, step, _LOOKUP) for lookup, step in zip(plan.lookups, steps, strict=True)
-        )
-        return replace(plan, left=left, right=right, lookups=lookups)
+        lookups = tuple(self._applied(lookup, lookup.step, _LOOKUP) for lookup in plan.lookups)
+        return replace(plan, streams=streams, lookups=lookups)
 
     def _applied(self, plan: Plan, step: str, knobs: Mapping[str, Callable[[Plan, Any], Plan]]) -> Plan:
         for field, apply in knobs.items():

@@ -35,6 +35,7 @@ class LookupPlan:
 
     Args:
         stream, relation: the names of the stream and of the relation.
+        step: the place of the lookup in the pipeline file, which begins the names of its knobs.
         gate: the specification of the gate between the lookup and the join.
         source: the relation, and the way it is read.
         reading: makes a context that is entered around the reads of a batch.
@@ -48,6 +49,7 @@ class LookupPlan:
 
     stream: str
     relation: str
+    step: str
     gate: GateSpec
     source: Source
     reading: Callable[[], AbstractContextManager[None]]
@@ -64,8 +66,9 @@ class LookupPlan:
         return self.gate.lookup.misses.fate
 
 
-def lookup_plan(
+def lookup_plan(  # noqa: PLR0913  # a plan has many parts
     declared: Declared,
+    step: str,
     stream: StreamPlan,
     buckets: int,
     reader: PagedRelation,
@@ -79,8 +82,9 @@ def lookup_plan(
 
     Args:
         declared: the lookup in the pipeline file.
+        step: its place there, which begins the names of its knobs.
         stream: the stream that is looked up.
-        buckets: the number of buckets, which share `lookup.memory`.
+        buckets: the number of buckets, which share its `memory`.
         reader: reads the relation.
         directory: the pages of the relation.
         reading, cache_name: the fields of `LookupPlan`.
@@ -115,6 +119,7 @@ def lookup_plan(
     return LookupPlan(
         stream=stream.name,
         relation=declared.relation,
+        step=step,
         gate=gate,
         source=source,
         reading=reading,

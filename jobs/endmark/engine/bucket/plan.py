@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """The plan of a bucket: the join of two streams, and the group-by on its key if there is one.
+    """The plan of a bucket: the join of its streams, and the group-by on its key if there is one.
 
     A stream without a join is joined with a stream that has ended (`nobody`).
 
     Args:
-        left, right: the streams.
+        streams: the streams, in the order of the join's inputs.
         kind: which rows become results.
         residual: the condition that pairs of equal key must meet; `None` is always met.
         policy: the treatment of state.
+        step: the place of the join in the pipeline file, which begins the names of its knobs.
         group: the group-by; `None` without one.
         full_batch: a batch of fewer records is a pause; `None`: every batch is a pause. In a pause, the join
             catches up with its spilled rows, and no row is left waiting for a relation. A new value counts
@@ -46,12 +47,12 @@ class BucketPlan:
         packs_results: whether results leave as blobs, which can be shuffled or written to tables.
     """
 
-    left: StreamPlan
-    right: StreamPlan
+    streams: tuple[StreamPlan, ...]
     kind: JoinType
     residual: Condition | None
     policy: Policy
     group: GroupPlan | None
+    step: str = ""
     full_batch: int | None = None
     buckets: int = 1
     lookups: tuple[LookupPlan, ...] = ()
@@ -79,20 +80,25 @@ class BucketPlan:
             buckets: the number of buckets.
             full_batch: the field of the plan.
         """
-        left, *right = (streams[name] for name in pipeline.sides)
-        join = pipeline.join
+        inputs = tuple(streams[name] for name in pipeline.sides)
+        join, step = pipeline.join, f"steps.{pipeline.flow.join}"
         return cls(
-            left=left,
-            right=right[0] if right else nobody(left),
+            streams=inputs if join is not None else (*inputs, nobody(*inputs)),
             kind=JoinType.LEFT if join is None else join.type,
             residual=residual(pipeline),
-            policy=DEFAULT if join is None else join.policy(buckets),
+            policy=DEFAULT if join is None else join.policy(buckets, field=step),
             group=group_plan(pipeline),
+            step=step,
             full_batch=full_batch,
             buckets=buckets,
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
+            shows_results="results" in pipeline.laid_out or pipeline.output_topic is not None,
         )
+
+    def stream(self, name: str) -> StreamPlan:
+        """Return the plan of a stream, by its name."""
+        return next(stream for stream in self.streams if stream.name == name)
 
     def lookups_of(self, stream: str) -> list[LookupPlan]:
         return [lookup for lookup in self.lookups if lookup.stream == stream]

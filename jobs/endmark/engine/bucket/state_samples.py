@@ -1,4 +1,4 @@
-"""Samples of a bucket's state for the join and for groups, and of the progress of both streams."""
+"""Samples of a bucket's state for the join and for groups, and of the progress of its streams."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ from endmark.metrics import Samples, sample
 from endmark.operators.stream_join.side import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from endmark.operators.group_by.group_by import ClosingAggregate
-    from endmark.operators.stream_join.join import StreamJoin
+    from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.operators.stream_join.side import SideState
     from endmark.state.segment_list import SegmentList
 
 _SECOND = 1_000_000
 
 
-def state_samples(join: StreamJoin, groups: ClosingAggregate | None) -> Counter[str]:
+def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter[str]:
     """Return the sizes of a bucket's state after a batch; `groups` is `None` without a group-by."""
     samples: Counter[str] = Counter()
-    for side, opposite in ((join.left, join.right), (join.right, join.left)):
+    for side in join.sides:
         if side.spec.ended:
             continue
-        labels = {"operator": "join", "stream": side.spec.name}
+        stream = side.spec.name
+        labels = {"operator": "join", "stream": stream}
         samples.update(_state_samples(side.rows, labels))
         spilled = [one for one in side.rows.segments if one.joined_to is not None]
-        stream = side.spec.name
         samples[sample("join_spilled_segments", stream=stream)] += len(spilled)
         samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
         deferred = sum(one.live for one in join.spiller.owed(side))
         samples[sample("join_deferred_rows", stream=stream)] += deferred
-        samples[sample("closed_keys", stream=side.spec.name)] += side.closed_keys.rows
-        samples[sample("promised_keys", stream=side.spec.name)] += side.closed_keys.promised.rows
-        samples[
-            sample("pending_punctuations", stream=side.spec.name, waits_for=_waits_for(side, opposite))
-        ] += side.pending_keys.rows
+        samples[sample("closed_keys", stream=stream)] += side.closed_keys.rows
+        samples[sample("promised_keys", stream=stream)] += side.closed_keys.promised.rows
+        others = [other for other in join.sides if other is not side]
+        waits_for = _waits_for(side, others)
+        samples[sample("pending_punctuations", stream=stream, waits_for=waits_for)] += side.pending_keys.rows
     if groups is not None:
         for kept in groups.lists.values():
             samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))
@@ -71,6 +73,7 @@ def _state_samples(segments: SegmentList, labels: dict[str, str]) -> dict[str, i
     }
 
 
-def _waits_for(side: SideState, opposite: SideState) -> str:
+def _waits_for(side: SideState, others: Sequence[SideState]) -> str:
     """Return whether the pending punctuations of a side wait for a `window` or a `closing`."""
-    return "closing" if opposite.preserved or side.spec.window is None else "window"
+    by_closing = side.spec.window is None or any(other.preserved for other in others)
+    return "closing" if by_closing else "window"

@@ -1,4 +1,4 @@
-"""The task of one bucket in one batch: lookups, stream join and group-by, without a shuffle between them."""
+"""The task of one bucket in one batch: lookups, join and group-by, without a shuffle between them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from endmark.engine.violation_rows import violation_rows
 from endmark.metrics import Samples, sample
 from endmark.operators.group_by.group_by import ClosingAggregate
 from endmark.operators.group_by.running_groups import RunningGroups
+from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.announce import Report
 from endmark.operators.stream_join.join import StreamJoin
@@ -28,10 +29,11 @@ from endmark.state import codec
 from endmark.state.segment import merge_sorted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from endmark.engine.bucket.plan import BucketPlan
     from endmark.engine.streams import StreamPlan
+    from endmark.operators.stream_join.segment_join import SegmentJoin
     from endmark.state.store import SegmentStore
 
 
@@ -65,16 +67,7 @@ class BucketTask:
         self._knobs = Knobs(restored.knobs if restored is not None else None, plan.steps)
         self._plan = plan = self._knobs.turned(plan)
         self._profile = store.profile
-        self._join = StreamJoin(
-            plan.left.side,
-            plan.right.side,
-            store,
-            kind=plan.kind,
-            residual=plan.residual,
-            policy=plan.policy,
-            buckets=plan.buckets,
-            restored=restored.join if restored is not None else None,
-        )
+        self._join = _join(plan, store, restored.join if restored is not None else None)
         if restored is not None:
             require_same(self._join.notes["made_with"], plan.made_with)
         self._join.notes["made_with"] = dict(plan.made_with)
@@ -119,10 +112,9 @@ class BucketTask:
         full = self._join.notes.get("full_batch")
         pause = full is None or records < full
         with self._profile.phase("unpack"):
-            sides = self._plan.left, self._plan.right
             came = {
                 stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.gates)
-                for stream in sides
+                for stream in self._plan.streams
             }
         samples: Counter[str] = Counter()
         with self._profile.phase("lookup"):
@@ -131,8 +123,8 @@ class BucketTask:
         # One gate may let in more batches than the other.
         entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
-        for number, (left, right) in enumerate(entering, 1):
-            yield from self._step((left, right), samples, catch_up=pause and number == len(entering))
+        for number, batches in enumerate(entering, 1):
+            yield from self._step(batches, samples, catch_up=pause and number == len(entering))
             if number == len(entering):
                 self._expect_promises()
             patterns = patterns.then(self._join.output.patterns)
@@ -162,22 +154,22 @@ class BucketTask:
         yield channels.METRICS, json.dumps(report).encode()
 
     def _expect_promises(self) -> None:
-        for side in (self._join.left, self._join.right):
+        for side in self._join.sides:
             if (gate := self._lookups.gates.get(side.spec.name)) is not None:
                 self._join.expect(side, gate.held_promises)
 
     def _step(
-        self, sides: tuple[StreamBatch, StreamBatch], samples: Counter[str], *, catch_up: bool
+        self, batches: Sequence[StreamBatch], samples: Counter[str], *, catch_up: bool
     ) -> Iterator[tuple[str, bytes | pa.RecordBatch]]:
         """Run one batch of the join, and fold its results into groups.
 
         Args:
-            sides: the batch of the left and of the right stream.
+            batches: the batch of each stream, in the order of the join's sides.
             samples: collects the metrics.
             catch_up: whether to join spilled rows.
         """
         measured = []
-        for result in channels.gathered(self._results(sides, catch_up=catch_up)):
+        for result in channels.gathered(self._results(batches, catch_up=catch_up)):
             if self._plan.shows_results:
                 with self._profile.phase("emit"):
                     shown = codec.encode(result) if self._plan.packs_results else result
@@ -199,15 +191,13 @@ class BucketTask:
             if closed.num_rows:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
 
-    def _results(
-        self, inputs: tuple[StreamBatch, StreamBatch], *, catch_up: bool
-    ) -> Iterator[pa.RecordBatch]:
-        yield from self._join.process(*inputs)
+    def _results(self, batches: Sequence[StreamBatch], *, catch_up: bool) -> Iterator[pa.RecordBatch]:
+        yield from self._join.process(*batches)
         if catch_up:
             yield from self._join.drain()
 
     def _missed(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
-        for stream in (self._plan.left, self._plan.right):
+        for stream in self._plan.streams:
             rows = self._join.output.bystanders.get(stream.name)
             if rows is None:
                 continue
@@ -218,7 +208,7 @@ class BucketTask:
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
-            stream = self._plan.left if violation.side == self._plan.left.name else self._plan.right
+            stream = self._plan.stream(violation.side)
             if self._plan.in_band:
                 yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
             elif stream.side.partition is not None:  # rows of a frame have no coordinates
@@ -233,7 +223,7 @@ class BucketTask:
         """
         join = self._join
         for by, keys in join.output.announced_by.items():
-            values = [keys.column(name) for name in join.left.key.columns]
+            values = [keys.column(name) for name in join.key.columns]
             for side in join.shown:
                 texts = named(dict(zip(side.spec.key.columns, values, strict=True)))
                 reasons = pa.repeat(pa.scalar(by), len(texts))
@@ -246,10 +236,13 @@ class BucketTask:
             return groups.close_where(self._join.final)
         if announced is None:
             return pa.RecordBatch.from_pylist([], groups.schema)
-        return groups.close(self._join.left.key.keys(announced))
+        return groups.close(self._join.key.keys(announced))
 
     def _progress(self) -> Samples:
-        return progress_samples(self._join.left) | progress_samples(self._join.right)
+        samples = Samples()
+        for side in self._join.sides:
+            samples |= progress_samples(side)
+        return samples
 
     def _count_output(self, samples: Counter[str]) -> None:
         output = self._join.output
@@ -261,11 +254,36 @@ class BucketTask:
         for violation in output.violations:
             key = sample("violations_total", stream=violation.side, reason=violation.reason)
             samples[key] += violation.rows.num_rows
-            side = self._plan.left.side if violation.side == self._plan.left.name else self._plan.right.side
+            side = self._plan.stream(violation.side).side
             if side.partition is not None:  # rows of a frame have no partition
                 for partition, rows in Counter(violation.rows.column(side.partition).to_pylist()).items():
                     name = "partition_violations_total"
                     samples[sample(name, stream=violation.side, partition=str(partition))] += rows
+
+
+def _join(plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> SegmentJoin:
+    """Return the join of a plan's streams; `restored` is its snapshot, or `None` before the first batch."""
+    sides = [stream.side for stream in plan.streams]
+    if len(sides) > 2:
+        return NaryJoin(
+            sides,
+            store,
+            residual=plan.residual,
+            policy=plan.policy,
+            buckets=plan.buckets,
+            restored=restored,
+        )
+    left, right = sides
+    return StreamJoin(
+        left,
+        right,
+        store,
+        kind=plan.kind,
+        residual=plan.residual,
+        policy=plan.policy,
+        buckets=plan.buckets,
+        restored=restored,
+    )
 
 
 def _unpacked(stream: StreamPlan, blobs: Mapping[str, list[bytes]], *, looked_up: bool) -> StreamBatch:

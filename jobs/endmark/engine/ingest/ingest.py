@@ -9,7 +9,6 @@ newest event time, and finds rows that are late because of earlier batches.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from endmark.engine.channels import VALUE, Buckets, Packer, stream_channel
 from endmark.engine.ingest.control_rows import ControlPacker
 from endmark.engine.ingest.heartbeats import FUTURE, late_behind, without_future_heartbeats
 from endmark.engine.ingest.punctuation_rows import PromisePacker
+from endmark.engine.ingest.stepped_rows import SteppedRows, through_steps
 from endmark.engine.violation_rows import NULL, violation_rows
 from endmark.errors import failing_at
 from endmark.metrics import sample
@@ -137,9 +137,13 @@ class _Task:
             self._counts[sample("tombstones_total", stream=stream.name)] += parsed.skipped
         if parsed.extra:
             self._counts[sample("extra_rows_total", stream=stream.name)] += parsed.extra
-        parsed = self._without_null_keys(stream, partition, parsed, offsets)
-        parsed = self._without_future(stream, partition, parsed, batch)
-        self._pack_rows(stream, partition, parsed, offsets, batch.column("value"))
+        stepped = through_steps(stream, parsed, batch.column("value"))
+        for step, filtered in stepped.filtered.items():
+            self._counts[sample("filtered_rows_total", stream=stream.name, step=step)] += filtered
+        stepped = self._without_null_keys(stream, partition, stepped, offsets)
+        stepped = self._without_future(stream, partition, stepped, batch)
+        self._pack_rows(stream, partition, stepped, offsets, batch.column("value"))
+        parsed = stepped.parsed
         self._pack_promises(stream, partition, parsed, offsets)
         for rejection in parsed.rejections:
             self._counts[sample("dead_letters_total", stream=stream.name, reason=rejection.reason)] += 1
@@ -172,46 +176,50 @@ class _Task:
         return self._parsers[stream.name]
 
     def _without_null_keys(
-        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray
-    ) -> Parsed:
-        """Set aside the rows with a null in the join key; return the others."""
-        return self._without(stream, partition, parsed, offsets, NULL, nulls(parsed.rows, stream.on))
+        self, stream: StreamPlan, partition: int, stepped: SteppedRows, offsets: np.ndarray
+    ) -> SteppedRows:
+        """Set aside the rows with a null in the join key; return the others.
+
+        A filtered row needs no key: it may be filtered before its key is derived.
+        """
+        bad = np.zeros(len(stepped.kept), bool)
+        bad[stepped.kept] = nulls(stepped.rows, stream.on)
+        return self._without(stream, partition, stepped, offsets, NULL, bad)
 
     def _without_future(
-        self, stream: StreamPlan, partition: int, parsed: Parsed, batch: pa.RecordBatch
-    ) -> Parsed:
+        self, stream: StreamPlan, partition: int, stepped: SteppedRows, batch: pa.RecordBatch
+    ) -> SteppedRows:
         """Set aside the rows whose event time is too far after Kafka's timestamp; return the others."""
         if stream.side.ahead is None:
-            return parsed
-        times = _event_times(stream, parsed)
+            return stepped
+        times = _event_times(stream, stepped.parsed)
         # A producer may send any number as timestamp, so nothing is added to it: it could overflow.
-        future = times - stream.side.ahead > int64(batch.column("timestamp"))[parsed.row_at]
-        return self._without(stream, partition, parsed, int64(batch.column("offset")), FUTURE, future)
+        future = times - stream.side.ahead > int64(batch.column("timestamp"))[stepped.parsed.row_at]
+        return self._without(stream, partition, stepped, int64(batch.column("offset")), FUTURE, future)
 
     def _without(
         self,
         stream: StreamPlan,
         partition: int,
-        parsed: Parsed,
+        stepped: SteppedRows,
         offsets: np.ndarray,
         reason: str,
         bad: Bools,
-    ) -> Parsed:
-        """Set aside some rows for a reason; return the others.
+    ) -> SteppedRows:
+        """Set aside some rows for a reason; return the others. Filtered rows are no violations.
 
         Args:
             stream: the plan of the stream.
             partition: the partition of all records.
-            parsed: the parsed records.
+            stepped: the rows.
             offsets: the offsets of the records.
             reason: the reason of the violations.
             bad: a mask of the rows to set aside.
         """
         if not bad.any():
-            return parsed
-        rows = _placed(stream, partition, parsed, offsets)
-        self._set_aside(stream, partition, reason, rows.filter(pa.array(bad)))
-        return replace(parsed, rows=parsed.rows.filter(pa.array(~bad)), row_at=parsed.row_at[~bad])
+            return stepped
+        self._set_aside(stream, partition, reason, _kept(stream, partition, stepped.where(bad), offsets))
+        return stepped.where(~bad)
 
     def _set_aside(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
         broken = violation_rows(stream, reason, rows)
@@ -220,16 +228,26 @@ class _Task:
         self.packer.add(self._buckets.labels[0], channels.VIOLATIONS, broken)
 
     def _pack_rows(
-        self, stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray, values: pa.Array
+        self,
+        stream: StreamPlan,
+        partition: int,
+        stepped: SteppedRows,
+        offsets: np.ndarray,
+        values: pa.Array,
     ) -> None:
+        parsed, kept = stepped.parsed, stepped.kept
         late = self._late(stream, partition, parsed)
         if parsed.rows.num_rows == 0:
             return
-        rows = _placed(stream, partition, parsed, offsets)
-        self._end_runs(stream, partition, rows)
+        own = _placed(stream, partition, parsed.rows, offsets[parsed.row_at])
+        self._end_runs(stream, partition, own)
+        self._mark(stream, partition, own)
+        if stream.side.unique and not kept.all():
+            # A filtered row ends its key like a row that ends a run: later rows of the key break a promise.
+            self._pack_keys(stream, channels.ENDED, _keys(stream, own.filter(pa.array(~kept))))
+        rows, late = _kept(stream, partition, stepped, offsets), late[kept]
         if stream.keeps_value:
-            rows = rows.append_column(VALUE, values.take(pa.array(parsed.row_at)))
-        self._mark(stream, partition, rows)
+            rows = rows.append_column(VALUE, values.take(pa.array(parsed.row_at[kept])))
         if late.any():
             self._set_aside(stream, partition, "late", rows.filter(pa.array(late)))
             rows = rows.filter(pa.array(~late))
@@ -261,9 +279,7 @@ class _Task:
         """Pack the keys whose runs end in a clustered stream, and the first row of the partition."""
         if not stream.side.clustered:
             return
-        side, key = stream.side, stream.side.key.shared
-        rows = rows.select([*side.key.columns, str(side.partition), str(side.offset)])
-        rows = rows.rename_columns([*key.columns, "partition", "offset"])
+        key, rows = stream.side.key.shared, _keys(stream, rows)
         last = self._last.get((stream.name, partition))
         if last is None:
             for label in self._buckets.labels:
@@ -347,20 +363,29 @@ def _event_times(stream: StreamPlan, parsed: Parsed) -> Ints:
     return int64(parsed.rows.column(stream.side.time.removeprefix(f"{stream.name}_")))
 
 
-def _placed(stream: StreamPlan, partition: int, parsed: Parsed, offsets: np.ndarray) -> pa.RecordBatch:
-    """Return parsed rows by the column names of results, with their partition and offset.
+def _kept(stream: StreamPlan, partition: int, stepped: SteppedRows, offsets: np.ndarray) -> pa.RecordBatch:
+    """Return the rows that row steps keep as `_placed` does, given the offsets of all records."""
+    return _placed(stream, partition, stepped.rows, offsets[stepped.parsed.row_at[stepped.kept]])
+
+
+def _placed(stream: StreamPlan, partition: int, rows: pa.RecordBatch, offsets: np.ndarray) -> pa.RecordBatch:
+    """Return rows by the column names of results, with their partition and offset.
 
     Args:
         stream: the plan of the stream.
         partition: the partition of all rows.
-        parsed: the parsed records.
-        offsets: the offsets of the records.
+        rows: the rows.
+        offsets: their offsets.
     """
-    coordinates = [
-        pa.repeat(pa.scalar(partition, pa.int64()), parsed.rows.num_rows),
-        pa.array(offsets[parsed.row_at]),
-    ]
-    names = [f"{stream.name}_{name}" for name in parsed.rows.schema.names]
+    coordinates = [pa.repeat(pa.scalar(partition, pa.int64()), rows.num_rows), pa.array(offsets)]
+    names = [f"{stream.name}_{name}" for name in rows.schema.names]
     return pa.record_batch(
-        parsed.rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
+        rows.columns + coordinates, names=[*names, stream.side.partition, stream.side.offset]
     )
+
+
+def _keys(stream: StreamPlan, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the keys of rows by the names that both sides share, with `partition` and `offset`."""
+    side = stream.side
+    rows = rows.select([*side.key.columns, str(side.partition), str(side.offset)])
+    return rows.rename_columns([*side.key.shared.columns, "partition", "offset"])

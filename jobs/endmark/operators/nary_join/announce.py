@@ -3,6 +3,8 @@
 By the rule `early`, a key that some side has closed is announced once all sides have closed it, or one that
 has closed it holds no row of it. Until then it is *pending*. By the rule `closed`, all sides must have closed
 it. If patterns close keys, `final` returns which keys are announced.
+
+A pending key is kept by one side that has closed it (`SideState.pending_keys`).
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
+from endmark.operators.stream_join.announce import FOR_EVER
 from endmark.operators.stream_join.presets import Propagation
 from endmark.state import codec
-from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,26 +27,20 @@ if TYPE_CHECKING:
     from endmark.state.keys import Keys
     from endmark.state.search import Bools
     from endmark.state.segment_list import SegmentRows
-    from endmark.state.store import SegmentStore
 
 
 class KeyAnnouncer:
     """Announces each key once.
 
-    Attributes:
-        pending: closed keys that are not announced yet, by the names that all sides share.
-
     Args:
         sides: the state of all sides.
-        store: keeps the pending keys.
         rule: the rule of propagation.
     """
 
-    def __init__(self, sides: Sequence[SideState], store: SegmentStore, rule: Propagation) -> None:
+    def __init__(self, sides: Sequence[SideState], rule: Propagation) -> None:
         self._sides = sides
         self._key = sides[0].key
         self._rule = rule
-        self.pending = SegmentList(store, self._key)
         self._closed: list[pa.RecordBatch] = []
         self._closed_first: list[pa.RecordBatch] = []
 
@@ -75,8 +71,9 @@ class KeyAnnouncer:
         asked = [*self._closed, *self._pending_of(gone)]
         for side, promises in zip(self._sides, key_promises, strict=True):
             if promises:
-                found = self.pending.where(side.key_promises.positions)
-                asked += [rows.batch.select(self._key.stored) for rows in found]
+                for holder in self._sides:
+                    found = holder.pending_keys.where(side.key_promises.positions)
+                    asked += [rows.batch.select(self._key.stored) for rows in found]
         return self._complete(asked)
 
     def expired(self, gone: Iterable[tuple[int, SegmentRows]]) -> pa.RecordBatch | None:
@@ -87,9 +84,10 @@ class KeyAnnouncer:
     def _pending_of(self, gone: Iterable[tuple[int, SegmentRows]]) -> list[pa.RecordBatch]:
         """Return the keys of some rows that are pending."""
         found = []
-        for number, rows in gone if self.pending.rows else []:
+        some_pending = any(side.pending_keys.rows for side in self._sides)
+        for number, rows in gone if some_pending else []:
             keys = rows.segment.keys.take(rows.positions)
-            at = rows.positions[self.pending.contains(keys)]
+            at = rows.positions[self._pending(keys)]
             stored = rows.segment.batch.select(self._sides[number].spec.key.stored).take(pa.array(at))
             found.append(stored.rename_columns(self._key.stored))
         return found
@@ -101,14 +99,27 @@ class KeyAnnouncer:
             return None
         distinct = self._key.distinct(codec.concat(asked))
         keys = self._key.keys(distinct)
-        over = self._over(keys)
+        closed = self._closed_by_side(keys)
+        over = self._over(keys, closed)
         if self._rule is Propagation.CLOSED:
             return distinct.filter(pa.array(over))
-        pending = self.pending.contains(keys)
-        self.pending.append(distinct.filter(pa.array(~over & ~pending)))
+        pending = self._pending(keys)
+        waiting = ~over & ~pending
+        for side, mask in zip(self._sides, closed, strict=True):
+            self._hold(side, distinct.filter(pa.array(waiting & mask)))
+            waiting &= ~mask
         announced = distinct.filter(pa.array(over & (pending | self._closed_now(keys))))
-        self.pending.remove(self._key.keys(announced))
+        for side in self._sides:
+            side.pending_keys.remove(self._key.keys(announced))
         return announced
+
+    def _pending(self, keys: Keys) -> Bools:
+        """Return a mask of the keys that are pending."""
+        found: Bools = np.logical_or.reduce([side.pending_keys.contains(keys) for side in self._sides])
+        return found
+
+    def _hold(self, side: SideState, closed: pa.RecordBatch) -> None:
+        side.hold(closed, np.full(closed.num_rows, FOR_EVER))
 
     def _closed_now(self, keys: Keys) -> Bools:
         """Return a mask of the keys that no side had closed before this batch."""
@@ -117,9 +128,17 @@ class KeyAnnouncer:
             found |= keys.among(self._key.keys(first))
         return found
 
-    def _over(self, keys: Keys) -> Bools:
-        """Return a mask of the keys of which no result can come, among those that some side has closed."""
-        closed = [side.has_closed(keys) for side in self._sides]
+    def _closed_by_side(self, keys: Keys) -> list[Bools]:
+        """Return, for each side, a mask of the keys that it has closed."""
+        return [side.has_closed(keys) for side in self._sides]
+
+    def _over(self, keys: Keys, closed: list[Bools]) -> Bools:
+        """Return a mask of the keys of which no result can come, among those that some side has closed.
+
+        Args:
+            keys: the keys.
+            closed: for each side, a mask of the keys that it has closed.
+        """
         over: Bools = np.logical_and.reduce(closed)
         if self._rule is Propagation.EARLY:
             over |= without_rows(keys, closed, [side.rows for side in self._sides], ~over)
@@ -141,13 +160,14 @@ class KeyAnnouncer:
             stored = rows.segment.batch.select(side.spec.key.stored).take(pa.array(rows.positions))
             distinct = self._key.distinct(stored.rename_columns(self._key.stored))
             keys = self._key.keys(distinct)
-            self.pending.append(distinct.filter(pa.array(~self.pending.contains(keys) & ~self._over(keys))))
+            over = self._over(keys, self._closed_by_side(keys))
+            self._hold(side, distinct.filter(pa.array(~self._pending(keys) & ~over)))
 
     def final(self, keys: Keys) -> Bools:
         """Return a mask of the keys that are announced. Call it between two batches."""
         if self._rule is Propagation.NEVER:
             return np.zeros(len(keys), bool)
-        closed = [side.has_closed(keys) for side in self._sides]
+        closed = self._closed_by_side(keys)
         everywhere = self._rule is Propagation.CLOSED
         over: Bools = (np.logical_and if everywhere else np.logical_or).reduce(closed)
-        return over if everywhere else over & ~self.pending.contains(keys)
+        return over if everywhere else over & ~self._pending(keys)

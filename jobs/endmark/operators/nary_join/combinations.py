@@ -6,6 +6,8 @@ No combination of fewer rows is stored.
 
 Every two rows are within their windows exactly if the window of each row reaches the last row. So a
 combination carries two times, and no pair of rows is compared.
+
+A condition on results is asked last, once for each combination that is within all windows.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.condition_failures import Failures
 from endmark.state import codec, search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from endmark.condition import Condition
     from endmark.operators.stream_join.side import SideState
     from endmark.state.keys import Keys
     from endmark.state.search import Bools, Ints
@@ -35,13 +39,18 @@ _NEVER_REACHED = 1 << 62
 class Combinations:
     """Builds the results of one join.
 
+    Attributes:
+        failures: the combinations on which the residual condition failed. They are no results.
+
     Args:
         sides: the state of all sides. Results have their columns in this order.
+        residual: the condition that results must meet; `None` is always met.
     """
 
-    def __init__(self, sides: Sequence[SideState]) -> None:
+    def __init__(self, sides: Sequence[SideState], residual: Condition | None) -> None:
         self._sides = sides
-        self._names = [name for side in sides for name in side.spec.schema.names]
+        self._residual = residual
+        self.failures = Failures("join.where" if residual is None else residual.field)
         self._windowed = any(side.spec.window is not None for side in sides)
 
     def find(
@@ -101,7 +110,12 @@ class Combinations:
         self, partial: _Partial, rest: list[_Answer], answers: Mapping[int, _Answer]
     ) -> Iterator[pa.RecordBatch]:
         if not rest:
-            yield self._results(partial, answers)
+            at = {number: answers[number].at[rows] for number, rows in partial.rows.items()}
+            batches = {number: answer.batch for number, answer in answers.items()}
+            if self._residual is not None:
+                at = self._meeting(self._residual, batches, at)
+            if len(at[0]):
+                yield self._columns(batches, at)
             return
         answer, *later = rest
         of_all = np.arange(len(partial.group))
@@ -110,12 +124,39 @@ class Combinations:
             if len(extended.group):
                 yield from self._extend(extended, later, answers)
 
-    def _results(self, partial: _Partial, answers: Mapping[int, _Answer]) -> pa.RecordBatch:
-        columns = []
+    def _meeting(
+        self, residual: Condition, batches: Mapping[int, pa.RecordBatch], at: Mapping[int, Ints]
+    ) -> dict[int, Ints]:
+        """Return the combinations that meet the condition, and count those on which it fails.
+
+        Args:
+            residual: the condition.
+            batches: a batch with the rows of each side, by the side's number.
+            at: the position of each combination's row in each of these.
+        """
+        answer = residual.ask(self._columns(batches, at, residual.columns))
+        if len(answer.failed):
+            first = int(answer.failed[0])
+            places = [
+                side.spec.place(batches[number], int(at[number][first]))
+                for number, side in enumerate(self._sides)
+            ]
+            self.failures.add(len(answer.failed), answer.why, places)
+        return {number: positions[answer.holds] for number, positions in at.items()}
+
+    def _columns(
+        self,
+        batches: Mapping[int, pa.RecordBatch],
+        at: Mapping[int, Ints],
+        only: Collection[str] | None = None,
+    ) -> pa.RecordBatch:
+        """Return the columns of combinations, as `_meeting` takes them; `only` names some, `None` all."""
+        names, columns = [], []
         for number in range(len(self._sides)):
-            positions = pa.array(answers[number].at[partial.rows[number]])
-            columns += answers[number].batch.take(positions).columns
-        return pa.record_batch(columns, names=self._names)
+            own = [name for name in batches[number].schema.names if only is None or name in only]
+            names += own
+            columns += batches[number].select(own).take(pa.array(at[number])).columns
+        return pa.record_batch(columns, names=names)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from endmark.condition import Condition
     from endmark.operators.stream_join.side import SideState
     from endmark.state.segment import Segment
 
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
 class NaryProbe:
     """Finds each result once, of several new rows with the first side that has one.
 
+    Attributes:
+        failures: the combinations on which the residual condition failed. They are no results.
+
     Args:
         sides: the state of all sides.
+        residual: the condition that results must meet; `None` is always met.
     """
 
-    def __init__(self, sides: Sequence[SideState]) -> None:
+    def __init__(self, sides: Sequence[SideState], residual: Condition | None) -> None:
         self._sides = sides
-        self._combinations = Combinations(sides)
+        self._combinations = Combinations(sides, residual)
+        self.failures = self._combinations.failures
 
     def results(self, arrived: Sequence[Segment | None]) -> Iterator[pa.RecordBatch]:
         """Yield the results of the rows of a batch with resident rows, and with each other.

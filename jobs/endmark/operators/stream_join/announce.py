@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 CLOSED = "closed"
 EXPIRED = "expired"
 _ALL_VALUES: dict[str, Any] = {"between": {}}  # the pattern of all values, in JSON
-# A time after any event time. A key with this time waits for the other side's punctuation.
-_FOR_EVER = 1 << 62
+# A time after any event time. A key with this time waits for punctuations alone, or for rows to leave state.
+FOR_EVER = 1 << 62
 
 
 def announceable(
@@ -110,7 +110,7 @@ def propagate(
     held = np.ones(len(keys), bool) if side.preserved else opposite.pending_keys.contains(keys)
     completed = closed_keys.filter(pa.array(both & held))
     opposite.pending_keys.remove(side.key.keys(completed))
-    last = np.full(len(keys), _FOR_EVER) if opposite.preserved else side.last_times(keys)
+    last = np.full(len(keys), FOR_EVER) if opposite.preserved else side.last_times(keys)
     waiting = ~both & (last != NEVER)
     side.hold(closed_keys.filter(pa.array(waiting)), last[waiting])
     return [completed, closed_keys.filter(pa.array(~both & ~waiting))]

@@ -112,6 +112,7 @@ def policy(
     autotune: bool = False,
     memory: int | None = None,
     goal: Goal | None = None,
+    inputs: int = 2,
     prefix: str = "",
 ) -> Policy:
     """Combine a preset with the settings beside it.
@@ -122,6 +123,8 @@ def policy(
         purge_every, memory: the fields of `Policy`.
         autotune: whether the job may turn `purge_every`.
         goal: the goal by which some of these were chosen; `None` without one.
+        inputs: the number of inputs. With more than two, purging does not wait if keys are announced early:
+            the search for the last row of a key is already all the work of purging.
         prefix: a prefix for the names of fields in error messages.
 
     Raises:
@@ -133,10 +136,16 @@ def policy(
             preset, f"{prefix}window", "has no windows", [p for p, a in PRESETS.items() if a.window]
         )
     lazy = {"goal": goal is not None, "purge_every": purge_every > 1, "autotune": autotune}
+    waits = [
+        name
+        for name, each in PRESETS.items()
+        if each.batch and (inputs == 2 or each.propagate is not Propagation.EARLY)
+    ]
     for field, asked in lazy.items():
-        if asked and not able.batch:
+        if asked and preset not in waits:
             does = "purges with each punctuation" if able.purge else "does not purge"
-            raise _refused(preset, f"{prefix}{field}", does, [p for p, a in PRESETS.items() if a.batch])
+            of_several = f" of {inputs} inputs" if able.batch else ""
+            raise _refused(preset, f"{prefix}{field}", f"{does}{of_several}", waits)
     if memory is not None and not able.spill:
         others = [name for name, ability in PRESETS.items() if ability.spill]
         raise _refused(preset, f"{prefix}memory", "keeps all rows in memory", others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ class Probe:
             schemas = [_only(side.spec.schema, residual.columns) for side in (left, right)]
             self._candidates = Results(schemas[0], schemas[1])
         self.spent: list[SegmentRows] = []
-        self.failures = Failures("join.where" if residual is None else residual.field)
+        self.failures = Failures("where" if residual is None else residual.field)
 
     def results(self, left: Segment | None, right: Segment | None) -> Iterator[pa.RecordBatch]:
         """Yield the results of the rows of a batch with resident rows of the other side, and with each other.
@@ -125,7 +125,10 @@ class Probe:
             answer = self._residual.ask(self._candidates.pairs(left.batch, i, right.batch, j))
             if len(answer.failed):
                 first = int(answer.failed[0])
-                at = [_place(self._left, left, int(i[first])), _place(self._right, right, int(j[first]))]
+                at = [
+                    self._left.spec.place(left.batch, int(i[first])),
+                    self._right.spec.place(right.batch, int(j[first])),
+                ]
                 self.failures.add(len(answer.failed), answer.why, at)
             i, j = i[answer.holds], j[answer.holds]
         if len(i) == 0:
@@ -157,16 +160,6 @@ class Probe:
             gone = SegmentRows(left, first)
             self.spent.append(gone)
             yield gone.batch.select(self._left.spec.schema.names)
-
-
-def _place(side: SideState, segment: Segment, row: int) -> dict[str, Any]:
-    """Return the stream, partition and offset of a row; for a row of a frame, the stream alone."""
-    spec = side.spec
-    names = {"partition": spec.partition, "offset": spec.offset}
-    found = {
-        part: segment.batch.column(name)[row].as_py() for part, name in names.items() if name is not None
-    }
-    return {"stream": spec.name, **found}
 
 
 def _only(schema: pa.Schema, names: tuple[str, ...]) -> pa.Schema:

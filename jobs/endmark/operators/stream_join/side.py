@@ -98,6 +98,12 @@ class SideSpec:
         """The columns that results show."""
         return pa.schema([]) if self.ended else self.schema
 
+    def place(self, rows: pa.RecordBatch, number: int) -> dict[str, Any]:
+        """Return the stream, partition and offset of a row; for a row of a frame, the stream alone."""
+        names = {"partition": self.partition, "offset": self.offset}
+        found = {part: rows.column(name)[number].as_py() for part, name in names.items() if name is not None}
+        return {"stream": self.name, **found}
+
     @cached_property
     def codec(self) -> PromiseCodec:
         """Reads and writes the stream's promises."""

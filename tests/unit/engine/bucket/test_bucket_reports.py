@@ -13,7 +13,7 @@ import pytest
 from endmark.metrics import add, parse
 from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Located
-from support.shops import CARDS, DOCUMENT, Shops, offer, over, sales, seconds
+from support.shops import CARDS, DOCUMENT, Shops, changed, offer, over, sales, seconds
 from support.verify_world import STAMPED
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
@@ -74,8 +74,7 @@ def test_every_bucket_says_what_holds_time_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "waits_for"), [("left", "window"), ("right", "closing")])
 def test_pending_punctuations_say_what_they_wait_for(tmp_path: Path, kind: str, waits_for: str) -> None:
     """Beside a preserved side only that side's closing completes them."""
-    window = {"left": "1h", "right": "1h"}
-    shops = Shops(tmp_path, {"rows": "count"}, type=kind, window=window)
+    shops = Shops(tmp_path, {"rows": "count"}, type=kind, window="1h")
 
     shops.batch(offers=[offer("north", 1, "2.50"), over("north", 1)])
 
@@ -85,7 +84,7 @@ def test_pending_punctuations_say_what_they_wait_for(tmp_path: Path, kind: str, 
 
 def test_the_lookup_says_how_it_read(tmp_path: Path) -> None:
     """Reads by kind, what they cost by each strategy, and what the cache made needless."""
-    document = DOCUMENT | {"lookup": DOCUMENT["lookup"] | {"cache": {"memory": "1MB"}}}
+    document = changed(known={"cache": {"memory": "1MB"}})
     tasks = BucketTasks(Pipeline.model_validate(document), CARDS, 1, tmp_path)
 
     def told(offset: int, card: int) -> dict[str, float]:
@@ -109,7 +108,7 @@ def test_the_lookup_says_how_it_read(tmp_path: Path) -> None:
 
 def test_rows_that_wait_are_counted(tmp_path: Path) -> None:
     """In a full batch that has no time to read; the pause after it lets them in."""
-    document = DOCUMENT | {"lookup": DOCUMENT["lookup"] | {"time_per_batch": "0s"}}
+    document = changed(known={"time_per_batch": "0s"})
     tasks = BucketTasks(Pipeline.model_validate(document), CARDS, 1, tmp_path, full_batch=1)
 
     def waiting(*cards: int) -> tuple[float, float]:

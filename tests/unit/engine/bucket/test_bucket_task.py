@@ -17,7 +17,7 @@ from endmark.pipeline import Pipeline
 from endmark.spark.tables import Target
 from endmark.state.segment import Segment
 from support.bucket_tasks import BUCKETS, BucketTasks
-from support.shops import CARDS, DOCUMENT, Shops, offer, over, sales
+from support.shops import CARDS, DOCUMENT, Shops, changed, offer, over, sales
 
 
 def test_composite_keys_and_decimals_from_end_to_end(tmp_path: Path) -> None:
@@ -120,10 +120,10 @@ def test_every_bucket_runs_in_every_batch(tmp_path: Path) -> None:
 
 def test_condition_is_checked_against_the_tables() -> None:
     """Before anything starts, with the field that is wrong."""
-    join = DOCUMENT["join"] | {"where": "sales_prize > 1"}
+    document = changed(matched={"where": "sales_prize > 1"})
 
-    with pytest.raises(ConfigError, match=r"join\.where: no column 'sales_prize'"):
-        residual(Pipeline.model_validate(DOCUMENT | {"join": join}))
+    with pytest.raises(ConfigError, match=r"steps\.matched\.where: no column 'sales_prize'"):
+        residual(Pipeline.model_validate(document))
 
 
 def test_tables_have_types_that_spark_knows(tmp_path: Path) -> None:

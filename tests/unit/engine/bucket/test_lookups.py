@@ -144,14 +144,16 @@ def test_parked_rows_of_one_hold_back_the_others(tmp_path: Path) -> None:
 def test_there_may_be_none(tmp_path: Path) -> None:
     """Rows are joined as they are."""
     usual = make_pipeline(measures={"bids": "count"})
-    document = usual.model_dump(exclude={"lookup", "relations"})
+    document = usual.model_dump(exclude={"relations"})
+    del document["steps"]["known"]
+    document["steps"]["matched"] |= {"join": ["items", "bids"], "window": "5s"}
     pipeline = Pipeline.model_validate(document)
     records = [item(0, 1), bid(0, 1), close("items", 0), close("bids", 0)]
 
     found = run(BucketTasks(pipeline, [], PARTITIONS, tmp_path), *records)
 
     assert [row["bids"] for row in found["groups"]] == [1]
-    assert not [name for name in filed(steps_of(pipeline)) if name.startswith("lookup")]
+    assert not [name for name in filed(steps_of(pipeline)) if ".lookup." in name]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
     with pytest.raises(ConfigError, match="by --relation; there are: none"):
@@ -159,10 +161,10 @@ def test_there_may_be_none(tmp_path: Path) -> None:
 
 
 def test_each_has_its_knobs(tmp_path: Path) -> None:
-    """By the name of its relation; a turn of one leaves the other as it is."""
+    """By the name of its step; a turn of one leaves the other as it is."""
     others = {"ranks": {"stream": "bids", "strategy": "mesh"}}
     pipeline = make_pipeline(looking={"strategy": "hybrid"}, others=others)
-    turn = json.dumps({"set": {"lookup.ranks.strategy": "batched"}, "by": "Ann"}).encode()
+    turn = json.dumps({"set": {"steps.of_ranks.lookup.strategy": "batched"}, "by": "Ann"}).encode()
     records = [Record(pipeline.control_topic, 0, turn), bid(0, 1), bid(0, 1)]
     located = locate(records)
     tasks = tasks_of(pipeline, tmp_path)
@@ -175,15 +177,15 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
     pages = [samples[f"lookup_reads_total{{by=page,relation={relation}}}"] for relation in pipeline.relations]
     assert (lists, pages) == ([0, 1], [1, 0])
     knobs = filed(steps_of(pipeline))
-    assert {name: value for name, value in knobs.items() if name.startswith("lookup")} == {
-        "lookup.sellers.strategy": "hybrid",
-        "lookup.sellers.page_rows": 500,
-        "lookup.sellers.time_per_batch": None,
-        "lookup.sellers.memory": 64_000_000,
-        "lookup.ranks.strategy": "mesh",
-        "lookup.ranks.page_rows": 500,
-        "lookup.ranks.time_per_batch": None,
-        "lookup.ranks.memory": 64_000_000,
+    assert {name: value for name, value in knobs.items() if ".lookup." in name} == {
+        "steps.known.lookup.strategy": "hybrid",
+        "steps.known.lookup.page_rows": 500,
+        "steps.known.lookup.time_per_batch": None,
+        "steps.known.lookup.memory": 64_000_000,
+        "steps.of_ranks.lookup.strategy": "mesh",
+        "steps.of_ranks.lookup.page_rows": 500,
+        "steps.of_ranks.lookup.time_per_batch": None,
+        "steps.of_ranks.lookup.memory": 64_000_000,
     }
     with recomputed(pipeline, records, found=total(found)) as session:
         require_within(session, pipeline)
@@ -192,17 +194,26 @@ def test_each_has_its_knobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lookups", "says"),
     [
-        ([{"stream": "bids"}, {"stream": "items"}], "lookup: relation 'sellers' is looked up twice"),
-        ([], "relations.sellers: no lookup asks it"),
-        ([{"stream": "offers"}], "lookup.0.stream: 'offers' is not one of streams: items, bids"),
-        ([{"stream": "bids", "key": "price"}], "lookup.0.key: column 'price' is double, but must be long"),
-        ([{"stream": "bids", "miss": "wait"}], "lookup.[several].0.miss"),
+        (
+            {"known": {}, "again": {"stream": "items"}},
+            "steps.known.lookup.relation: 'sellers' is looked up twice; declare it once more under another",
+        ),
+        ({}, "relations.sellers: no lookup asks it"),
+        ({"known": {"stream": "offers"}}, "steps.known.from: 'offers' is not one of streams or steps: items"),
+        ({"known": {"key": "price"}}, "steps.known.lookup.key: column 'price' is double, but must be long"),
+        ({"known": {"miss": "wait"}}, "steps.known.[lookup].lookup.miss"),
     ],
 )
-def test_what_is_wrong_is_named(lookups: list[dict[str, Any]], says: str) -> None:
+def test_what_is_wrong_is_named(lookups: dict[str, dict[str, Any]], says: str) -> None:
     document = make_pipeline().model_dump()
-    usual = {"relation": "sellers", "key": "seller_id"}
-    document["lookup"] = [usual | lookup for lookup in lookups]
+    document["steps"] = {"matched": document["steps"]["matched"], "by_key": document["steps"]["by_key"]}
+    ends = {"items": "items", "bids": "bids"}
+    for name, fields in lookups.items():
+        lookup = {"relation": "sellers", "key": "seller_id", "stream": "bids", **fields}
+        stream = lookup.pop("stream")
+        document["steps"][name] = {"from": stream, "lookup": lookup}
+        ends[stream] = name
+    document["steps"]["matched"] |= {"join": [ends["items"], ends["bids"]], "window": None}
 
     with pytest.raises(ValueError, match=re.escape(says)):
         Pipeline.model_validate(document)
@@ -216,7 +227,10 @@ def test_columns_of_relations_have_names_of_their_own() -> None:
         name: ranks | {"columns": {"seller_id": "long", column: "long"}}
         for name, column in (("ranks", "of_rank"), ("ranks_of", "rank"))
     }
-    document["lookup"] = [*document["lookup"], document["lookup"][1] | {"relation": "ranks_of"}]
+    end = document["steps"]["matched"]["join"][1]
+    lookup = document["steps"]["of_ranks"]["lookup"] | {"relation": "ranks_of"}
+    document["steps"]["more"] = {"from": end, "lookup": lookup}
+    document["steps"]["matched"] |= {"join": ["items", "more"], "window": None}
 
     with pytest.raises(ValueError, match="columns 'ranks_of_rank' and 'ranks_of_rank' are one to Delta"):
         Pipeline.model_validate(document)
@@ -225,21 +239,18 @@ def test_columns_of_relations_have_names_of_their_own() -> None:
 def test_relations_and_streams_have_names_of_their_own() -> None:
     document = make_pipeline().model_dump()
     document["relations"]["items"] = document["relations"].pop("sellers")
-    document["lookup"] |= {"relation": "items"}
+    document["steps"]["known"]["lookup"] |= {"relation": "items"}
 
     with pytest.raises(ValueError, match=r"relations\.items: a stream has this name, too"):
         Pipeline.model_validate(document)
 
 
 def test_a_checkpoint_is_of_its_lookups(tmp_path: Path) -> None:
-    """One in a list is as one that is not; others are other settings."""
     one, two = make_pipeline(), make_pipeline(others=RANKS)
-    listed = one.model_copy(update={"lookup": one.lookups})
 
-    assert settings(one, buckets=2) == settings(listed, buckets=2)
     with claimed(tmp_path):
         pin(tmp_path, settings(one, buckets=2))
-        with pytest.raises(ConfigError, match=r"lookup was .*, is .*ranks"):
+        with pytest.raises(ConfigError, match=r"steps\.of_ranks was left out, is .*ranks"):
             pin(tmp_path, settings(two, buckets=2))
 
 

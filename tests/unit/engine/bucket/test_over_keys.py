@@ -17,7 +17,7 @@ from endmark.pipeline import Pipeline
 from endmark.punctuation.pattern import Equals
 from endmark.punctuation.punctuation import Origin, Punctuation
 from support.bucket_tasks import BucketTasks
-from support.shops import DOCUMENT
+from support.shops import DOCUMENT, changed
 from support.verify_recompute import sellers_of
 from support.verify_world import PARTITIONS, Record, bid, close, locate, make_pipeline, promise
 
@@ -58,13 +58,9 @@ def _sales(key: list[str], punctuated_on: list[str]) -> OverKeys | None:
     shops: dict[str, Any] = {"key": ["day", "shop"], "columns": {"day": "date", "shop": "string"}}
     cards = DOCUMENT["relations"]["cards"] | shops
     sales = DOCUMENT["streams"]["sales"] | {"punctuated_on": punctuated_on}
-    changed = {
-        "relations": {"cards": cards},
-        "streams": DOCUMENT["streams"] | {"sales": sales},
-        "lookup": DOCUMENT["lookup"] | {"key": key},
-        "join": DOCUMENT["join"] | {"where": None},
-    }
-    pipeline = Pipeline.model_validate(DOCUMENT | changed)
+    document = changed(known={"key": key}, matched={"where": None})
+    streams = DOCUMENT["streams"] | {"sales": sales}
+    pipeline = Pipeline.model_validate(document | {"relations": {"cards": cards}, "streams": streams})
     return OverKeys.of(stream_plans(pipeline, {"offers": 1, "sales": 1})["sales"], key)
 
 

@@ -70,8 +70,8 @@ def test_a_table_with_two_versions_of_one_moment(request: pytest.FixtureRequest,
 @pytest.mark.parametrize(
     ("looking", "said"),
     [
-        ({"as_of": {"stream": "price", "relation": "since"}}, "lookup.as_of.stream"),
-        ({"as_of": {"stream": "bid_at", "relation": "name"}}, "lookup.as_of.relation"),
+        ({"as_of": {"stream": "price", "relation": "since"}}, "steps.known.lookup.as_of.stream"),
+        ({"as_of": {"stream": "bid_at", "relation": "name"}}, "steps.known.lookup.as_of.relation"),
         (
             {"as_of": {"stream": "bid_at", "relation": "since"}, "cardinality": "many_to_many"},
             "as_of picks one of a key's rows",
@@ -87,6 +87,6 @@ def test_a_key_may_not_tell_versions_apart() -> None:
     """It would be looked up by its value, not by its order."""
     document = make_pipeline(looking={"as_of": {"stream": "bid_at", "relation": "since"}}).model_dump()
     document["relations"]["sellers"]["key"] = ["seller_id", "since"]
-    document["lookup"]["key"] = ["seller_id", "bid_at"]
+    document["steps"]["known"]["lookup"]["key"] = ["seller_id", "bid_at"]
     with pytest.raises(ValueError, match="each version would have a key of its own"):
         Pipeline.model_validate(document)

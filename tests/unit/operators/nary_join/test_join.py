@@ -46,7 +46,7 @@ class Streams:
     def take(self, **inputs: StreamBatch) -> list[tuple[int, ...]]:
         """Join a batch; return the times of the rows of each result."""
         batches = [inputs.get(spec.name, StreamBatch()) for spec in self._specs]
-        pieces = list(self.join.process(batches))
+        pieces = list(self.join.process(*batches))
         times = [
             [piece.column(f"{spec.name}_at").cast(pa.int64()).to_pylist() for spec in self._specs]
             for piece in pieces

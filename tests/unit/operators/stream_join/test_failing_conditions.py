@@ -53,7 +53,7 @@ def test_a_pair_on_which_the_condition_fails_is_none(kind: JoinType, size: int, 
     assert len(sellers) - sellers.count(1) == alone.get(kind, 0)
     assert totals["join_failed_pairs_total"] == 3
     for failure in failures:
-        assert failure["field"] == "join.where"
+        assert failure["field"] == "steps.matched.where"
         assert failure["why"].startswith("Out of Range Error: Overflow in addition")
         assert {at["stream"] for at in failure["at"]} == {"items", "bids"}
     assert sum(failure["count"] for failure in failures) == 3

@@ -37,7 +37,7 @@ def test_a_preset_says_what_becomes_of_state() -> None:
             "shj",
             (1, None),
             {},
-            "join.window: preset shj has no windows; leave it out, or choose preset wjoin, ",
+            "steps.matched.window: preset shj has no windows; leave it out, or choose preset wjoin, ",
         ),
         (
             "pjoin",
@@ -49,29 +49,39 @@ def test_a_preset_says_what_becomes_of_state() -> None:
             "pwjoin",
             (1, 1),
             {"purge_every": 2},
-            "join.purge_every: preset pwjoin purges with each punctuation; leave it out, or choose ",
+            "steps.matched.purge_every: preset pwjoin purges with each punctuation; leave it out, or choose ",
         ),
         (
             "pwjoin",
             (1, 1),
             {"memory": "1MB"},
-            "join.memory: preset pwjoin keeps all rows in memory; leave it out",
+            "steps.matched.memory: preset pwjoin keeps all rows in memory; leave it out",
         ),
         ("shj", (None, None), {"memory": 9}, "or choose preset xjoin, pjoin, mjoin, auto"),
         (
             "pwjoin",
             (1, 1),
             {"autotune": True},
-            "join.autotune: preset pwjoin purges with each punctuation; leave it out, or choose ",
+            "steps.matched.autotune: preset pwjoin purges with each punctuation; leave it out, or choose ",
         ),
         (
             "pwjoin",
             (1, 1),
             {"goal": "throughput"},
-            "join.goal: preset pwjoin purges with each punctuation; leave it out, or choose preset pjoin, ",
+            "steps.matched.goal: preset pwjoin purges with each punctuation; leave it out, or choose ",
         ),
-        ("xjoin", (None, None), {"goal": "memory"}, "join.goal: preset xjoin does not purge; leave it out"),
-        ("wjoin", (1, 1), {"purge_every": 2}, "join.purge_every: preset wjoin does not purge; leave it out"),
+        (
+            "xjoin",
+            (None, None),
+            {"goal": "memory"},
+            "steps.matched.goal: preset xjoin does not purge; leave it out",
+        ),
+        (
+            "wjoin",
+            (1, 1),
+            {"purge_every": 2},
+            "steps.matched.purge_every: preset wjoin does not purge; leave it out",
+        ),
     ],
 )
 def test_what_a_preset_has_no_use_for_is_refused(
@@ -100,16 +110,16 @@ def test_a_goal_sets_what_the_file_leaves_out(join: dict[str, Any], chosen: Poli
     """An explicit value wins, even if it is the default. When keys are announced is for the preset to say."""
     declared = make_pipeline(windows=(None, None), join=join).join
     assert declared is not None
-    assert declared.policy() == chosen
+    assert declared.policy(field="") == chosen
 
 
 def test_a_knob_starts_from_its_goal() -> None:
     """A turn of one knob leaves the other as the goal has set it."""
     steps = steps_of(make_pipeline(windows=(None, None), join={"goal": "throughput"}))
 
-    assert filed(steps)["join.purge_every"] == 100
-    assert turned(steps, "join.purge_every", 7) == 7
-    assert turned(steps, "join.memory", None) is None
+    assert filed(steps)["steps.matched.purge_every"] == 100
+    assert turned(steps, "steps.matched.purge_every", 7) == 7
+    assert turned(steps, "steps.matched.memory", None) is None
 
 
 def test_pjoin_and_mjoin_are_one() -> None:
@@ -138,7 +148,7 @@ def test_memory_is_a_size_that_buckets_share() -> None:
     """In decimal units, as disks are sold."""
     declared = preset_of("xjoin", memory="256MB").join
     assert declared is not None
-    assert declared.policy(buckets=2).memory == 128_000_000
+    assert declared.policy(buckets=2, field="").memory == 128_000_000
     with pytest.raises(ValueError, match="'1MiB' is not a size such as 500kB, 256MB or 2GB"):
         preset_of("xjoin", memory="1MiB")
 
@@ -150,12 +160,12 @@ def test_state_is_bounded_by_what_the_preset_does() -> None:
     assert str(caught.value) == (
         "items rows: unbounded, since preset shj has no windows and does not purge; "
         "bids rows: unbounded, since preset shj has no windows and does not purge; "
-        "set join.preset: auto, or accept it with unbounded_state: allow"
+        "set steps.matched.preset: auto, or accept it with unbounded_state: allow"
     )
     told = [str(state) for state in states(preset_of("wjoin", (5, None)))]
     assert told[:2] == [
         "items rows: bounded by window 5 s after bids' progress",
-        "bids rows: unbounded, since join.window.right is not set and preset wjoin does not purge",
+        "bids rows: unbounded, since steps.matched.window.known is not set and preset wjoin does not purge",
     ]
     assert str(states(preset_of("pjoin"))[2]) == "groups: bounded by items' and bids' punctuations on item_id"
     alone = make_pipeline(windows=(None, None), punctuated=(True, False), join={"preset": "mjoin"})
@@ -166,7 +176,7 @@ def test_state_is_bounded_by_what_the_preset_does() -> None:
 
 def test_a_checkpoint_keeps_its_preset(tmp_path: Path) -> None:
     """State that one preset left behind would never be freed by the rules of another."""
-    assert settings(preset_of("auto"), buckets=2)["join"]["preset"] == "auto"
+    assert settings(preset_of("auto"), buckets=2)["steps"]["matched"]["preset"] == "auto"
     with claimed(tmp_path):
         pin(tmp_path, settings(preset_of("pjoin"), buckets=2))
         with pytest.raises(

@@ -1,0 +1,228 @@
+"""SQL expressions of a pipeline file over the columns of a row, which DuckDB evaluates a batch at a time.
+
+An expression consists of columns, constants, operators and functions. Its value must depend on nothing else.
+An expression that could read something else (a subquery, a file, the clock, chance) is refused before any row
+is read. The connection that evaluates expressions reaches neither files nor the network.
+
+An expression fails on a row on which it cannot be evaluated, such as `a + b` if the sum overflows. DuckDB
+evaluates expressions without its optimizer, which would remove some of the parts that fail, depending on
+other rows.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from endmark.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+# DuckDB's names for the kinds of expressions that depend only on the columns of one row.
+_ALLOWED = {
+    "BETWEEN",
+    "CASE",
+    "CAST",
+    "COLLATE",
+    "COLUMN_REF",
+    "COMPARISON",
+    "CONJUNCTION",
+    "CONSTANT",
+    "FUNCTION",
+    "OPERATOR",
+}
+# DuckDB's names for the types of expressions of which a part may be evaluated for only some rows.
+_BRANCHES = {"CASE_EXPR", "OPERATOR_COALESCE", "OPERATOR_TRY"}
+
+# The levels of an expression. The serialized form has two levels for each of them. Python reads at most 1,000
+# levels, and the calls of a task take some of these.
+_DEEPEST = 200
+
+_OWN = threading.local()
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of an expression for the rows of a batch.
+
+    Args:
+        values: the value of each row; null where the expression failed.
+        failed: the positions of the rows on which it failed, in rising order.
+    """
+
+    values: pa.Array
+    failed: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression that has been checked. It is a plain value, which Spark sends to tasks.
+
+    Args:
+        text: the SQL expression.
+        columns: the columns that the expression names.
+        kind: DuckDB's name of its type.
+        field: its field in the pipeline file, for errors.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    kind: str
+    field: str
+
+    @classmethod
+    def of(cls, text: str, schema: pa.Schema, field: str) -> Expression:
+        """Check an expression over rows and return it.
+
+        Args:
+            text: the expression in SQL.
+            schema: the columns of the rows.
+            field: the expression's field in the pipeline file, for errors.
+
+        Raises:
+            ConfigError: the text is not an expression of only these columns.
+        """
+        try:
+            expression = duckdb.SQLExpression(text)
+            columns = _columns(str(expression), schema, field)
+            nothing = pa.Table.from_batches(
+                [], schema=pa.schema([schema.field(name) for name in schema.names])
+            )
+            kind = _connection().from_arrow(nothing).select(expression).types[0]
+        except duckdb.Error as error:
+            raise ConfigError(f"{field}: {_first_line(error)}; write one SQL expression") from error
+        except RecursionError:
+            raise ConfigError(
+                f"{field}: the expression nests more than {_DEEPEST} levels deep; set parentheses so that it "
+                "nests less, or split it"
+            ) from None
+        return cls(text, columns, str(kind), field)
+
+    def values(self, rows: pa.RecordBatch) -> Values:
+        """Evaluate the expression on each row of a batch, which must have the expression's columns."""
+        try:
+            (values,) = _evaluated([f"({self.text}\n)"], [rows])
+        except duckdb.Error:
+            # In DuckDB 1.5, TRY around a branch damages memory for all but the first row of a vector.
+            pieces = [rows.slice(at, 1) for at in range(rows.num_rows)] if _branches(self.text) else [rows]
+            values, failed = _evaluated(
+                [f"TRY(({self.text}\n))", f"TRY(({self.text}\n) IS NULL) IS NULL"], pieces
+            )
+            return Values(values, np.flatnonzero(np.asarray(failed, bool)))
+        return Values(values, np.zeros(0, np.int64))
+
+    def error(self, row: pa.RecordBatch) -> str:
+        """Return DuckDB's error for a row on which the expression failed, in one line."""
+        try:
+            _evaluated([f"({self.text}\n)"], [row])
+        except duckdb.Error as error:
+            return _first_line(error)
+        return "it failed beside other rows only"
+
+
+def _evaluated(expressions: list[str], pieces: list[pa.RecordBatch]) -> list[pa.Array]:
+    """Return the values of SQL expressions for the rows of all pieces, in order."""
+    relation = _connection().from_arrow(pa.Table.from_batches(pieces))
+    found = relation.select(*map(duckdb.SQLExpression, expressions)).to_arrow_table()
+    return [
+        pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        for column in found.columns
+    ]
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """Return this thread's connection, which reaches neither files nor the network.
+
+    Each thread has its own connection, since a result belongs to its connection. DuckDB uses one thread, like
+    the task that calls it.
+    """
+    if not hasattr(_OWN, "connection"):
+        shut: dict[str, str | bool | int | float | list[str]] = {
+            "enable_external_access": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "threads": 1,
+        }
+        connection = duckdb.connect(":memory:", config=shut)
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("PRAGMA disable_optimizer")
+        connection.execute("SET lock_configuration = true")
+        _OWN.connection = connection
+    own: duckdb.DuckDBPyConnection = _OWN.connection
+    return own
+
+
+def _columns(expression: str, schema: pa.Schema, field: str) -> tuple[str, ...]:
+    """Return the columns that an expression names, spelled as in `schema`, since SQL ignores case."""
+    spelled = {name.lower(): name for name in schema.names}
+    named: dict[str, None] = {}
+    for node in _parsed(expression):
+        kind = node["class"]
+        if kind not in _ALLOWED:
+            what = kind.replace("_", " ").lower()
+            raise ConfigError(f"{field}: a {what} is not allowed; write an expression of columns alone")
+        if kind == "FUNCTION" and node["function_name"].lower() not in _pure_functions():
+            name = node["function_name"]
+            raise ConfigError(
+                f"{field}: {name!r} is no function that depends on its arguments alone; leave it out"
+            )
+        if kind == "COLUMN_REF":
+            name = ".".join(node["column_names"])
+            if name.lower() not in spelled:
+                raise ConfigError(f"{field}: no column {name!r}; there are {', '.join(schema.names)}")
+            named[spelled[name.lower()]] = None
+    return tuple(named)
+
+
+@cache
+def _branches(text: str) -> bool:
+    """Return whether DuckDB may evaluate a part of an expression for only some rows."""
+    return any(node["type"] in _BRANCHES for node in _parsed(str(duckdb.SQLExpression(text))))
+
+
+def _parsed(expression: str) -> list[dict[str, Any]]:
+    """Return every part of an expression.
+
+    Raises:
+        RecursionError: the expression nests more than `_DEEPEST` levels deep.
+    """
+    parsed = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone()
+    return list(_nodes(json.loads(parsed[0] if parsed else "{}"), 0))
+
+
+def _nodes(tree: Any, depth: int) -> Iterator[dict[str, Any]]:
+    """Yield every expression of a serialized statement; `depth` expressions are around `tree`."""
+    if isinstance(tree, dict):
+        if "class" in tree:
+            if depth == _DEEPEST:
+                raise RecursionError
+            yield tree
+            depth += 1
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _nodes(branch, depth)
+
+
+@cache
+def _pure_functions() -> frozenset[str]:
+    found = _connection().execute(
+        "SELECT function_name FROM duckdb_functions() WHERE function_type = 'scalar' "
+        "GROUP BY function_name HAVING bool_and(stability = 'CONSISTENT')"
+    )
+    return frozenset(name for (name,) in found.fetchall())
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,103 @@
+"""Finds the final keys, of which no result can come any more, and the rows that wait for others.
+
+A side is shut for a row of another side once it has closed the row's key or its progress has left the row's
+window. A row waits until all other sides are shut for it. A key is final if all sides have closed it, or if a
+side that has closed it has no row of it that waits.
+"""
+
+from __future__ import annotations
+
+from endmark.pipeline import Pipeline
+from endmark.verify.closed_keys import wider_columns
+from endmark.verify.join_sides import Side, join_sides, key_column, microseconds, stream_names
+from endmark.verify.session import Session, fill, name, names, text
+
+# A preset announces a key never, once all streams have closed it, or once any stream has.
+ANNOUNCES = {
+    "shj": "never",
+    "xjoin": "never",
+    "wjoin": "never",
+    "pjoin": "closed by all",
+    "mjoin": "closed by all",
+    "pwjoin": "closed by any",
+    "auto": "closed by any",
+}
+
+# If progress or the window is NULL (a silent partition, a window without end), the row has not left its
+# window. A row at exactly progress may still come, so a row leaves its window only beyond the bound.
+_SHUT = """
+(EXISTS (FROM $other_closed p WHERE $promised)
+    OR coalesce(epoch_us(r.$time) + $window < (SELECT $reached FROM progress WHERE stream = $other), false))
+"""
+
+_WAITING = """
+CREATE TABLE $waiting AS SELECT r.rowid AS "#rowid", $columns FROM $side r WHERE NOT ($shut)
+"""
+
+_KEYS = "SELECT $key FROM $closed"
+
+_FINAL_WITHOUT_ROWS = """
+INSERT INTO $final
+SELECT $key FROM (SELECT DISTINCT $key FROM $closed) ANTI JOIN (SELECT $named_key FROM $waiting) USING ($key)
+"""
+
+
+def announces(pipeline: Pipeline) -> str:
+    """Return when keys are announced. A stream without a join announces what it closes."""
+    return "closed by any" if pipeline.join is None else ANNOUNCES[pipeline.join.preset]
+
+
+def waiting_rows(stream: str, reached: str) -> str:
+    """Return the table of the rows of a stream that wait, by a bound of progress, `lowest` or `highest`."""
+    return name(f"waiting_{stream}_{reached}")
+
+
+def find_final(session: Session, pipeline: Pipeline, final: str, reached: str) -> None:
+    """Add the final keys of a join to a table, and make the tables `waiting_rows`.
+
+    A later row without a partner is a result of its key if its side is preserved. So no key is final then
+    before that side has closed it. Keys without results are final, too.
+
+    Args:
+        session: the session.
+        pipeline: the pipeline.
+        final: the table of keys.
+        reached: the bound of progress that decides which rows wait, `lowest` or `highest`.
+    """
+    key = names([key_column(column) for column in pipeline.key])
+    by_side = [fill(_KEYS, key=key, closed=name(f"closed_{stream}")) for stream in pipeline.sides]
+    session.run("INSERT INTO $final $by_all", final=final, by_all=" INTERSECT ".join(by_side))
+    sides = {side.stream: side for side in join_sides(pipeline)}
+    for side in sides.values():
+        _find_waiting(session, pipeline, side, reached)
+        if announces(pipeline) != "closed by all" and not any(sides[each].preserved for each in side.others):
+            session.run(
+                _FINAL_WITHOUT_ROWS,
+                final=final,
+                waiting=waiting_rows(side.stream, reached),
+                **stream_names(pipeline, side.stream),
+            )
+
+
+def _find_waiting(session: Session, pipeline: Pipeline, side: Side, reached: str) -> None:
+    known, window = stream_names(pipeline, side.stream), microseconds(side.window)
+    shut = [
+        fill(
+            _SHUT,
+            other_closed=name(f"closed_{other}"),
+            window="NULL" if window is None else str(window),
+            reached=reached,
+            other=text(other),
+            **known,
+        )
+        for other in side.others
+    ]
+    restricted = wider_columns(pipeline.streams[side.stream], pipeline.key)
+    columns = dict.fromkeys(f"{side.stream}_{column}" for column in (*pipeline.key, *restricted))
+    session.run(
+        _WAITING,
+        waiting=waiting_rows(side.stream, reached),
+        columns=names(list(columns)),
+        shut=" AND ".join(shut),
+        **known,
+    )
