@@ -13,6 +13,6 @@ from endmark.verify import broken_promises
 
 @pytest.fixture(scope="session", autouse=True)
 def _recent() -> Iterator[None]:
-    """The place of a promise that names a key is forgotten after three records, as worlds have a few dozens."""
+    """The place of a promise that names a key is forgotten after three records: worlds have few."""
     with patch.object(closed_keys, "RECENT", 3), patch.object(broken_promises, "RECENT", 3):
         yield

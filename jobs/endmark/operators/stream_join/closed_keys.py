@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # An offset after any other.
 LATER = 1 << 62
-# A violation tells the offset of the promise that named its key, if that is at most so many offsets before it.
+# A violation tells the offset of the promise that named its key if that is at most so much less than its own.
 RECENT = 1_000
 
 
@@ -65,7 +65,6 @@ class ClosedKeys:
         by_rows: whether rows close keys, too. Entries then have the column `by_row`: 1 if a row closed the
             key, else 0.
         placed: whether promises have a place in Kafka. If not, none is recent.
-        timed: whether `expire` forgets keys.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class ClosedKeys:
         buckets: int = 1,
         by_rows: bool = False,
         placed: bool = True,
-        timed: bool = False,
     ) -> None:
         self._key = key
         self._key_promises = key_promises
@@ -88,7 +86,7 @@ class ClosedKeys:
         # A scattered key may be closed by a row in one partition and by a punctuation in another one.
         self._in_ranges = needed == 1 or not by_rows
         self.recent = SegmentList(store, key)
-        self.ranges = ClosedRanges(store, key, buckets, by_rows=by_rows, timed=timed)
+        self.ranges = ClosedRanges(store, key, buckets, by_rows=by_rows)
         self.promised = SegmentList(store, key)
         self._newly_closed: pa.RecordBatch | None = None
         self._time = 0
@@ -122,7 +120,7 @@ class ClosedKeys:
         Args:
             closed_keys: keys that punctuations name, with `partition` and `offset`; `None` without any.
             widened: whether patterns came. They may complete keys that were named before.
-            time: the time (µs) at which `close` closes keys, for `expire`.
+            time: the newest event time (µs) of the stream, by which `expire` forgets keys.
         """
         self._time = time
         entries = None if closed_keys is None else self._unknown(self._firsts(closed_keys))
@@ -179,6 +177,10 @@ class ClosedKeys:
     def maintain(self) -> None:
         for entries in self.lists().values():
             entries.maintain()
+
+    def expire(self, before: int) -> None:
+        """Forget the keys that were closed before a time (µs), unless their promise is recent."""
+        self.ranges.ranges.expire(before)
 
     def forget(self) -> None:
         """Drop the keys that patterns close."""

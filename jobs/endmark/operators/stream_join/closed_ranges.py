@@ -1,8 +1,8 @@
 """Closed keys in bounded space: neighbouring keys are one range.
 
 A bucket has only its share of the keys, chosen by a hash, so the keys between two of its own mostly belong to
-other buckets. No row of such a key ever comes to this bucket. So a range may hold keys of other buckets, about
-which it says nothing: all keys of the bucket's own in a range are closed. Ask only about own keys.
+other buckets. No row of such a key ever comes to this bucket. So a range may hold keys of other buckets, and
+says nothing about them: all keys of the bucket's own in a range are closed. Ask only about own keys.
 
 Keys that are hashed have no neighbours, and are kept one by one.
 """
@@ -37,9 +37,9 @@ _WIDEST = 16
 class ClosedRanges:
     """The closed keys of one bucket, as ranges of neighbouring keys if the key is its own code.
 
-    A range is its first key, and in the column `more` the distance to its last key. With `by_rows` a range
-    also has `by_row`: 1 if rows closed its keys, else 0. With `timed` it has `time`: the newest time at which
-    one of its keys was added. A range dies as a whole.
+    A range is its first key, and in the column `more` the distance to its last key. Its `time` is the newest
+    time at which one of its keys was closed. With `by_rows` it also has `by_row`: 1 if rows closed its keys,
+    else 0. A range leaves as a whole.
 
     Attributes:
         ranges: the ranges; single keys if the key is hashed.
@@ -49,34 +49,29 @@ class ClosedRanges:
         key: the key by the names that all sides share.
         buckets: the number of buckets that share the keys.
         by_rows: whether some keys are closed by rows.
-        timed: whether keys are forgotten after some time.
     """
 
-    def __init__(
-        self, store: SegmentStore, key: KeySpec, buckets: int, *, by_rows: bool, timed: bool
-    ) -> None:
+    def __init__(self, store: SegmentStore, key: KeySpec, buckets: int, *, by_rows: bool) -> None:
         self._key = key
         self._by_rows = by_rows
-        self._timed = timed
         self._joined = partial(_joined, key, buckets)
         merge = None if key.hashed else self._joined
-        self.ranges = SegmentList(store, key, "time" if timed else None, merge=merge)
+        self.ranges = SegmentList(store, key, "time", merge=merge)
 
     def add(self, keys: pa.RecordBatch, time: int) -> None:
         """Add keys of the bucket that no range has.
 
         Args:
             keys: the keys in order of code, with `by_row` if rows close keys. A key may stand several times.
-            time: the present time in microseconds, which is kept with `timed`.
+            time: a time (µs) that is not before the keys were closed.
         """
         if not keys.num_rows:
             return
         new = self._distinct(keys)
+        new = new.append_column("time", pa.array(np.full(new.num_rows, time)))
         if not self._key.hashed:
-            new = new.append_column("more", pa.array(np.zeros(new.num_rows, np.int64)))
-        if self._timed:
-            new = new.append_column("time", pa.array(np.full(new.num_rows, time)))
-        self.ranges.append(new if self._key.hashed else self._joined(new))
+            new = self._joined(new.append_column("more", pa.array(np.zeros(new.num_rows, np.int64))))
+        self.ranges.append(new)
 
     def _distinct(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         names = [*self._key.stored, *(["by_row"] if self._by_rows else [])]
@@ -146,8 +141,7 @@ def _joined(key: KeySpec, buckets: int, ranges: pa.RecordBatch) -> pa.RecordBatc
     ends = np.concatenate([at[1:], [len(first)]]) - 1
     columns = dict(zip(ranges.schema.names, ranges.take(pa.array(at)).columns, strict=True))
     columns["more"] = pa.array(last[ends] - first[at])
-    if "time" in columns:
-        columns["time"] = pa.array(np.maximum.reduceat(int64(ranges.column("time")), at))
+    columns["time"] = pa.array(np.maximum.reduceat(int64(ranges.column("time")), at))
     return pa.record_batch(columns)
 
 

@@ -156,7 +156,11 @@ class Spans:
         return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
 
     def holding(self, firsts: Ints, lasts: Ints) -> Ints:
-        """Return the positions of ranges that lie in one span, given the codes of their first and last keys."""
+        """Return the positions of ranges that lie in one span.
+
+        Args:
+            firsts, lasts: the codes of the first and of the last key of each range.
+        """
         if not len(self._lows):
             return np.empty(0, np.int64)
         at = np.searchsorted(self._lows, firsts, "right") - 1
@@ -290,7 +294,7 @@ class KeyPromises:
         return np.flatnonzero(self.contain(segment.keys))
 
     def positions_of_ranges(self, firsts: Ints, lasts: Ints) -> Ints:
-        """Return the positions of ranges of a key that is its own code, if one span of promised keys has them.
+        """Return the positions of ranges whose keys every partition has promised. The key is its own code.
 
         Args:
             firsts, lasts: the codes of the first and of the last key of each range.

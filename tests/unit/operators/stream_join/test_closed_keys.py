@@ -51,9 +51,7 @@ class Shares:
         self.parts = [self._empty() for _ in range(buckets)]
 
     def _empty(self) -> ClosedKeys:
-        return ClosedKeys(
-            self._store, self.key, self.patterns, 1, buckets=len(self.buckets), **self._options
-        )
+        return ClosedKeys(self._store, self.key, self.patterns, 1, buckets=len(self.buckets), **self._options)
 
     def snapshots(self) -> list[bytes]:
         return [manifest.save(part.lists(), {}) for part in self.parts]
@@ -87,9 +85,7 @@ class Shares:
         ((number, share),) = self.buckets.by_key(
             pa.record_batch({"key": pa.array([value], self.kind)}), self.key
         )
-        offsets, by_row = self.parts[number].promised_since(
-            self.key.keys(share), np.array([partition]), None
-        )
+        offsets, by_row = self.parts[number].promised_since(self.key.keys(share), np.array([partition]), None)
         return int(offsets[0]), bool(by_row[0])
 
     @property
