@@ -1,4 +1,4 @@
-"""A pipeline of many steps: orders with their customers, countries, payments and shipments, grouped by country."""
+"""A pipeline of many steps: orders with customers, countries, payments and shipments, grouped by country."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ FULFILMENT = Pipeline.model_validate(
 def samples_of_a_batch(n: int) -> Samples:
     """Return what a job of this pipeline might tell of batch `n`."""
     streams = {"orders": 1200 + n % 50, "payments": 1100 + n % 30, "shipments": 900 + n % 20}
-    told = {sample("records_total", stream=name): rows for name, rows in streams.items()}
+    told: dict[str, float] = {sample("records_total", stream=name): rows for name, rows in streams.items()}
     told |= {sample("state_rows", operator="join", stream=name): 10 * rows for name, rows in streams.items()}
     told |= {
         sample("filtered_rows_total", stream="orders", step="priced"): 14,
@@ -81,8 +81,8 @@ def samples_of_a_batch(n: int) -> Samples:
         sample("join_results_total"): 870,
         sample("running_groups_total"): 60,
         sample("propagated_punctuations_total", by="closed"): 850,
-        sample("dead_letters_total", reason="not_json"): n % 3 == 0,
-        sample("violations_total", reason="late"): n % 5 == 0,
+        sample("dead_letters_total", reason="not_json"): n % 3,
+        sample("violations_total", reason="late"): n % 5,
         sample("batch_seconds", phase="total"): 0.6,
     }
-    return {key: float(value) for key, value in told.items()}
+    return told

@@ -155,7 +155,8 @@ def compare_tables(
     Args:
         session: the session that has both.
         pipeline: the pipeline.
-        problems: the tables to compare by the kind of their rows, each with the problem of its columns, or `None`.
+        problems: the tables to compare by the kind of their rows, each with the problem of its columns, or
+            `None`.
     """
     compared = {
         "results": list(pipeline.result_columns()),
