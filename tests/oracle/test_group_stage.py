@@ -22,7 +22,7 @@ from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.measures import expression
 from endmark.verify.session import Session, name, names, text
-from support.bucket_tasks import BucketTasks, Tables
+from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.hashable_rows import hashable_row
 from support.sizes import BUCKETS, SIZES
@@ -30,7 +30,7 @@ from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_places import schema_of
-from support.verify_recompute import sellers_of
+from support.verify_recompute import recomputed, require_within, sellers_of
 from support.verify_world import locate
 
 Row = dict[str, Any]
@@ -162,17 +162,18 @@ def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
             st.sampled_from(columns), min_size=1, max_size=2, unique_by=partial(_result_name, pipeline)
         ).filter(lambda by: regroups(pipeline, by))
     )
-    measures = (
-        {"rows": "count"} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
-    )
-    return regrouped(pipeline, by, measures)
+    measures = {} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
+    return regrouped(pipeline, by, measures or {"rows": "count"})
 
 
 def regroups(pipeline: Pipeline, by: list[str]) -> bool:
-    """Whether these columns are another key. The key of a stream alone is its own columns in `by`."""
-    if pipeline.join is None and all(name.partition(".")[0] in pipeline.streams for name in by):
-        return False
-    return not {each.rpartition(".")[2] for each in by} >= set(pipeline.key)
+    """Whether these columns are another key. A stream alone has its own columns in `by` as its key."""
+    key = pipeline.key
+    if pipeline.join is None:
+        if all(name.partition(".")[0] in pipeline.streams for name in by):
+            return False
+        key = regrouped(pipeline, ["sellers.name"], {"rows": "count"}).key
+    return not {each.rpartition(".")[2] for each in by} >= set(key)
 
 
 def regrouped(pipeline: Pipeline, by: list[str], measures: Mapping[str, Any]) -> Pipeline:
@@ -202,8 +203,9 @@ def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
     pipeline = data.draw(grouped(kind, keys))
     sizes = data.draw(SIZES)
-    located = locate(data.draw(histories(keys, sizes.partitions, pipeline.streams)))
+    located = locate(records := data.draw(histories(keys, sizes.partitions, pipeline.streams)))
     size = data.draw(st.integers(1, 20))
+    came: list[Tables] = []
     with tempfile.TemporaryDirectory() as directory, sizes.merging.limits(), Session() as session:
         session.run("SET threads = 1")
         definition = Definition(session, pipeline)
@@ -218,8 +220,10 @@ def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys:
             group_buckets=data.draw(BUCKETS),
         )
         for number, at in enumerate([*range(0, len(located), size), len(located)], 1):
-            found = tasks.batch(located[at : at + size])
+            came.append(found := tasks.batch(located[at : at + size]))
             told = [{column: row[column] for column in row if column != "batch"} for row in found["running"]]
             expected = definition.batch(number, found, tasks.patterns)
             assert _rows(found["groups"]) == expected["groups"]
             assert _rows(told) == expected["running"]
+    with recomputed(pipeline, records, total(came), sizes.partitions) as session:
+        require_within(session, pipeline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Aggregate, Lookup, Pipeline
+from endmark.pipeline import Lookup, Pipeline
 from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
@@ -10,10 +10,8 @@ from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
 from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
-from endmark.verify.measures import expression
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
-from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
@@ -107,18 +105,12 @@ WHERE topic = ? AND refused
 # Without a join, no row is live.
 _FINAL_ALONE = "INSERT INTO $final SELECT $key FROM $closed"
 
-_GROUPS = """
-CREATE TABLE $groups AS
-SELECT $by, $measures FROM (SELECT *, $found_key FROM ($results)) SEMI JOIN $final USING ($key)
-GROUP BY $key
-"""
-
 
 def expect(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_<table>` for every table from the tables of `classify` and `load_relations`.
+    """Make `expected_<table>` for all tables but groups, from the tables of `classify` and `load_relations`.
 
-    If partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may or may not be in
-    the tables. That depends on how far the job had read each partition at which time.
+    If partitions can be idle, `uncertain_results` has rows that may or may not be in the table. That depends
+    on how far the job had read each partition at which time.
 
     This also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, the rows
     that enter the join. `missed_<stream>` has the places of rows that a lookup has no match for, and whether
@@ -147,8 +139,6 @@ def expect(session: Session, pipeline: Pipeline) -> None:
         find_final(session, pipeline, "final", "lowest")
         if is_uncertain(pipeline):
             find_final(session, pipeline, "possibly_final", "highest")
-    if pipeline.aggregate is not None:
-        _group(session, pipeline, pipeline.aggregate)
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -214,31 +204,3 @@ def _lookup(pipeline: Pipeline, lookup: Lookup) -> dict[str, str]:
         f", r.{name(f'{lookup.relation}_{each}')}" for each in declared.columns if each not in declared.key
     ]
     return {"join": join, "relation": relation, "equal": equal, "columns": "".join(found)}
-
-
-def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
-    measures = [
-        f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
-    ]
-    shown = pipeline.result_columns()
-    found_key = []
-    for column in pipeline.key:
-        both = names([found for stream in pipeline.sides if (found := f"{stream}_{column}") in shown])
-        found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
-    fragments = {
-        "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in aggregate.by),
-        "measures": ", ".join(measures),
-        "found_key": ", ".join(found_key),
-        "key": names([key_column(column) for column in pipeline.key]),
-    }
-    if pipeline.running_columns():
-        expect_running(session, named=names(list(pipeline.key)), **fragments)
-    certain = "FROM expected_results"
-    session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)
-    session.run(
-        _GROUPS,
-        groups="uncertain_groups",
-        results=f"{certain} UNION ALL BY NAME FROM uncertain_results",
-        final="(FROM possibly_final EXCEPT FROM final)",
-        **fragments,
-    )

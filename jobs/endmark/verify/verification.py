@@ -15,6 +15,7 @@ from endmark.verify.consume import Log, Range
 from endmark.verify.control import classify_control
 from endmark.verify.expected_tables import expect
 from endmark.verify.formats import name_reasons
+from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
@@ -72,9 +73,10 @@ def verify_records(
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
         expect(session, pipeline)
+        expect_punctuations(session, pipeline)
+        expect_groups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session)
-        expect_punctuations(session, pipeline)
         spell_partitions(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,
