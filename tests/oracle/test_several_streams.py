@@ -34,6 +34,7 @@ from support.sizes import BUCKETS, MERGING
 from support.verify_keys import COMPOSITE, KEY_KINDS, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_recompute import SELLERS, recomputed, require_within
+from support.verify_steps import with_row_steps
 from support.verify_world import Record, close, locate, promise
 
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
@@ -169,3 +170,11 @@ def test_several_streams_hear_of_a_pattern_on_the_key(tmp_path: Path) -> None:
     }
     with recomputed(pipeline, records, found, partitions) as session:
         require_within(session, pipeline)
+
+
+@cases(15, among=3)
+@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]), idle=st.booleans())
+def test_several_streams_behind_row_steps(data: st.DataObject, keys: KeyKind, idle: bool) -> None:
+    """Filtered rows keep their promises; derived columns take the way of all others."""
+    pipeline = data.draw(several_pipelines(Preset.AUTO, keys, idle=idle))
+    recompute(data, data.draw(with_row_steps(pipeline)), keys)
