@@ -14,7 +14,7 @@ from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import EPOCH, PARTITIONS, Record, bid, item, locate, make_pipeline
+from support.verify_world import EPOCH, PARTITIONS, Record, bid, close, item, locate, make_pipeline
 
 BADGES = {"stream": "bids", "cardinality": "many_to_many"}
 TITLES = {"stream": "bids", "key": "badges.rank"}
@@ -151,3 +151,14 @@ def test_a_version_may_be_asked_by_a_time_that_was_found(tmp_path: Path) -> None
 
     named = {row["bids_kafka_offset"]: row["eras_era"] for row in found["results"]}
     assert named == {1: "from 2", 2: "from 5", 3: "from 5"}
+
+
+def test_a_measure_of_its_key_is_of_the_column_by_which_it_asks(tmp_path: Path) -> None:
+    """The rank of a title is that of a badge."""
+    pipeline = make_pipeline(
+        others={"badges": BADGES, "titles": TITLES}, measures={"highest": {"max": "titles.rank"}}
+    )
+
+    found = run(pipeline, tmp_path, item(0, 1), bid(0, 1), close("items", 0), close("bids", 0))
+
+    assert [row["highest"] for row in found["groups"]] == ["old"]

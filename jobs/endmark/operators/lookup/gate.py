@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MISSED = "$missed"  # int64: the place of the lookup that has given a row up
-ROW = "$row"  # int64: the number of a row among all that came to a gate of several lookups
+ROW = "$row"  # int64: the number of a row in a batch that came to a gate of several lookups
 _EARLIER = -1  # ROW of a row that an earlier gate has given up
 
 
@@ -297,7 +297,7 @@ class GatedLookup:
         for one in came:
             self._number += 1
             if one.rows is not None:
-                pieces.append(self._numbered(one.rows, until))
+                pieces.append(self._numbered(one.rows))
                 until += one.rows.num_rows
             if one.bystanders is not None:
                 missed.append(self._passed_on(one.bystanders))
@@ -328,12 +328,12 @@ class GatedLookup:
         self.held.maintain()
         return leaving
 
-    def _numbered(self, rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """Return rows with the columns of the lookup; `first` is the number of the first row."""
+    def _numbered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch with the columns of the lookup."""
         names = self._spec.lookup.schema.names
         rows = numbered(rows, self._number)
         if ROW in names:
-            rows = rows.append_column(ROW, pa.array(np.arange(first, first + rows.num_rows)))
+            rows = rows.append_column(ROW, pa.array(np.arange(rows.num_rows)))
         return rows.select(names)
 
     def _passed_on(self, missed: pa.RecordBatch) -> pa.RecordBatch:

@@ -65,8 +65,8 @@ class LookupSpec:
     """The specification of a lookup join.
 
     Args:
-        schema: the columns of the stream's rows.
-        key: the stream's columns that are looked up, in the order of R's key.
+        schema: the columns of the rows: those of the stream, and those that earlier lookups have added.
+        key: the columns by which R is asked, in the order of R's key.
         renamed: output names of R's columns, by name. Columns that are not named are left out.
         misses: the treatment of rows without a match.
         budget: the limit of a batch's reads.

@@ -25,7 +25,7 @@ class Versions:
     A version is too new if it is newer than the stream row. A stream row without a time meets none.
 
     Args:
-        stream: the timestamp column of the stream.
+        stream: the timestamp column of the rows that are looked up.
         relation: R's column with the time from which a version is valid. A version with null is never valid.
     """
 
