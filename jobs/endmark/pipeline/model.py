@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Propagation
 from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
@@ -306,11 +307,22 @@ class Pipeline(Model):
                     f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
                 )
             require_layout(table, self._columns_of(role), f"tables.{name}")
+            if table.mode == "upsert" and self.regroups:
+                self._check_upserted(table, f"tables.{name}.partition_by")
         if self.flow.aggregate and not {"groups", "running"} & roles.keys():
             raise ValueError(
                 f"steps.{self.flow.aggregate}: no table has its groups; add "
                 f"tables.{self.flow.aggregate}: {{}}, or leave the step out"
             )
+
+    def _check_upserted(self, table: Table, field: str) -> None:
+        columns = self.group_columns()
+        for name in table.partition_by:
+            if name in self.group_key and columns[name].domain is Domain.STRING:
+                raise ValueError(
+                    f"{field}: column {name!r} is a text of the group key, and Delta reads an empty text "
+                    "there as null, which is a group of its own; leave it out"
+                )
 
     def _role_of(self, name: str, table: Table) -> str:
         """Return the kind of a table's rows: `results`, `groups` or `running`."""
