@@ -191,7 +191,8 @@ def run(steps: Iterable[RowStep], rows: pa.RecordBatch) -> Stepped:
             failures += _unfit_values(derivation, unfit, at)
             sound[failed] = sound[unfit] = False
         rows = pa.record_batch({column: found[column] for column in step.columns})
-        rows, at = rows.filter(pa.array(sound)), at[sound]
+        if not sound.all():
+            rows, at = rows.filter(pa.array(sound)), at[sound]
     return Stepped(rows, at, filtered, sorted(failures, key=lambda failure: failure.at))
 
 
@@ -200,11 +201,7 @@ def _unfit(kind: ColumnType, values: pa.Array) -> NDArray[np.bool_]:
     if kind.domain is Domain.DOUBLE:
         fit = pc.is_finite(values)
     elif kind.domain in (Domain.DATE, Domain.TIMESTAMP):
-        ordinals = (
-            values.cast(pa.int32()).cast(pa.int64())
-            if kind.domain is Domain.DATE
-            else values.cast(pa.int64())
-        )
+        ordinals = values.cast(pa.int32() if kind.domain is Domain.DATE else pa.int64())
         fit = pc.and_(pc.greater_equal(ordinals, kind.domain.bottom), pc.less(ordinals, kind.domain.top))
     else:
         return np.zeros(len(values), bool)

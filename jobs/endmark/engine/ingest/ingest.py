@@ -1,9 +1,10 @@
 """Ingest: Kafka records become packed rows, split by bucket. Dead letters and late rows are set aside.
 
-A row with a null in the join key, or whose event time is too far after Kafka's timestamp, is set aside first
-and has no other effect. A heartbeat that far ahead is a dead letter. A task reads one partition of one topic
-in the order of offsets, so it finds rows that are late within the batch. The join keeps each partition's
-newest event time, and finds rows that are late because of earlier batches.
+Rows go through the row steps of their stream first. A row that these filter is not packed, but what it
+promises is. Then a row with a null in the join key, or whose event time is too far after Kafka's timestamp,
+is set aside and has no other effect. A heartbeat that far ahead is a dead letter. A task reads one partition
+of one topic in the order of offsets, so it finds rows that are late within the batch. The join keeps each
+partition's newest event time, and finds rows that are late because of earlier batches.
 """
 
 from __future__ import annotations
@@ -218,7 +219,8 @@ class _Task:
         """
         if not bad.any():
             return stepped
-        self._set_aside(stream, partition, reason, _kept(stream, partition, stepped.where(bad), offsets))
+        if (bad & stepped.kept).any():
+            self._set_aside(stream, partition, reason, _kept(stream, partition, stepped.where(bad), offsets))
         return stepped.where(~bad)
 
     def _set_aside(self, stream: StreamPlan, partition: int, reason: str, rows: pa.RecordBatch) -> None:
