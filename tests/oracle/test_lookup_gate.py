@@ -146,8 +146,8 @@ class _Run:
             )
             gate, held = Gate([gated]), gated.held.memory
             self.now += 1
-            answers = side_by_side(gate.asks(came, self.now, pause=batch.pause))
-            yield [_said(one) for one in gate.enter(answers, self.now)]
+            answers = side_by_side(gate.asks([came], self.now, pause=batch.pause))
+            yield [_said(one) for one in gate.enter(answers)]
             if lookup.capacity is not None:
                 assert gated.output.pending_bytes <= max(0, lookup.capacity - held)
             snapshot = gated.snapshot()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
@@ -22,13 +22,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from endmark.engine.bucket import lookups
-from endmark.metrics import sample
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.verify.forgotten_keys import check_forgotten
 from endmark.wire.control import Turn
-from support.bucket_tasks import BucketTasks, Tables, total
+from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
 from support.kept_promises import broken_promises
 from support.sizes import SIZES
@@ -392,15 +391,6 @@ def test_a_pattern_waits_for_parked_rows(
     assert results[0] > 1
     with recomputed(pipeline, records, found=total(batches)) as session:
         require_within(session, pipeline)
-
-
-def pauses(tasks: BucketTasks) -> Iterator[Tables]:
-    """Batches without a record, until nothing waits for one."""
-    waits = True
-    while waits:
-        yield tasks.batch([])
-        due = sample("batch_due_time_seconds")
-        waits = any(due in report.get("least", {}) for report in tasks.reports)
 
 
 def in_batches(pipeline: Pipeline, records: list[Record], size: int, directory: Path) -> Tables:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -12,13 +12,17 @@ from typing import Any
 import pyarrow as pa
 
 from endmark.engine import channels
+from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.bucket.task import BucketTask
 from endmark.engine.channels import Buckets
+from endmark.engine.groups.stage import GroupStage
+from endmark.engine.groups.task import GroupTask
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.streams import arrow_schema, stream_plans
+from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Pipeline, Relation
 from endmark.relation.contract import PagedRelation
@@ -59,11 +63,13 @@ def relation_in_memory(declared: Relation, rows: Iterable[tuple[Any, ...]]) -> M
 
 
 class BucketTasks:
-    """One task for each bucket, restored from its snapshot before every batch.
+    """One task for each bucket of each stage, restored from its snapshot before every batch.
 
     `relation` are rows of the one that `others` does not name, or where it is; `others` are by their name.
-    `reports` are what the last batch told of itself, as the sink gets them. `partitions` are counted by
-    topic, unless each has as many.
+    `reports` are what the last batch told of itself, as the sink gets them, and `patterns` those that it
+    announced. `partitions` are counted by
+    topic, unless each has as many. `group_buckets` are those of a
+    second stage.
     """
 
     def __init__(
@@ -75,12 +81,13 @@ class BucketTasks:
         full_batch: int | None = None,
         others: Mapping[str, Iterable[tuple[Any, ...]]] = MappingProxyType({}),
         buckets: int = len(BUCKETS),
+        group_buckets: int = 1,
     ) -> None:
         topics = [pipeline.streams[side].topic for side in pipeline.sides]
         counts = dict.fromkeys(topics, partitions) if isinstance(partitions, int) else dict(partitions)
         self._buckets = Buckets(LABELS[:buckets])
         streams = stream_plans(pipeline, counts)
-        lookups = []
+        lookups, places = [], lookup_places(pipeline)
         for declared in pipeline.lookups:
             rows, stream = others.get(declared.relation, relation), pipeline.stream_of(declared.relation)
             reader: PagedRelation
@@ -91,23 +98,25 @@ class BucketTasks:
             lookups.append(
                 lookup_plan(
                     declared,
-                    pipeline.place_of(declared),
+                    places[declared.relation],
                     streams[stream],
                     buckets,
                     reader,
                     reader.directory(page_rows),
                     nullcontext,
                     cache_name=str(directory),
-                    first=declared is pipeline.lookups_of(stream)[0],
                 )
             )
         self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)
         self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
+        stage = GroupStage.of(pipeline, buckets, Buckets(LABELS[-group_buckets:]))
+        self._groups = None if stage is None else GroupTasks(stage, directory)
         self._batches = 0
         self._store = SegmentStore(MemoryBlobs(), directory)
         self._tasks = {label: BucketTask(self.plan, self._store, None) for label in self._buckets.labels}
         self._ingest = Ingest(streams, self._buckets, ControlPlan.of(pipeline))
         self.reports: list[dict[str, Any]] = []
+        self.patterns: list[dict[str, Any]] = []
 
     def pack(self, records: list[Located]) -> list[dict[str, Any]]:
         """The packed rows that reach the buckets."""
@@ -125,24 +134,68 @@ class BucketTasks:
         self.reports = []
         reports: list[dict[str, Any]] = []
         found: Tables = {channel: [] for channel in self._schemas}
-        for label, task in self._tasks.items():
-            self._tasks[label] = BucketTask(self.plan, self._store, task.snapshot())
-            mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
-            for channel, blob in self._tasks[label].run(mine):
-                if channel == channels.METRICS:
-                    self.reports.append(json.loads(blob))
-                    continue
-                if channel == channels.PATTERNS:
-                    reports.append(json.loads(blob))
-                    continue
-                rows = codec.decode(blob)
-                assert rows.schema == self._schemas[channel]
-                found[channel] += rows.to_pylist()
-        found[channels.ANNOUNCED] += announced_together(reports)
+        for channel, blob in self._run(packed):
+            if channel == channels.METRICS:
+                self.reports.append(json.loads(blob))
+                continue
+            if channel == channels.PATTERNS:
+                reports.append(json.loads(blob))
+                continue
+            rows = codec.decode(blob)
+            assert rows.schema == self._schemas[channel]
+            found[channel] += rows.to_pylist()
+        self.patterns = announced_together(reports)
+        found[channels.ANNOUNCED] += self.patterns
         number_running(found, self._batches)
         self._batches += 1
         self.reports.append({"samples": self._store.profile.take()})
         return found
+
+    def _run(self, packed: list[dict[str, Any]]) -> Iterator[tuple[str, bytes]]:
+        """Run the stages; yield what comes to the sink."""
+        handed_over: list[tuple[int, str, bytes]] = []
+        for label, task in self._tasks.items():
+            self._tasks[label] = BucketTask(self.plan, self._store, task.snapshot())
+            mine = [(row["channel"], row["blob"]) for row in packed if row["bucket"] == label]
+            output = self._tasks[label].run(mine)
+            if self._groups is None:
+                yield from output
+            else:
+                handed_over += self._groups.stage.hand_over(label, output)
+        if self._groups is not None:
+            yield from self._groups.run(handed_over)
+
+
+class GroupTasks:
+    """One task for each bucket of the second stage, restored from its snapshot before every batch."""
+
+    def __init__(self, stage: GroupStage, directory: Path) -> None:
+        self.stage = stage
+        self._store = SegmentStore(MemoryBlobs(), directory)
+        self._snapshots: dict[int, bytes | None] = dict.fromkeys(stage.buckets.labels)
+
+    def run(self, packed: list[tuple[int, str, bytes]]) -> Iterator[tuple[str, bytes]]:
+        """Run one batch; yield what comes to the sink. A bucket without a blob does not run."""
+        # What is for the sink may have a label that only the first stage has.
+        labels = dict.fromkeys([*self._snapshots, *(label for label, _, _ in packed)])
+        for label in labels:
+            mine = [(channel, blob) for bucket, channel, blob in packed if bucket == label]
+            if label not in self._snapshots:
+                assert all(channel in channels.TO_SINK for channel, _ in mine)
+                yield from mine
+            elif mine:
+                task = GroupTask(self.stage, self._store, self._snapshots[label])
+                yield from task.run(mine)
+                self._snapshots[label] = task.snapshot()
+
+
+def pauses(tasks: BucketTasks) -> Iterator[Tables]:
+    """Batches without a record, until nothing waits for one."""
+    waits = True
+    while waits:
+        yield tasks.batch([])
+        due = sample("batch_due_time_seconds")
+        waits = any(due in report.get("least", {}) for report in tasks.reports)
 
 
 def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:

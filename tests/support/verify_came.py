@@ -183,21 +183,40 @@ class Came:
         return processed
 
     def _looked_up(self, lookup: Lookup, topic: str, processed: list[Line], expected: Expected) -> list[Line]:
-        """One for each match, and what becomes of records without any."""
-        joined, letters, relation = [], set(), OTHERS.get(lookup.relation, self.sellers)
+        """One for each match, and what becomes of records without any row left."""
+        joined, relation = [], OTHERS.get(lookup.relation, self.sellers)
+        (asked,), declared = lookup.key, self.pipeline.relations[lookup.relation]
+        columns = [name for name in declared.columns if name not in declared.key]
         for line in processed:
-            found = [seller for key, *seller in relation if key == line.columns["seller_id"]]
+            value = self._value(lookup, asked, line)
+            found = [row for key, *row in relation if value is not None and key == value]
             if (as_of := lookup.as_of) is not None:
                 moment = line.columns[as_of.stream]
                 past = [seller for seller in found if seller[2] is not None and seller[2] <= moment]
                 found = sorted(past, key=lambda seller: seller[2])[-1:]
             if not found and lookup.fate == "nulls":
-                found = [[None] * (len(self.pipeline.relations[lookup.relation].columns) - 1)]
-            if not found and lookup.fate == "dead_letter":
-                letters.add((topic, line.partition, line.offset, "no_match", "made up", line.value))
-            joined += [replace(line, found=(*line.found, *seller)) for seller in found]
-        expected.dead_letters += letters
+                found = [[None] * len(columns)]
+            names = [f"{lookup.relation}.{name}" for name in columns]
+            joined += [replace(line, found=line.found | dict(zip(names, row, strict=True))) for row in found]
+        if lookup.fate == "dead_letter":
+            left = {(line.partition, line.offset) for line in joined}
+            gone = {(line.partition, line.offset): line.value for line in processed}
+            expected.dead_letters += [
+                (topic, *place, "no_match", "made up", value)
+                for place, value in gone.items()
+                if place not in left
+            ]
         return joined
+
+    def _value(self, lookup: Lookup, asked: str, line: Line) -> Any:
+        """The value by which a row asks: its own, or of a relation that it has been looked up in."""
+        origin, _, column = asked.rpartition(".")
+        if not origin and column in line.columns:
+            return line.columns[column]
+        (value,) = (
+            value for name, value in line.found.items() if name == asked or name.partition(".")[2] == asked
+        )
+        return value
 
     def _broken(self, before: list[Line], key: Key) -> tuple[str | None, int | None, int | None]:
         """The first promise of one key by its name; of patterns, nothing is said here."""

@@ -178,7 +178,7 @@ def pipelines(
         timed=(draw(st.integers(0, 3)) == 0, draw(st.integers(0, 3)) == 0),
         measures=draw(st.one_of(st.none(), any_measures(lookup, shown))),
         running=draw(st.booleans()),
-        others=draw(other_lookups(misses(parking=parking))) if several else {},
+        others=draw(other_lookups(misses(parking=parking), lookup)) if several else {},
     )
     if kind is not None:
         return pipeline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from support.verify_fates import Key, Promise
@@ -11,7 +11,7 @@ from support.verify_fates import Key, Promise
 @dataclass(frozen=True)
 class Line:
     """A row or a punctuation, with its place; `columns` is empty for a punctuation, which has a key or a
-    promise about many. `found` is what a match in R adds to it."""
+    promise about many. `found` is what matches in relations add to it, by `relation.column`."""
 
     partition: int
     offset: int
@@ -19,7 +19,7 @@ class Line:
     columns: dict[str, Any]
     promise: Promise | None = None
     value: bytes | None = None  # what a row came as
-    found: tuple[Any, ...] = ()
+    found: dict[str, Any] = field(default_factory=dict)
 
     def rules_out(self, row: Line) -> bool:
         """Whether a punctuation matches a row."""

@@ -54,7 +54,7 @@ class _World(Came):
         if line is None:
             return dict.fromkeys(columns)
         own = (line.columns[column] for column in self.streams[side].columns)
-        return dict(zip(columns, (*own, *line.found, line.partition, line.offset), strict=True))
+        return dict(zip(columns, (*own, *line.found.values(), line.partition, line.offset), strict=True))
 
     def _is_final(self, key: Key) -> bool:
         """True if no result to come can have this key."""

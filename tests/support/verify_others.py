@@ -1,4 +1,4 @@
-"""Relations beside the sellers: one lacks other keys than they do, the other has some keys twice."""
+"""Relations beside the sellers: some lack keys, some have keys twice, some are asked by what others have."""
 
 from __future__ import annotations
 
@@ -8,12 +8,35 @@ from typing import Any
 import sqlalchemy as sa
 from hypothesis import strategies as st
 
-RANK = {"seller_id": "long", "rank": "string"}
+# The columns of each relation; the first one is its key.
+COLUMNS = {
+    "ranks": {"seller_id": "long", "rank": "string"},
+    "badges": {"seller_id": "long", "rank": "string"},
+    "titles": {"rank": "string", "title": "string"},
+    "colours": {"title": "string", "colour": "long"},
+}
 OTHERS: dict[str, list[tuple[Any, ...]]] = {
     "ranks": [(1, "first"), (3, None), (4, "last")],
     "badges": [(1, "new"), (1, "odd"), (1, "old"), (2, "new"), (4, "old"), (4, "old")],
+    "titles": [
+        ("first", "gold"),
+        ("new", "tin"),
+        ("old", None),
+        ("Ann", "gold"),
+        ("Bo", "lead"),
+        ("v3", "tin"),
+    ],
+    "colours": [("gold", 1), ("gold", 2), ("tin", 3), ("brass", 4)],
 }
-_ALIKE = {"ranks": "many_to_one", "badges": "many_to_many"}
+_ALIKE = {
+    "ranks": "many_to_one",
+    "badges": "many_to_many",
+    "titles": "many_to_one",
+    "colours": "many_to_many",
+}
+# Pages of a relation are in the order of bytes, which PostgreSQL has in the collation "C".
+_STRING = sa.String(40).with_variant(sa.String(40, collation="C"), "postgresql")
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {"long": sa.BigInteger(), "string": _STRING}
 
 
 def lookup_steps(
@@ -40,20 +63,37 @@ def seed_others(url: str) -> None:
     """Make their tables."""
     meta, engine = sa.MetaData(), sa.create_engine(url)
     for name, rows in OTHERS.items():
-        key = sa.Column("seller_id", sa.BigInteger, index=True)
-        table = sa.Table(name, meta, key, sa.Column("rank", sa.String(40)))
+        key, *others = (sa.Column(column, _TYPES[kind]) for column, kind in COLUMNS[name].items())
+        table = sa.Table(name, meta, key, *others, sa.Index(f"by_{key.name}_of_{name}", key))
         meta.create_all(engine)
         with engine.begin() as connection:
-            connection.execute(table.insert(), [{"seller_id": seller, "rank": rank} for seller, rank in rows])
+            connection.execute(table.insert(), [dict(zip(COLUMNS[name], row, strict=True)) for row in rows])
     engine.dispose()
 
 
 @st.composite
-def other_lookups(draw: st.DrawFn, misses: st.SearchStrategy[Any]) -> dict[str, dict[str, Any]]:
-    """None, one or both of them, on either stream."""
+def other_lookups(draw: st.DrawFn, misses: st.SearchStrategy[Any], sellers: str) -> dict[str, dict[str, Any]]:
+    """Some of them, on either stream, in any order in which each is asked by what is there.
+
+    Args:
+        misses: what becomes of rows without a match.
+        sellers: the stream that is looked up in the sellers before all others.
+    """
+    asking = {
+        name: {"stream": draw(st.sampled_from(["items", "bids"]))}
+        for name in draw(st.lists(st.sampled_from(["ranks", "badges"]), unique=True))
+    }
+    streams = {"sellers": sellers, **{name: asked["stream"] for name, asked in asking.items()}}
+    if draw(st.booleans()):
+        origin = draw(st.sampled_from(list(streams)))
+        key = f"{origin}.{'name' if origin == 'sellers' else 'rank'}"
+        asking = draw(_placed(asking, "titles", {"stream": streams[origin], "key": key}, origin))
+        if draw(st.booleans()):
+            by = {"stream": streams[origin], "key": draw(st.sampled_from(["titles.title", "title"]))}
+            asking = draw(_placed(asking, "colours", by, "titles"))
     return {
         name: {
-            "stream": draw(st.sampled_from(["items", "bids"])),
+            **asked,
             "cardinality": _ALIKE[name],
             "miss": draw(misses),
             "strategy": draw(st.sampled_from(["hybrid", "batched"])),
@@ -61,5 +101,16 @@ def other_lookups(draw: st.DrawFn, misses: st.SearchStrategy[Any]) -> dict[str, 
             "memory": draw(st.sampled_from([1, 64_000_000])),
             "cache": draw(st.sampled_from([None, {"memory": 300}])),
         }
-        for name in draw(st.lists(st.sampled_from(list(OTHERS)), unique=True))
+        for name, asked in asking.items()
     }
+
+
+@st.composite
+def _placed(
+    draw: st.DrawFn, asking: Mapping[str, Any], name: str, asked: Mapping[str, Any], behind: str
+) -> dict[str, Any]:
+    """Lookups with one more, somewhere behind the one by which it asks."""
+    names = list(asking)
+    first = names.index(behind) + 1 if behind in names else 0
+    names.insert(draw(st.integers(first, len(names))), name)
+    return {each: asking.get(each, asked) for each in names}

@@ -16,6 +16,7 @@ from endmark.verify.compare import check_conservation, compare_tables
 from endmark.verify.control import classify_control
 from endmark.verify.expected_tables import expect
 from endmark.verify.formats import name_reasons
+from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.running_groups import keep_latest
@@ -88,6 +89,7 @@ def recomputed(
         note_idle_violations(session)
         expect(session, pipeline)
         expect_punctuations(session, pipeline)
+        expect_groups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session)
         yield session

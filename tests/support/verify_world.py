@@ -16,7 +16,7 @@ from endmark.types import JoinType
 from support.sizes import speakers
 from support.verify_keys import LONG, KeyKind
 from support.verify_measures import usual_measures
-from support.verify_others import RANK, lookup_steps
+from support.verify_others import COLUMNS, lookup_steps
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 2  # of each topic, where records are written by hand
@@ -99,8 +99,8 @@ def make_pipeline(
                 nullable=nullable,
             ),
             "relations": {
-                name: {"url": url, "table": name, "key": "seller_id", "columns": columns}
-                for name, columns in {"sellers": sellers, **dict.fromkeys(others, RANK)}.items()
+                name: {"url": url, "table": name, "key": next(iter(columns)), "columns": columns}
+                for name, columns in {"sellers": sellers, **{name: COLUMNS[name] for name in others}}.items()
             },
             "steps": steps,
             "tables": tables,

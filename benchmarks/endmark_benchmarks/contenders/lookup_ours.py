@@ -97,7 +97,7 @@ def _plan(url: str, strategy: Name, cache: CacheSpec | None, cache_name: str) ->
     lookup = LookupSpec(schema, KeySpec.of(["key"], [pa.int64()]), renamed, Misses("drop"))
     gate = GateSpec(lookup, _JOIN_KEY, PromiseCodec("s", pa.schema([]), _JOIN_KEY))
     paging = PAGE_ROWS, reader.directory
-    return LookupPlan("s", "r", "", gate, source, reader.batch, cache, cache_name, 1, *paging)
+    return LookupPlan("s", "r", "", 0, gate, source, reader.batch, cache, cache_name, 1, *paging)
 
 
 def _pack(batches: Iterator[pa.RecordBatch], buckets: Buckets) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ PACKED = pa.schema([("bucket", pa.int32()), ("channel", pa.string()), ("blob", p
 PACKED_DDL = "bucket int, channel string, blob binary"
 UNPACKED_DDL = "channel string, blob binary"
 
-# Channels into the operators. All but `READ` and `KNOBS` are followed by ":" and the name of a stream.
+# Channels into the first stage. All but `READ` and `KNOBS` are followed by ":" and the name of a stream.
 ROWS = "rows"
 CLOSED_KEYS = "closed_keys"  # keys that punctuations name
 PROMISES = "promises"  # all other punctuations
@@ -35,6 +35,9 @@ PROGRESS = "progress"  # the newest event time of each partition, by rows and he
 READ = "read"  # the number of records that a task has read
 KNOBS = "knobs"  # turns of knobs
 HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions can be idle
+# Channels from the first stage to the second one.
+GROUP_INPUTS = "group_inputs"  # the columns of results that groups are made of
+REPORT = "report"  # statements of one bucket of the first stage about the patterns that can close a group
 # Channels to the sink.
 RESULTS = "results"
 GROUPS = "groups"

@@ -1,4 +1,4 @@
-"""The task of a bucket with its state in Spark's state store."""
+"""The task of a bucket, of either stage, with its state in Spark's state store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
 from endmark.engine.bucket.task import BucketSnapshot, BucketTask
+from endmark.engine.groups.task import GroupTask
 from endmark.state.store import SegmentStore
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.engine.bucket.plan import BucketPlan
+    from endmark.engine.groups.stage import GroupStage
 
 # The state of lookups and knobs is kept among the segments, under names that no segment has. It has no
 # columns of its own, since the columns of a checkpoint's state cannot change.
@@ -91,4 +93,33 @@ class StoredBucket:
                 self._blobs.put(_lookup_name(relation), data)
             if snapshot.knobs is not None:
                 self._blobs.put(_KNOBS, snapshot.knobs)
+        yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()
+
+
+class StoredGroups:
+    """The task of a bucket of groups with its state in Spark's state store.
+
+    Args:
+        stage: the plan of the second stage.
+        manifest: Spark's value state, of which only the snapshot of the group-by is used.
+        segments: Spark's map state with segments by id.
+        cache: the directory for local copies of segments.
+    """
+
+    def __init__(self, stage: GroupStage, manifest: Any, segments: Any, cache: Path) -> None:
+        self._stage = stage
+        self._manifest = manifest
+        self._store = SegmentStore(StateBlobs(segments), cache)
+
+    def run(self, packed: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+        """Run a batch and keep its state. It takes and yields the same as `GroupTask.run`."""
+        profile = self._store.profile
+        with profile.phase("load"):
+            found = self._manifest.get()
+            task = GroupTask(self._stage, self._store, None if found is None else bytes(found[1]))
+        for output in task.run(profile.each("shuffle", packed)):
+            with profile.phase("hand_over"):
+                yield output
+        with profile.phase("store"):
+            self._manifest.update((None, task.snapshot()))
         yield channels.METRICS, json.dumps({"samples": profile.take()}).encode()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from endmark.condition import Condition
     from endmark.operators.group_by.measures import MeasureSpec
-    from endmark.pipeline import Measure, Pipeline
+    from endmark.pipeline import Aggregate, Measure, Pipeline
     from endmark.row_steps import RowStep
     from endmark.types import ColumnType
     from endmark.wire.json_records import Parser
@@ -161,20 +161,25 @@ def nobody(stream: StreamPlan) -> StreamPlan:
 
 
 def group_plan(pipeline: Pipeline) -> GroupPlan | None:
-    """Make the plan of a pipeline's group-by; `None` without one."""
-    if pipeline.aggregate is None:
+    """Make the plan of a pipeline's group-by on the join key; `None` without one."""
+    if pipeline.aggregate is None or pipeline.regroups:
         return None
+    # Results of a semi join have no right columns. They always have the key on the left.
+    keys = [
+        KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
+        for name, kind in pipeline.key_types.items()
+    ]
+    return grouped_by(pipeline, pipeline.aggregate, keys)
+
+
+def grouped_by(pipeline: Pipeline, aggregate: Aggregate, keys: list[KeyColumn]) -> GroupPlan:
+    """Make the plan of a pipeline's group-by, given the columns of its key."""
     columns = pipeline.group_columns()
     measures = [
         FUNCTIONS[measure.function].implementation()(
             name, kind=columns[name].arrow, **_source(pipeline, measure)
         )
-        for name, measure in pipeline.aggregate.measures.items()
-    ]
-    # Results of a semi join have no right columns. They always have the key on the left.
-    keys = [
-        KeyColumn(name, kind.arrow, tuple(f"{stream}_{name}" for stream in pipeline.shown))
-        for name, kind in pipeline.key_types.items()
+        for name, measure in aggregate.measures.items()
     ]
     return GroupPlan(keys, measures, list(columns), bool(pipeline.running_columns()))
 
@@ -186,19 +191,10 @@ def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:
     stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
     place = (f"{stream}_{name}" for name in (pipeline.streams[stream].event_time.column, *COORDINATES))
     return {
-        "column": _result_column(pipeline, measure.column),
+        "column": pipeline.result_column(measure.column),
         "of": pipeline.type_of(measure.column).arrow,
         "place": coordinates(*place) if FUNCTIONS[measure.function].by_place else (),
     }
-
-
-def _result_column(pipeline: Pipeline, reference: str) -> str:
-    origin, column = pipeline.resolved(reference)
-    if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
-        # R's key is not repeated in the results: the stream's own column equals it.
-        lookup = pipeline.lookup_in(origin)
-        origin, column = pipeline.stream_of(origin), lookup.key[key.index(column)]
-    return f"{origin}_{column}"
 
 
 def check_conditions(pipeline: Pipeline) -> None:

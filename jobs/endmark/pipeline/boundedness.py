@@ -4,7 +4,8 @@ The rules follow Tucker et al. (TKDE'03) and the safety of continuous join queri
 are freed when each other stream has closed their key or its progress has left their window. A group is final
 when a stream has closed its key and no live row of that stream has it; rows of all streams with this key are
 freed then. If rows of the other stream are results even without a partner, the other stream must have closed
-the key too. The bound of groups is also the bound of the closed keys that wait to be announced.
+the key too. The bound of groups is also the bound of the closed keys that wait to be announced. Groups by
+another key than the join's are final when a stream that has a row in every result has promised them.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class Bound:
             *others, last = zip(map(_possessive, self.closed_by), self.means, strict=True)
             # Streams that close the key by the same means share the word for it.
             closing = [owner if means == last[1] else f"{owner} {means}" for owner, means in others]
-            parts.append(f"{' and '.join([*closing, ' '.join(last)])} on {', '.join(self.on)}")
+            parts.append(f"{_listed([*closing, ' '.join(last)])} on {', '.join(self.on)}")
         if self.window_seconds is not None:
             seconds = f"{self.window_seconds:f}".rstrip("0").rstrip(".")
-            owners = " and ".join(map(_possessive, self.progress_of))
+            owners = _listed([_possessive(name) for name in self.progress_of])
             parts.append(f"{self._wait} {seconds} s after {owners} progress")
         return " with ".join(parts)
 
@@ -85,6 +86,7 @@ class State:
         bounded_by: the bounds of this state, each of which is enough; empty if nothing bounds it.
         note: the reason why nothing bounds it.
         mends: changes of the pipeline file, each of which alone would bound it.
+        declared: whether the pipeline file asks for it, since a table has the rows so far of all groups.
     """
 
     input: str
@@ -92,6 +94,7 @@ class State:
     bounded_by: tuple[Bound, ...] = ()
     note: str | None = None
     mends: tuple[str, ...] = ()
+    declared: bool = False
 
     @property
     def name(self) -> str:
@@ -107,11 +110,11 @@ class State:
 
     def __str__(self) -> str:
         if not self.bounded_by:
-            return f"{self.name}: unbounded, {self.note}"
-        *others, last = [f"by {bound}" for bound in self.bounded_by[:_TOLD]]
+            return f"{self.name}: {self.note}" if self.declared else f"{self.name}: unbounded, {self.note}"
+        found = _listed([f"by {bound}" for bound in self.bounded_by[:_TOLD]])
         more = len(self.bounded_by) - _TOLD
-        found = " and ".join([", ".join(others), last] if others else [last])
-        return f"{self.name}: bounded {found}{f', or in {more} more ways' if more > 0 else ''}"
+        untold = f", or in {more} more way{'s' if more > 1 else ''}" if more > 0 else ""
+        return f"{self.name}: bounded {found}{untold}"
 
 
 @dataclass(frozen=True)
@@ -154,12 +157,11 @@ def states(pipeline: Pipeline) -> list[State]:
     """Return all the state that a pipeline keeps from one batch to the next."""
     inputs = [_input(pipeline, name) for name in pipeline.sides]
     closed = [_closed_keys(pipeline, side) for side in inputs if side.names_keys]
+    groups = [] if pipeline.aggregate is None else [_all_groups(pipeline, inputs)]
     if pipeline.join is None:
-        groups = [] if pipeline.aggregate is None else [_groups_alone(inputs[0])]
         return [*groups, *closed]
     preset, step = pipeline.join.preset, f"steps.{pipeline.flow.join}"
     rows = [_rows(side, _without(inputs, side), preset, step) for side in inputs]
-    groups = [] if pipeline.aggregate is None else [_groups(inputs, preset)]
     return [*rows, *groups, *closed]
 
 
@@ -172,7 +174,11 @@ def require_bounded(pipeline: Pipeline) -> None:
         ConfigError: some state is unbounded. The error names this state, the reason, and each change that
             would bound all of it.
     """
-    unbounded = [state for state in states(pipeline) if state.holds != _KEYS and not state.bounded_by]
+    unbounded = [
+        state
+        for state in states(pipeline)
+        if state.holds != _KEYS and not state.bounded_by and not state.declared
+    ]
     if not unbounded or pipeline.unbounded_state == "allow":
         return
     mends = [mend for mend in unbounded[0].mends if all(mend in state.mends for state in unbounded)]
@@ -318,7 +324,24 @@ def _groups(inputs: list[_Input], preset: Preset) -> State:
 
 
 def _groups_alone(side: _Input) -> State:
-    return State("groups", "groups", (Bound((side.name,), (str(side.closes),), side.on),))
+    bounds = (Bound((side.name,), (side.closes,), side.on),) if side.closes else ()
+    return State("groups", "groups", bounds)
+
+
+def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
+    """Return the groups of a pipeline. If a table has their rows so far, they need not be closed."""
+    if pipeline.regroups:
+        closers = pipeline.group_closers.items()
+        bounds = [Bound((stream,), (_PUNCTUATIONS,), columns) for stream, columns in closers]
+        found = State("groups", "groups", tuple(bounds))
+    elif pipeline.join is None:
+        found = _groups_alone(inputs[0])
+    else:
+        found = _groups(inputs, pipeline.join.preset)
+    if found.bounded_by or not pipeline.running_columns():
+        return found
+    columns, table = ", ".join(pipeline.group_key.values()), pipeline.directories["running"]
+    return State("groups", "groups", note=f"one for each value of {columns}, for {table}", declared=True)
 
 
 def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
@@ -333,6 +356,11 @@ def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
         size = "in ranges of 24 bytes"
     mend = f"set streams.{side.name}.forget_keys_after"
     return State(side.name, _KEYS, note=f"remembered until a pattern holds them, {size}", mends=(mend,))
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _possessive(name: str) -> str:

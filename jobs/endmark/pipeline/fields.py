@@ -55,6 +55,12 @@ def _identifier(value: str) -> str:
     return value
 
 
+def _reference(value: str) -> str:
+    for part in value.split(".", 1):
+        _identifier(part)
+    return value
+
+
 def _shown(value: Any) -> str:
     """A wrong value as an error shows it, in 60 letters at most."""
     text = repr(value)
@@ -190,6 +196,14 @@ AnyNames = Annotated[
     AfterValidator(_all_different),
 ]
 Names = Annotated[AnyNames, Field(min_length=1)]
+# A column, alone or behind the name of the stream or relation that it comes from.
+Reference = Annotated[str, AfterValidator(_reference)]
+References = Annotated[
+    tuple[Reference, ...],
+    BeforeValidator(_listed, json_schema_input_type=str | list[str]),
+    AfterValidator(_all_different),
+    Field(min_length=1),
+]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Duration = Annotated[
     timedelta,

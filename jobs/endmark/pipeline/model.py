@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
+from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
-from endmark.pipeline.fields import Model, Name, require_column, require_name
+from endmark.pipeline.fields import Model, Name, require_column, require_key_column, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.row_steps import checked
 from endmark.pipeline.sources import COORDINATES, Relation, Stream
@@ -48,10 +50,10 @@ class Pipeline(Model):
     and doubles are no columns of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
-    lookup has a relation of its own, so a table that is looked up twice is declared under two names. All
-    lookups of a stream run side by side, and a row goes on when all have answered. If lookups have no match
-    for a row, the first of them whose `miss` is not `nulls` decides its fate. State that nothing ever frees
-    is refused, unless `unbounded_state` is `allow`.
+    lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
+    of a stream run side by side, up to one that asks by a column of theirs. A row goes on when all have
+    answered. If lookups have no match for a row, the first of them whose `miss` is not `nulls` decides its
+    fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
     `tables` has the Delta tables, each under its name. The tables `dead_letters`, `violations` and
     `punctuations` are always written. `publish` has the Kafka topics that get the rows of steps.
@@ -115,18 +117,15 @@ class Pipeline(Model):
 
     def _check_lookup(self, lookup: Lookup, field: str) -> None:
         require_name(self.relations, lookup.relation, f"{field}.relation", "relations")
-        columns = self.stream_columns(self.stream_of(lookup.relation))
         relation = self.relations[lookup.relation]
         if len(lookup.key) != len(relation.key):
             raise ValueError(
                 f"{field}.key: {_listed(lookup.key)} must have a column for each of "
                 f"relations.{lookup.relation}.key: {_listed(relation.key)}"
             )
-        for name, known in zip(lookup.key, relation.key, strict=True):
-            require_column(columns, name, f"{field}.key", relation.columns[known])
+        asked(self, lookup)  # raises for a column that rows do not have
         if (as_of := lookup.as_of) is None:
             return
-        require_column(columns, as_of.stream, f"{field}.as_of.stream", ColumnType.TIMESTAMP)
         require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
         if as_of.relation in relation.key:
             raise ValueError(
@@ -233,11 +232,49 @@ class Pipeline(Model):
             )
 
     def _check_aggregate(self, aggregate: Aggregate, field: str) -> None:
-        if set(aggregate.by) != set(self.key):
+        for reference in aggregate.by:
+            self._check_group_column(reference, f"{field}.by")
+        if len(self.group_key) < len(aggregate.by):
+            raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
+        if self.regroups:
+            self._check_regrouping(aggregate, field)
+        elif not self._is_running:
+            self._check_closing(field)
+        for name, measure in aggregate.measures.items():
+            if measure.column is not None:
+                self._check_measure(f"{field}.measures.{name}", measure, measure.column)
+
+    def _check_group_column(self, reference: str, field: str) -> None:
+        if reference in self.key:  # which `_check_key` has checked
+            return
+        origin, column = self._require_column(reference, field)
+        require_key_column(self._origins[origin], column, field)
+
+    def _check_regrouping(self, aggregate: Aggregate, field: str) -> None:
+        """Check groups by other columns than the join key."""
+        named = {column for origin, column in self._group_columns() if origin not in self.relations}
+        if named >= set(self.key) and any(map(self.closes_keys, self.sides)):
+            whose = "key" if self.join is None else "join key"
             raise ValueError(
-                f"{field}.by: {_listed(aggregate.by)} is not the join key {_listed(self.key)}; "
-                "only the join key is closed by punctuations"
+                f"{field}.by: {_listed(aggregate.by)} has more columns than the {whose} "
+                f"{_listed(self.key)}, or names the stream of one; name that key alone and without a stream, "
+                "or leave a column of it out"
             )
+        if self.group_closers or self._is_running:
+            return
+        able = [(origin, column) for origin, column in self._group_columns() if origin in self.streams]
+        mends = [f"set streams.{origin}.punctuated_on: [{column}]" for origin, column in able[:1]]
+        mends.append(
+            f"write the groups so far: tables.{self.flow.aggregate}: "
+            f"{{from: {self.flow.aggregate}, mode: upsert}}"
+        )
+        raise ValueError(
+            f"{field}.by: no stream promises anything about {_listed(aggregate.by)} that holds for all "
+            f"results, so no group would ever close; {', or '.join(mends)}"
+        )
+
+    def _check_closing(self, field: str) -> None:
+        """Check that groups by the join key are closed."""
         if not any(self.closes_keys(side) for side in self.sides):
             raise ValueError(
                 f"{field}.by: no stream is punctuated on {_listed(self.key)}, so no group would ever "
@@ -251,26 +288,28 @@ class Pipeline(Model):
                 f"{field}: preset {self.join.preset} announces no key, so no group would ever close; "
                 f"leave it out, or choose steps.{self.flow.join}.preset: {', '.join(able)}"
             )
-        for name, measure in aggregate.measures.items():
-            if measure.column is not None:
-                self._check_measure(f"{field}.measures.{name}", measure, measure.column)
 
-    def _check_measure(self, field: str, measure: Measure, reference: str) -> None:
+    def _require_column(self, reference: str, field: str) -> tuple[str, str]:
+        """Return the origin and the name of a column of results, or refuse it."""
         try:
             origin, column = self.resolved(reference)
         except ValueError as error:
             raise ValueError(f"{field}: {error}") from error
         require_name(self._origins, origin, field, "streams or relations")
         require_column(self._origins[origin], column, field)
-        try:
-            measure.kind(self.type_of(reference))
-        except ValueError as error:
-            raise ValueError(f"{field}: {error}") from error
         if self.stream_of(origin) not in self.shown:
             raise ValueError(
                 f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
                 f"columns alone; steps.{self.flow.join}.type: inner keeps both"
             )
+        return origin, column
+
+    def _check_measure(self, field: str, measure: Measure, reference: str) -> None:
+        self._require_column(reference, field)
+        try:
+            measure.kind(self.type_of(reference))
+        except ValueError as error:
+            raise ValueError(f"{field}: {error}") from error
 
     def _check_names(self) -> None:
         for role, columns in self.table_columns().items():
@@ -302,11 +341,22 @@ class Pipeline(Model):
                     f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
                 )
             require_layout(table, self._columns_of(role), f"tables.{name}")
+            if table.mode == "upsert" and self.regroups:
+                self._check_upserted(table, f"tables.{name}.partition_by")
         if self.flow.aggregate and not {"groups", "running"} & roles.keys():
             raise ValueError(
                 f"steps.{self.flow.aggregate}: no table has its groups; add "
                 f"tables.{self.flow.aggregate}: {{}}, or leave the step out"
             )
+
+    def _check_upserted(self, table: Table, field: str) -> None:
+        columns = self.group_columns()
+        for name in table.partition_by:
+            if name in self.group_key and columns[name].domain is Domain.STRING:
+                raise ValueError(
+                    f"{field}: column {name!r} is a text of the group key, and Delta reads an empty text "
+                    "there as null, which is a group of its own; leave it out"
+                )
 
     def _role_of(self, name: str, table: Table) -> str:
         """Return the kind of a table's rows: `results`, `groups` or `running`."""
@@ -340,7 +390,7 @@ class Pipeline(Model):
         """Return the columns of each table by the kind of its rows. A name may stand twice."""
         found = {
             "results": [name for side in self.sides for name, _ in self._side(side)],
-            "groups": [] if self.aggregate is None else [*self.aggregate.by, *self.aggregate.measures],
+            "groups": [] if self.aggregate is None else [*self.group_key, *self.aggregate.measures],
         }
         found["running"] = [*found["groups"], *_RUNNING]
         return {role: found[role] for role in self.laid_out}
@@ -366,6 +416,11 @@ class Pipeline(Model):
     def output_topic(self) -> str | None:
         """The topic that gets the results; `None` if they are not published."""
         return next((published.topic for published in self.publish.values()), None)
+
+    @property
+    def shows_results(self) -> bool:
+        """Whether results are written to a table or published."""
+        return "results" in self.laid_out or self.output_topic is not None
 
     @property
     def join(self) -> JoinStep | None:
@@ -419,6 +474,10 @@ class Pipeline(Model):
         steps = self.row_steps_of(stream)
         return dict(steps[-1].columns if steps else self.streams[stream].columns)
 
+    def asked_by(self, lookup: Lookup) -> Asked:
+        """Return the columns by which a lookup asks."""
+        return asked(self, lookup)
+
     def lookup_in(self, relation: str) -> Lookup:
         """Return the lookup that asks a relation."""
         return next(lookup for lookup in self.lookups if lookup.relation == relation)
@@ -451,11 +510,10 @@ class Pipeline(Model):
             return f"steps.{self.flow.join}.on", self.join.on
         ((name, stream),) = self.streams.items()
         rule = stream.closes.on if stream.closes else ()
-        asks_by_null = any(
-            self.stream_columns(name)[asked].nullable for lookup in self.lookups[:1] for asked in lookup.key
-        )
+        by = tuple(column.name for lookup in self.lookups[:1] for column in self.asked_by(lookup).key)
+        asks_by_null = any(self.stream_columns(name)[column].nullable for column in by)
         fields = {
-            f"steps.{self.flow.aggregate}.aggregate.by": () if self.aggregate is None else self.aggregate.by,
+            f"steps.{self.flow.aggregate}.aggregate.by": self._grouped_alone(name),
             f"streams.{name}.unique": stream.unique,
             f"streams.{name}.clustered": stream.clustered,
             f"streams.{name}.ordered": tuple(stream.ordered),
@@ -463,13 +521,86 @@ class Pipeline(Model):
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
-            **{
-                f"{self.place_of(lookup)}.key": () if asks_by_null else lookup.key
-                for lookup in self.lookups[:1]
-            },
+            **{f"{self.place_of(lookup)}.key": () if asks_by_null else by for lookup in self.lookups[:1]},
             f"streams.{name}.event_time.column": (stream.event_time.column,),
         }
         return next((field, columns) for field, columns in fields.items() if columns)
+
+    def _grouped_alone(self, stream: str) -> tuple[str, ...]:
+        """Return the columns by which a stream alone is grouped; none if not all of them are its own."""
+        by = () if self.aggregate is None else self.aggregate.by
+        own = tuple(name.removeprefix(f"{stream}.") for name in by)
+        others = [name for name in by if name not in self.stream_columns(stream)]
+        known = {column for relation in self.relations.values() for column in relation.columns}
+        if any(name.partition(".")[0] in self.relations or name in known for name in others):
+            return ()
+        return own
+
+    @property
+    def group_key(self) -> dict[str, str]:
+        """The columns of the group key by their names in tables, each with its reference in the file."""
+        by = () if self.aggregate is None else self.aggregate.by
+        return {self._group_name(reference): reference for reference in by}
+
+    def _group_name(self, reference: str) -> str:
+        if reference in self.key:
+            return reference
+        origin, column = self.resolved(reference)
+        if self.join is None and origin in self.streams and column in self.key:
+            return column
+        return self.result_column(reference)
+
+    @property
+    def regroups(self) -> bool:
+        """Whether the aggregate has another key than the join, and so is a stage of its own."""
+        return self.aggregate is not None and set(self.group_key) != set(self.key)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The streams that have a row in every result."""
+        if self.join is None:
+            return self.sides
+        first, *others = self.sides
+        absent = {first} if self.join.type.keeps_right else set()
+        absent |= set(others) if self.join.type.keeps_left else set()
+        return tuple(stream for stream in self.shown if stream not in absent)
+
+    @property
+    def group_closers(self) -> dict[str, tuple[str, ...]]:
+        """The streams whose patterns close groups by another key than the join's.
+
+        Each has the columns of the group key that its patterns restrict. They do not match results without a
+        row of the stream, so there must be none, or only one group of them.
+        """
+        if self.join is not None and PRESETS[self.join.preset].propagate is not Propagation.EARLY:
+            return {}
+        columns, found = self._group_columns(), {}
+        for stream in self.shown:
+            declared = self.streams[stream]
+            alike = set(self.present) if stream in self.present else {stream}
+            own = {
+                column
+                for origin, column in columns
+                if origin == stream or (column in self.key and origin in alike)
+            }
+            restricted = tuple(column for column in declared.punctuated_on if column in own)
+            if declared.closes and set(declared.closes.on) <= own:
+                restricted = restricted or declared.closes.on
+            if restricted and (stream in self.present or all(origin == stream for origin, _ in columns)):
+                found[stream] = restricted
+        return found
+
+    def _group_columns(self) -> list[tuple[str, str]]:
+        """Return the columns of the group key, each with its origin. That of the join key is a stream."""
+        found = []
+        for reference in self.group_key.values():
+            if reference in self.key:
+                # In a full join, it is that of the row that is there, which no pattern restricts.
+                found += [(stream, reference) for stream in self.present[:1]] or [("", reference)]
+                continue
+            origin, column = self.resolved(reference)
+            found.append(self._asked(origin, column))
+        return found
 
     @property
     def control_topic(self) -> str:
@@ -518,7 +649,10 @@ class Pipeline(Model):
         """
         if self.aggregate is None:
             return {}
-        columns = {name: self.key_types[name] for name in self.aggregate.by}
+        columns = {
+            name: self.key_types[name] if name in self.key else self.type_of(reference)
+            for name, reference in self.group_key.items()
+        }
         for name, measure in self.aggregate.measures.items():
             of = None if measure.column is None else self.type_of(measure.column)
             columns[name] = ColumnType.LONG if of is None else measure.kind(of)
@@ -562,6 +696,16 @@ class Pipeline(Model):
             there = ", ".join(f"{name}.{column}" for name, of in self._origins.items() for column in of)
             raise ValueError(f"no column {reference!r}; there are {there}")
         return found[0], reference
+
+    def result_column(self, reference: str) -> str:
+        """Return the column of results that a reference names, such as `customers_country`."""
+        return "_".join(self._asked(*self.resolved(reference)))
+
+    def _asked(self, origin: str, column: str) -> tuple[str, str]:
+        """Return the place of a column in results, where the column that asked R stands for R's key."""
+        if origin in self.relations and column in (key := self.relations[origin].key):
+            return self.asked_by(self.lookup_in(origin)).key[key.index(column)]
+        return origin, column
 
     def type_of(self, reference: str) -> ColumnType:
         """Return the type of a column, named as in `resolved`."""

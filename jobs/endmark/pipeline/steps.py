@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -23,6 +23,8 @@ from endmark.pipeline.fields import (
     Names,
     Pause,
     Records,
+    Reference,
+    References,
     Size,
     Topic,
 )
@@ -106,19 +108,22 @@ class AsOf(Model):
     """The columns by which a row picks one of a key's versions.
 
     A version is valid from the time in the relation's column `relation` on. A row meets the newest version
-    that is not newer than the time in the stream's column `stream`. A row that is older than all versions
-    meets none.
+    that is not newer than the time in the column `stream`, which is named as in `key`. A row that is older
+    than all versions meets none.
     """
 
-    stream: Pinned[Name]
+    stream: Pinned[Reference]
     relation: Pinned[Name]
 
 
 class Lookup(Model):
     """The join of rows with a relation.
 
-    `key` has a column of the stream for each column of the relation's key, in the same order and of the same
-    type. `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
+    `key` has a column of the rows for each column of the relation's key, in the same order and of the same
+    type. It may be a column of a relation that an earlier step has looked up: `customers.country`, or the
+    column alone if only one has it.
+
+    `strategy` says what is read next: pages of `page_rows` rows, lists of keys, or all of the relation;
     `auto` takes the cheapest by measured costs.
 
     A batch that is no pause (`batch.pause_below`) stops reading after `time_per_batch`. Rows without an
@@ -133,7 +138,7 @@ class Lookup(Model):
     """
 
     relation: Pinned[Name]
-    key: Pinned[Names]
+    key: Pinned[References]
     cardinality: Pinned[Literal["many_to_one", "many_to_many"]] = "many_to_one"
     as_of: Pinned[AsOf | None] = None
     strategy: Annotated[
@@ -225,6 +230,7 @@ class JoinStep(Model):
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
     """
 
+    kind: ClassVar[Literal["join"]] = "join"
     inputs: Pinned[Annotated[AnyNames, Field(alias="join", min_length=2)]]
     on: Pinned[Names]
     type: Pinned[JoinType] = JoinType.INNER
@@ -349,9 +355,15 @@ _AnyForm = Annotated[
 
 
 class Aggregate(Model):
-    """The closing group-by over results: a group is emitted once, when its key is closed."""
+    """The closing group-by over results: a group is emitted once, when nothing more can come for it.
 
-    by: Pinned[Names]
+    `by` names columns as measures do; a column of the join key is written without a stream. Groups by the
+    join key are final when the key is. Groups by other columns are final when a stream has promised them by a
+    pattern on these columns, or has ended. If no stream can promise that, a table of `mode: upsert` or
+    `changes` has the groups so far.
+    """
+
+    by: Pinned[References]
     measures: Pinned[Annotated[dict[Name, _AnyForm], Field(min_length=1)]]
 
 
@@ -365,6 +377,7 @@ class RowStep(Model):
     before lookups and joins.
     """
 
+    kind: ClassVar[Literal["rows"]] = "rows"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     where: Pinned[Expression | None] = None
     derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
@@ -386,6 +399,7 @@ class RowStep(Model):
 class LookupStep(Model):
     """A step that looks its rows up in a relation."""
 
+    kind: ClassVar[Literal["lookup"]] = "lookup"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     lookup: Lookup
 
@@ -398,6 +412,7 @@ class LookupStep(Model):
 class AggregateStep(Model):
     """A step that groups its rows."""
 
+    kind: ClassVar[Literal["aggregate"]] = "aggregate"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     aggregate: Aggregate
 
@@ -408,25 +423,18 @@ class AggregateStep(Model):
 
 
 _KINDS = ("lookup", "join", "aggregate")
-_ROWS = "rows"
 _OF_ROWS = ("where", "derive", "select", "drop")
 
 
 def _kind(step: Any) -> str | None:
     """Return the tag of a step: the one of its fields that says what the step does."""
-    classes: dict[type, str] = {
-        RowStep: _ROWS,
-        LookupStep: "lookup",
-        JoinStep: "join",
-        AggregateStep: "aggregate",
-    }
-    if type(step) in classes:
-        return f"[{classes[type(step)]}]"
+    if isinstance(step, RowStep | LookupStep | JoinStep | AggregateStep):
+        return f"[{step.kind}]"
     if not isinstance(step, dict):
         return None
     found = [kind for kind in _KINDS if kind in step]
     if not found and any(field in step for field in _OF_ROWS):
-        return f"[{_ROWS}]"
+        return f"[{RowStep.kind}]"
     return f"[{found[0]}]" if len(found) == 1 else None
 
 

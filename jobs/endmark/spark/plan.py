@@ -1,4 +1,4 @@
-"""The plan of a job's query: one source, one shuffle, one stateful operator, no branches."""
+"""The plan of a job's query: one source, one or two stages in a line, no branches."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine import channels
+from endmark.engine.bucket.lookup_levels import lookup_places
 from endmark.engine.bucket.lookup_plan import lookup_plan
 from endmark.engine.bucket.plan import BucketPlan
 from endmark.engine.channels import Buckets
+from endmark.engine.groups.stage import GroupStage
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.streams import stream_plans
 from endmark.relation.outage import warn
 from endmark.relation.sql import SqlRelation
-from endmark.spark.processor import BucketProcessor
+from endmark.spark.processor import BucketProcessor, FirstStageProcessor, GroupProcessor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from endmark.pipeline import Pipeline
     from endmark.relation.contract import PageDirectory
+    from endmark.spark.processor import StageProcessor
 
 _LABELS_TRIED = 16  # per partition; with 200 partitions, the odds that one gets no label are 1 in 50,000
 _HASH_SEED = 42  # the seed of Spark's hash partitioning
@@ -88,30 +91,27 @@ def build(
     """
     buckets = bucket_labels(spark, int(spark.conf.get("spark.sql.shuffle.partitions") or 2))
     streams = stream_plans(pipeline, partitions)
-    lookups = []
+    lookups, places = [], lookup_places(pipeline)
     for declared in pipeline.lookups:
         reader = SqlRelation(pipeline.relations[declared.relation], warn)
-        stream = streams[pipeline.stream_of(declared.relation)]
+        stream, place = streams[pipeline.stream_of(declared.relation)], places[declared.relation]
         directory = directories[declared.relation]
-        first = declared is pipeline.lookups_of(stream.name)[0]
         lookups.append(
-            lookup_plan(
-                declared,
-                pipeline.place_of(declared),
-                stream,
-                len(buckets),
-                reader,
-                directory,
-                reader.batch,
-                cache_name,
-                first=first,
-            )
+            lookup_plan(declared, place, stream, len(buckets), reader, directory, reader.batch, cache_name)
         )
     bucket = BucketPlan.of(pipeline, streams, lookups, len(buckets), full_batch)
     ingest = Ingest(streams, buckets, ControlPlan.of(pipeline))
     packed = records.mapInArrow(ingest.__call__, channels.PACKED_DDL)
-    processor = BucketProcessor(bucket)
-    return packed.groupBy("bucket").transformWithState(processor, channels.UNPACKED_DDL, "append", "none")
+    groups = GroupStage.of(pipeline, len(buckets), buckets)
+    if groups is None:
+        return _stage(packed, BucketProcessor(bucket), channels.UNPACKED_DDL)
+    grouped = _stage(packed, FirstStageProcessor(bucket, groups), channels.PACKED_DDL)
+    return _stage(grouped, GroupProcessor(groups), channels.UNPACKED_DDL)
+
+
+def _stage(packed: DataFrame, processor: StageProcessor, columns: str) -> DataFrame:
+    """Return the output of a stage: one shuffle of packed rows, and one stateful operator."""
+    return packed.groupBy("bucket").transformWithState(processor, columns, "append", "none")
 
 
 def kafka_records(spark: SparkSession, source: KafkaSource) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The stateful operator: one `BucketTask` per grouping key, with its segments in Spark's state store."""
+"""The stateful operators: one task per grouping key, with its segments in Spark's state store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from endmark.engine.bucket.plan import BucketPlan
-    from endmark.engine.stored_task import StoredBucket
+    from endmark.engine.groups.stage import GroupStage
+    from endmark.engine.stored_task import StoredBucket, StoredGroups
 
 # No checkpoint can be read with other types. As texts, the JVM would parse them six times for each task.
 MANIFEST = StructType().add("join", BinaryType()).add("grouping", BinaryType())
@@ -28,32 +29,24 @@ SEGMENTS_VALUE = StructType().add("segment", BinaryType())
 _AS_SPARK_DOES: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 
-class BucketProcessor(StatefulProcessor):
+class StageProcessor(StatefulProcessor):
     """A processor for `transformWithState` over packed rows that are grouped by bucket.
 
     While Spark plans a query, it waits for a Python process that only calls `init`. So the plan stays pickled
     until rows come, and its modules are imported then. A job starts a second sooner by that.
 
     Args:
-        plan: the plan of a bucket.
+        plan: the plan of the stage.
     """
 
-    def __init__(self, plan: BucketPlan) -> None:
+    def __init__(self, plan: BucketPlan | GroupStage) -> None:
         self._plan: bytes = _AS_SPARK_DOES.dumps(plan)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._manifest = handle.getValueState("manifest", MANIFEST)
         self._segments = handle.getMapState("segments", SEGMENTS_KEY, SEGMENTS_VALUE)
 
-    @cached_property
-    def _stored(self) -> StoredBucket:
-        from endmark.engine.segment_cache import cache_directory
-        from endmark.engine.stored_task import StoredBucket
-
-        plan = _AS_SPARK_DOES.loads(self._plan)
-        return StoredBucket(plan, self._manifest, self._segments, cache_directory())
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Run a batch of one bucket. Spark calls this.
 
         Args:
@@ -63,11 +56,68 @@ class BucketProcessor(StatefulProcessor):
         """
         packed = ((row.channel, bytes(row.blob)) for row in rows)
         with failing_at(lambda: f"bucket {key[0]}"):
-            for channel, blob in self._stored.run(packed):
-                yield Row(channel=channel, blob=blob)
+            yield from self._rows(key[0], packed)
+
+    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
+        """Yield the output of a bucket as rows, given its label and its blobs."""
+        raise NotImplementedError
 
     def close(self) -> None:
         pass
+
+
+class BucketProcessor(StageProcessor):
+    """A processor for the stage of the join, whose output goes to the sink."""
+
+    @cached_property
+    def _stored(self) -> StoredBucket:
+        from endmark.engine.segment_cache import cache_directory
+        from endmark.engine.stored_task import StoredBucket
+
+        plan = _AS_SPARK_DOES.loads(self._plan)
+        return StoredBucket(plan, self._manifest, self._segments, cache_directory())
+
+    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
+        for channel, blob in self._stored.run(packed):
+            yield Row(channel=channel, blob=blob)
+
+
+class FirstStageProcessor(BucketProcessor):
+    """A processor for the stage of the join, whose output goes to a stage of groups.
+
+    Args:
+        plan: the plan of a bucket. It leaves results unpacked.
+        groups: the plan of the stage of groups.
+    """
+
+    def __init__(self, plan: BucketPlan, groups: GroupStage) -> None:
+        super().__init__(plan)
+        self._groups: bytes = _AS_SPARK_DOES.dumps(groups)
+
+    @cached_property
+    def _next(self) -> GroupStage:
+        groups: GroupStage = _AS_SPARK_DOES.loads(self._groups)
+        return groups
+
+    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
+        for bucket, channel, blob in self._next.hand_over(label, self._stored.run(packed)):
+            yield Row(bucket=bucket, channel=channel, blob=blob)
+
+
+class GroupProcessor(StageProcessor):
+    """A processor for a stage of groups, whose output goes to the sink."""
+
+    @cached_property
+    def _stored(self) -> StoredGroups:
+        from endmark.engine.segment_cache import cache_directory
+        from endmark.engine.stored_task import StoredGroups
+
+        plan = _AS_SPARK_DOES.loads(self._plan)
+        return StoredGroups(plan, self._manifest, self._segments, cache_directory())
+
+    def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
+        for channel, blob in self._stored.run(packed):
+            yield Row(channel=channel, blob=blob)
 
 
 class ResultsProcessor(BucketProcessor):
@@ -77,7 +127,7 @@ class ResultsProcessor(BucketProcessor):
     to that process and back. The plan must leave results unpacked (`packs_results` false).
     """
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # type: ignore[override]  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Run a batch of one bucket. Spark calls this.
 
         Args:

@@ -104,7 +104,7 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
             arrow_schema(columns[role]),
             numbered=role == channels.RUNNING,
             partition_by=table.partition_columns,
-            key=pipeline.aggregate.by if table.mode == "upsert" and pipeline.aggregate else (),
+            key=tuple(pipeline.group_key) if table.mode == "upsert" else (),
         )
         for role, table in tables.items()
     ]

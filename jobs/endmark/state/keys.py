@@ -64,8 +64,7 @@ class Keys:
                 continue
             same = np.ones(len(i), bool)
             for mine, theirs in zip(self.columns, others.columns, strict=True):
-                equal = pc.equal(mine.take(pa.array(i)), theirs.take(pa.array(j)))
-                same &= equal.to_numpy(zero_copy_only=False)
+                same &= _equal(mine.take(pa.array(i)), theirs.take(pa.array(j)))
             yield i[same], j[same]
 
     def _of_equal_codes(self, others: Ints) -> Iterator[tuple[Ints, Ints]]:
@@ -99,6 +98,8 @@ class Keys:
 class KeySpec:
     """The columns of a batch that make the key, and the column of its code.
 
+    In a key that may have nulls, null counts as a value of its own.
+
     Args:
         columns: the key columns, in an order that both sides of a join share.
         hashed: whether the code is a column of its own, `CODE`. If not, the one key column is the code.
@@ -108,9 +109,15 @@ class KeySpec:
     hashed: bool = False
 
     @classmethod
-    def of(cls, columns: Sequence[str], types: Sequence[pa.DataType]) -> KeySpec:
-        """Make the key of some columns and their types. It is hashed unless one column is its own code."""
-        return cls(tuple(columns), len(columns) > 1 or not _is_exact(types[0]))
+    def of(cls, columns: Sequence[str], types: Sequence[pa.DataType], *, nullable: bool = False) -> KeySpec:
+        """Make the key of some columns and their types. It is hashed unless one column is its own code.
+
+        Args:
+            columns: the names of the columns.
+            types: their types.
+            nullable: whether they may have nulls, which have no code of their own.
+        """
+        return cls(tuple(columns), len(columns) > 1 or nullable or not _is_exact(types[0]))
 
     @property
     def code(self) -> str:
@@ -185,8 +192,18 @@ def hash_columns(columns: Sequence[pa.Array]) -> Ints:
     """Return a 64-bit hash of each row; rows with equal values have equal hashes. It hashes 5 M strings/s."""
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        mixed = _mix(mixed + _MIX, _words(column))
+        words = _words(column) if not column.null_count else _words_or_null(column)
+        mixed = _mix(mixed + _MIX, words)
     return mixed.view(np.int64)
+
+
+def _equal(some: pa.Array, others: pa.Array) -> Bools:
+    """Return a mask of the rows in which two columns are equal. Two nulls are equal."""
+    equal = pc.equal(some, others)
+    if equal.null_count:
+        equal = pc.fill_null(equal, pc.and_(some.is_null(), others.is_null()))
+    found: Bools = equal.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _is_exact(kind: pa.DataType) -> bool:
@@ -213,6 +230,14 @@ def _words(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         # only invert it.
         return _mix(halves[::2] * _MIX, halves[1::2])
     return _hash_bytes(column.cast(pa.large_binary()))
+
+
+def _words_or_null(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return 64 bits of each value. Those of a null are always the same."""
+    present = np.asarray(column.is_valid())
+    words = np.full(len(column), _SPREAD)
+    words[present] = _words(column.drop_null())
+    return words
 
 
 def _hash_bytes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

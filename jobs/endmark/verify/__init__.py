@@ -9,6 +9,6 @@ module answers one of these questions:
   `spans`, `order`, `closed_keys`, `forgotten_keys`, `idle_partitions`, `broken_promises`
 - What are the results? `join_sides`, `join`, `expected_tables`
 - What are the groups? `measures`, `running_groups`
-- What is announced? `output_punctuations`
+- Which keys are final, and what is announced? `final_keys`, `output_punctuations`
 - Are the tables the same? `compare`, `breach`, `report`
 """

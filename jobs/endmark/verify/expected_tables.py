@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from endmark.pipeline import Aggregate, Lookup, Pipeline
+from endmark.pipeline import Lookup, Pipeline
+from endmark.types import ColumnType
 from endmark.verify.broken_promises import name_promises
 from endmark.verify.closed_keys import close_keys, wider_columns, within
 from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
 from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
-from endmark.verify.measures import expression
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
-from endmark.verify.running_groups import expect_running
 from endmark.verify.session import Session, name, names, text
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
@@ -77,14 +76,23 @@ FROM $judged LEFT JOIN $broken b ON b."partition" = $partition AND b."offset" = 
 WHERE violation <> 'filtered'
 """
 
-_SIDE = """
-CREATE TABLE $side AS SELECT $columns FROM $judged $lookups WHERE violation IS NULL
+# Each lookup takes the rows that the one before it has made.
+_PROCESSED = "CREATE VIEW $made AS FROM $judged WHERE violation IS NULL"
+
+_LOOKED_UP = "CREATE VIEW $made AS SELECT l.* $columns FROM $came l $join $relation r ON $equal"
+
+_SIDE = "CREATE TABLE $side AS SELECT $columns FROM $made"
+
+# A lookup refuses a record if it leaves none of its rows.
+_MISSED = """
+INSERT INTO $found
+SELECT DISTINCT $partition::BIGINT, $offset,
+    ? AND ($partition, $offset) NOT IN (SELECT ($partition, $offset) FROM $made)
+FROM $came l WHERE NOT EXISTS (FROM $relation r WHERE $equal)
 """
 
-_MISSED = """
-CREATE TABLE $missed AS
-SELECT $partition::BIGINT AS part, $offset AS off, $refused AS refused FROM $judged
-WHERE violation IS NULL AND ($misses)
+_ALL_MISSED = """
+CREATE TABLE $missed AS SELECT part, off, bool_or(refused) AS refused FROM $found GROUP BY ALL
 """
 
 _NO_MATCH = """
@@ -97,18 +105,12 @@ WHERE topic = ? AND refused
 # Without a join, no row is live.
 _FINAL_ALONE = "INSERT INTO $final SELECT $key FROM $closed"
 
-_GROUPS = """
-CREATE TABLE $groups AS
-SELECT $by, $measures FROM (SELECT *, $found_key FROM ($results)) SEMI JOIN $final USING ($key)
-GROUP BY $key
-"""
-
 
 def expect(session: Session, pipeline: Pipeline) -> None:
-    """Make `expected_<table>` for every table from the tables of `classify` and `load_relations`.
+    """Make `expected_<table>` for all tables but groups, from the tables of `classify` and `load_relations`.
 
-    If partitions can be idle, `uncertain_results` and `uncertain_groups` have rows that may or may not be in
-    the tables. That depends on how far the job had read each partition at which time.
+    If partitions can be idle, `uncertain_results` has rows that may or may not be in the table. That depends
+    on how far the job had read each partition at which time.
 
     This also makes `judged_<stream>`, all rows with their `violation` or NULL, and `side_<stream>`, the rows
     that enter the join. `missed_<stream>` has the places of rows that a lookup has no match for, and whether
@@ -137,8 +139,6 @@ def expect(session: Session, pipeline: Pipeline) -> None:
         find_final(session, pipeline, "final", "lowest")
         if is_uncertain(pipeline):
             find_final(session, pipeline, "possibly_final", "highest")
-    if pipeline.aggregate is not None:
-        _group(session, pipeline, pipeline.aggregate)
 
 
 def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
@@ -176,58 +176,31 @@ def _judge(session: Session, pipeline: Pipeline, stream: str) -> None:
 def _keep_processed(session: Session, pipeline: Pipeline, stream: str) -> None:
     """Make `side_<stream>` and `missed_<stream>`, and expect dead letters for rows that a lookup refuses."""
     known = stream_names(pipeline, stream)
-    joins, misses, fates = [], [], []
+    came, found, missed = name(f"processed_{stream}"), f"misses_{stream}", name(f"missed_{stream}")
+    session.run(_PROCESSED, made=came, **known)
+    session.create(found, {"part": ColumnType.LONG, "off": ColumnType.LONG, "refused": ColumnType.BOOLEAN})
     for lookup in pipeline.lookups_of(stream):
-        found, missing = _lookup(pipeline, lookup, known["judged"])
-        joins.append(found)
-        misses.append(missing)
-        if lookup.fate != "nulls":  # the first such lookup without a match decides the fate of the row
-            fates.append(f"WHEN {missing} THEN {str(lookup.fate == 'dead_letter').lower()}")
-    missed = name(f"missed_{stream}")
-    refused = f"CASE {' '.join(fates)} ELSE false END" if fates else "false"
-    session.run(_MISSED, missed=missed, refused=refused, misses=" OR ".join(misses) or "false", **known)
+        made, parts = name(f"behind_{lookup.relation}"), _lookup(pipeline, lookup)
+        session.run(_LOOKED_UP, came=came, made=made, **parts)
+        refuses = lookup.fate == "dead_letter"
+        session.run(_MISSED, [refuses], found=name(found), came=came, made=made, **known, **parts)
+        came = made
+    session.run(_ALL_MISSED, found=name(found), missed=missed)
     session.run(_NO_MATCH, [pipeline.streams[stream].topic], missed=missed)
-    columns = names(list(pipeline.side_columns(stream)))
-    session.run(_SIDE, columns=columns, lookups=" ".join(joins), **known)
+    session.run(_SIDE, columns=names(list(pipeline.side_columns(stream))), made=came, **known)
 
 
-def _lookup(pipeline: Pipeline, lookup: Lookup, judged: str) -> tuple[str, str]:
-    """The SQL of a lookup: the join of rows with R, and the condition that R has no match for a row."""
+def _lookup(pipeline: Pipeline, lookup: Lookup) -> dict[str, str]:
+    """Return the SQL of a lookup: its kind of join, R as `r`, the condition of a match, and R's columns."""
     join = "LEFT JOIN" if lookup.fate == "nulls" else "JOIN"
-    relation = table = name(f"relation_{lookup.relation}")
-    pairs = lookup_key(pipeline, lookup)
-    equal = " AND ".join(f"{table}.{theirs} = {judged}.{ours}" for ours, theirs in pairs)
-    if lookup.as_of is not None:
+    declared, relation = pipeline.relations[lookup.relation], name(f"relation_{lookup.relation}")
+    equal = " AND ".join(f"r.{theirs} = l.{ours}" for ours, theirs in lookup_key(pipeline, lookup))
+    time = pipeline.asked_by(lookup).time
+    if lookup.as_of is not None and time is not None:
         since = name(f"{lookup.relation}_{lookup.as_of.relation}")
-        asked = name(f"{pipeline.stream_of(lookup.relation)}_{lookup.as_of.stream}")
-        equal += f" AND {judged}.{asked} >= {table}.{since}"
-        join, relation = f"ASOF {join}", f"(FROM {table} WHERE {since} IS NOT NULL) {table}"
-    return f"{join} {relation} ON {equal}", f"NOT EXISTS (FROM {table} WHERE {equal})"
-
-
-def _group(session: Session, pipeline: Pipeline, aggregate: Aggregate) -> None:
-    measures = [
-        f"{expression(pipeline, measure)} AS {name(column)}" for column, measure in aggregate.measures.items()
+        equal += f" AND l.{name(time.in_results)} >= r.{since}"
+        join, relation = f"ASOF {join}", f"(FROM {relation} WHERE {since} IS NOT NULL)"
+    found = [
+        f", r.{name(f'{lookup.relation}_{each}')}" for each in declared.columns if each not in declared.key
     ]
-    shown = pipeline.result_columns()
-    found_key = []
-    for column in pipeline.key:
-        both = names([found for stream in pipeline.sides if (found := f"{stream}_{column}") in shown])
-        found_key.append(f"coalesce({both}) AS {name(key_column(column))}")
-    fragments = {
-        "by": ", ".join(f"{name(key_column(column))} AS {name(column)}" for column in aggregate.by),
-        "measures": ", ".join(measures),
-        "found_key": ", ".join(found_key),
-        "key": names([key_column(column) for column in pipeline.key]),
-    }
-    if pipeline.running_columns():
-        expect_running(session, named=names(list(pipeline.key)), **fragments)
-    certain = "FROM expected_results"
-    session.run(_GROUPS, groups="expected_groups", results=certain, final="final", **fragments)
-    session.run(
-        _GROUPS,
-        groups="uncertain_groups",
-        results=f"{certain} UNION ALL BY NAME FROM uncertain_results",
-        final="(FROM possibly_final EXCEPT FROM final)",
-        **fragments,
-    )
+    return {"join": join, "relation": relation, "equal": equal, "columns": "".join(found)}

@@ -12,6 +12,7 @@ from endmark.databases import place
 from endmark.domain import Domain
 from endmark.errors import ConfigError, MissingPartError
 from endmark.pipeline import Lookup, Pipeline, Relation
+from endmark.pipeline.asked import Column
 from endmark.relation.backend import backend_of
 from endmark.relation.queries import quoted
 from endmark.types import ColumnType
@@ -31,11 +32,11 @@ _SQL_TYPES: dict[Domain, type[sa.types.TypeEngine[Any]]] = {
 _IN_UTC = {"mysql": "SET time_zone = '+00:00'", "postgresql": "SET TIME ZONE 'UTC'"}
 
 _ASKED = """
-CREATE OR REPLACE TABLE asked AS SELECT DISTINCT $key FROM $rows
+CREATE OR REPLACE TABLE $asked AS SELECT DISTINCT $key FROM $rows
 """
 
 _KEEP = """
-INSERT INTO $relation BY NAME SELECT * FROM arriving SEMI JOIN asked USING ($key)
+INSERT INTO $relation BY NAME SELECT * FROM arriving $asked
 """
 
 _REPEATED = """
@@ -46,7 +47,8 @@ SELECT $key, count(*) AS times FROM $relation WHERE $present GROUP BY $key HAVIN
 def load_relations(session: Session, pipeline: Pipeline) -> None:
     """Make `relation_<relation>` for each lookup.
 
-    The table has R's columns as `<relation>_<column>`, and the rows whose keys `rows_<stream>` has.
+    The table has R's columns as `<relation>_<column>`. It has the rows whose keys `rows_<stream>` has, or the
+    relations by whose columns R is asked. If a key has columns of several of them, any values go together.
 
     Raises:
         MissingPartError: the database or the table cannot be read.
@@ -60,13 +62,10 @@ def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
     relation = pipeline.relations[lookup.relation]
     table = name(f"relation_{lookup.relation}")
     columns = {f"{lookup.relation}_{column}": kind for column, kind in relation.columns.items()}
-    pairs = lookup_key(pipeline, lookup)
-    asked = ", ".join(f"{ours} AS {theirs}" for ours, theirs in pairs)
-    key = ", ".join(theirs for _, theirs in pairs)
-    session.run(_ASKED, key=asked, rows=name(f"rows_{pipeline.stream_of(lookup.relation)}"))
+    asked = _asked(session, pipeline, lookup)
     session.create(f"relation_{lookup.relation}", columns)
     for chunk in _chunks(relation, lookup.relation):
-        session.run_on(chunk, _KEEP, key=key, relation=table)
+        session.run_on(chunk, _KEEP, asked=asked, relation=table)
     if lookup.cardinality == "many_to_many":
         return
     distinct = [*relation.key, *([] if lookup.as_of is None else [lookup.as_of.relation])]
@@ -83,12 +82,38 @@ def _load(session: Session, pipeline: Pipeline, lookup: Lookup) -> None:
         )
 
 
+def _asked(session: Session, pipeline: Pipeline, lookup: Lookup) -> str:
+    """Make tables of the values by which R is asked; return joins that keep the rows with these values."""
+    joins = []
+    for origin in sorted({column.origin for column in pipeline.asked_by(lookup).key}):
+        rows = f"relation_{origin}" if origin in pipeline.relations else f"rows_{origin}"
+        pairs = [
+            (name(column.in_results), name(f"{lookup.relation}_{theirs}"))
+            for column, theirs in _pairs(pipeline, lookup)
+            if column.origin == origin
+        ]
+        table, key = name(f"asked_{origin}"), ", ".join(theirs for _, theirs in pairs)
+        session.run(
+            _ASKED,
+            asked=table,
+            key=", ".join(f"{ours} AS {theirs}" for ours, theirs in pairs),
+            rows=name(rows),
+        )
+        joins.append(f"SEMI JOIN {table} USING ({key})")
+    return " ".join(joins)
+
+
 def lookup_key(pipeline: Pipeline, lookup: Lookup) -> list[tuple[str, str]]:
-    """Return pairs of a key column of the lookup's stream and the matching one of R, as tables name them."""
+    """Return pairs of a column by which R is asked and the matching one of R, as tables name them."""
     return [
-        (name(f"{pipeline.stream_of(lookup.relation)}_{ours}"), name(f"{lookup.relation}_{theirs}"))
-        for ours, theirs in zip(lookup.key, pipeline.relations[lookup.relation].key, strict=True)
+        (name(column.in_results), name(f"{lookup.relation}_{theirs}"))
+        for column, theirs in _pairs(pipeline, lookup)
     ]
+
+
+def _pairs(pipeline: Pipeline, lookup: Lookup) -> list[tuple[Column, str]]:
+    asked, key = pipeline.asked_by(lookup), pipeline.relations[lookup.relation].key
+    return list(zip(asked.key, key, strict=True))
 
 
 def _chunks(relation: Relation, prefix: str) -> Iterator[pa.Table]:

@@ -32,9 +32,8 @@ SELECT DISTINCT $by FROM (
 _LATEST = """
 CREATE TABLE actual_running AS
 SELECT * EXCLUDE (batch, "#last")
-FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM all_running)
-ANTI JOIN unsure_groups USING ($named)
-WHERE $every OR batch = "#last"
+FROM (SELECT *, max(batch) OVER (PARTITION BY $named) AS "#last" FROM all_running) g
+WHERE ($every OR batch = "#last") AND NOT EXISTS (FROM unsure_groups u WHERE $same)
 """
 
 _TWICE = "SELECT $named, batch, count(*) AS times FROM all_running GROUP BY ALL HAVING count(*) > 1"
@@ -70,7 +69,9 @@ def keep_latest(session: Session, pipeline: Pipeline) -> None:
     """
     if pipeline.running_columns():
         session.run("ALTER TABLE actual_running RENAME TO all_running")
-        session.run(_LATEST, named=_named(pipeline), every=str(_is_upserted(pipeline)))
+        columns = list(map(name, pipeline.group_key))
+        same = " AND ".join(f"u.{column} IS NOT DISTINCT FROM g.{column}" for column in columns)
+        session.run(_LATEST, named=_named(pipeline), same=same, every=str(_is_upserted(pipeline)))
 
 
 def check_running(session: Session, pipeline: Pipeline) -> list[Breach | None]:
@@ -104,4 +105,4 @@ def _is_upserted(pipeline: Pipeline) -> bool:
 
 
 def _named(pipeline: Pipeline) -> str:
-    return names(list(pipeline.key))
+    return names(list(pipeline.group_key))

@@ -16,6 +16,7 @@ from endmark.verify.control import classify_control
 from endmark.verify.expected_tables import expect
 from endmark.verify.forgotten_keys import check_forgotten
 from endmark.verify.formats import name_reasons
+from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
@@ -73,9 +74,10 @@ def verify_records(
         problems = load_tables(session, pipeline, warehouse)
         note_idle_violations(session)
         expect(session, pipeline)
+        expect_punctuations(session, pipeline)
+        expect_groups(session, pipeline)
         keep_latest(session, pipeline)
         spell_records(session)
-        expect_punctuations(session, pipeline)
         spell_partitions(session, pipeline)
         return VerifyReport(
             pipeline=pipeline.name,

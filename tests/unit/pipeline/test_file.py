@@ -264,7 +264,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "steps.by_item.aggregate.by",
             "seller_id",
-            "steps.by_item.aggregate.by: 'seller_id' is not the join key 'item_id'",
+            "steps.by_item.aggregate.by: 'seller_id' may be one of items.seller_id, bids.seller_id, sellers",
         ),
         (
             "steps.by_item.aggregate.measures.highest_bid",

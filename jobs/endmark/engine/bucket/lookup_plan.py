@@ -11,7 +11,7 @@ from endmark.engine.bucket.over_keys import OverKeys
 from endmark.engine.channels import VALUE
 from endmark.engine.streams import microseconds
 from endmark.operators.lookup.cache import CacheSpec
-from endmark.operators.lookup.gate import GateSpec
+from endmark.operators.lookup.gate import ROW, GateSpec
 from endmark.operators.lookup.held_batches import BATCH
 from endmark.operators.lookup.join import LookupSpec, Misses, Source
 from endmark.operators.lookup.read_timing import measure
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from endmark.engine.bucket.lookup_levels import LookupPlace
     from endmark.engine.streams import StreamPlan
     from endmark.operators.lookup.join import Fate
     from endmark.pipeline import Lookup as Declared
@@ -36,6 +37,7 @@ class LookupPlan:
     Args:
         stream, relation: the names of the stream and of the relation.
         step: the place of the lookup in the pipeline file, which begins the names of its knobs.
+        level: the number of the lookup's level among those of the stream.
         gate: the specification of the gate between the lookup and the join.
         source: the relation, and the way it is read.
         reading: makes a context that is entered around the reads of a batch.
@@ -50,6 +52,7 @@ class LookupPlan:
     stream: str
     relation: str
     step: str
+    level: int
     gate: GateSpec
     source: Source
     reading: Callable[[], AbstractContextManager[None]]
@@ -66,39 +69,34 @@ class LookupPlan:
         return self.gate.lookup.misses.fate
 
 
-def lookup_plan(  # noqa: PLR0913  # a plan has many parts
+def lookup_plan(
     declared: Declared,
-    step: str,
+    place: LookupPlace,
     stream: StreamPlan,
     buckets: int,
     reader: PagedRelation,
     directory: PageDirectory,
     reading: Callable[[], AbstractContextManager[None]],
     cache_name: str,
-    *,
-    first: bool,
 ) -> LookupPlan:
     """Make the plan of one lookup, and measure the costs of reads of its relation for it.
 
     Args:
         declared: the lookup in the pipeline file.
-        step: its place there, which begins the names of its knobs.
+        place: its place among the lookups of its stream.
         stream: the stream that is looked up.
         buckets: the number of buckets, which share its `memory`.
         reader: reads the relation.
         directory: the pages of the relation.
         reading, cache_name: the fields of `LookupPlan`.
-        first: whether this is the first lookup of its stream, which passes on the rows themselves.
     """
     costs = measure(reader, directory)
+    schema, key = _schema(stream, place), [column.in_results for column in place.asked.key]
     unique = declared.unique and declared.as_of is None
     source = Source(reader, directory, declared.strategy, costs, unique=unique)
     lookup = LookupSpec(
-        schema=_schema(stream),
-        key=KeySpec.of(
-            [f"{stream.name}_{name}" for name in declared.key],
-            [stream.columns[name].arrow for name in declared.key],
-        ),
+        schema=schema,
+        key=KeySpec.of(key, [schema.field(name).type for name in key]),
         renamed={
             name: f"{declared.relation}_{name}" for name in reader.schema.names if name not in reader.key
         },
@@ -107,19 +105,19 @@ def lookup_plan(  # noqa: PLR0913  # a plan has many parts
             seconds=None if declared.time_per_batch is None else declared.time_per_batch.total_seconds()
         ),
         capacity=share(declared.memory, buckets),
-        versions=_versions(stream, declared),
+        versions=_versions(declared, place),
     )
     cache = None
     if declared.cache is not None:
         lifetime = microseconds(declared.cache.lifetime) or 0
         absent_lifetime = microseconds(declared.cache.absent_lifetime) or 0
         cache = CacheSpec(declared.cache.memory, lifetime, absent_lifetime)
-    over = OverKeys.of(stream, declared.key)
-    gate = _gate(stream, lookup, carries=declared.time_per_batch is not None, first=first)
+    gate = _gate(stream, lookup, place, carries=declared.time_per_batch is not None)
     return LookupPlan(
         stream=stream.name,
         relation=declared.relation,
-        step=step,
+        step=place.step,
+        level=place.level,
         gate=gate,
         source=source,
         reading=reading,
@@ -128,7 +126,7 @@ def lookup_plan(  # noqa: PLR0913  # a plan has many parts
         buckets=buckets,
         page_rows=declared.page_rows,
         paged=reader.directory,
-        over=over,
+        over=OverKeys.of(stream, key),
     )
 
 
@@ -137,19 +135,22 @@ def share(memory: int, buckets: int) -> int:
     return max(1, memory // buckets)
 
 
-def _gate(stream: StreamPlan, lookup: LookupSpec, *, carries: bool, first: bool) -> GateSpec:
-    if first:
-        dropped = (VALUE,) if stream.keeps_value else ()
-        return GateSpec(lookup, stream.side.key, stream.side.codec, dropped, carries)
-    record = [str(stream.side.partition), str(stream.side.offset)]
-    dropped = tuple(name for name in lookup.schema.names if name not in (*record, BATCH))
-    by_record = KeySpec.of(record, [pa.int64(), pa.int64()])
-    return GateSpec(lookup, by_record, stream.side.codec, dropped, carries)
+def _gate(stream: StreamPlan, lookup: LookupSpec, place: LookupPlace, *, carries: bool) -> GateSpec:
+    found = tuple(place.found.names)
+    record = (str(stream.side.partition), str(stream.side.offset)) if place.level else ()
+    key, codec = stream.side.key, stream.side.codec
+    if place.first:
+        dropped = (VALUE,) if stream.keeps_value and place.last else ()
+        return GateSpec(lookup, key, codec, dropped, carries, place.number, record, found)
+    dropped = tuple(name for name in lookup.schema.names if name not in (ROW, BATCH))
+    by_row = KeySpec.of([ROW], [pa.int64()])
+    return GateSpec(lookup, by_row, codec, dropped, carries, place.number, record, found)
 
 
-def _versions(stream: StreamPlan, declared: Declared) -> Versions | None:
-    as_of = declared.as_of
-    return None if as_of is None else Versions(f"{stream.name}_{as_of.stream}", as_of.relation)
+def _versions(declared: Declared, place: LookupPlace) -> Versions | None:
+    if declared.as_of is None or place.asked.time is None:
+        return None
+    return Versions(place.asked.time.in_results, declared.as_of.relation)
 
 
 def _misses(declared: Declared) -> Misses:
@@ -158,9 +159,10 @@ def _misses(declared: Declared) -> Misses:
     return Misses(declared.fate, declared.park.attempts, microseconds(declared.park.delay) or 0)
 
 
-def _schema(stream: StreamPlan) -> pa.Schema:
-    """Return the schema of the rows that ingest packs."""
+def _schema(stream: StreamPlan, place: LookupPlace) -> pa.Schema:
+    """Return the schema of the rows that a lookup gets: ingest packs them, and earlier levels add columns."""
     fields = [(f"{stream.name}_{name}", kind.arrow) for name, kind in stream.columns.items()]
     fields += [(str(stream.side.partition), pa.int64()), (str(stream.side.offset), pa.int64())]
     fields += [(VALUE, pa.binary())] if stream.keeps_value else []
-    return pa.schema([*fields, (BATCH, pa.int64())])
+    fields += [] if place.alone else [(ROW, pa.int64())]
+    return pa.schema([*fields, *place.found, (BATCH, pa.int64())])

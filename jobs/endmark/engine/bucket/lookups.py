@@ -13,6 +13,7 @@ from endmark.engine.bucket.process_caches import shared_cache
 from endmark.engine.channels import DEAD_LETTER_SCHEMA, VALUE
 from endmark.metrics import Samples, sample
 from endmark.operators.lookup.gate import MISSED, Gate, GatedLookup, side_by_side
+from endmark.operators.stream_batch import StreamBatch
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from endmark.engine.bucket.lookup_plan import LookupPlan
     from endmark.engine.streams import StreamPlan
     from endmark.operators.lookup.join import LookupOutput
-    from endmark.operators.stream_batch import StreamBatch
+    from endmark.punctuation.punctuation import Punctuation
     from endmark.state.store import SegmentStore
 
 NO_MATCH = "no_match"
@@ -29,10 +30,13 @@ _SECOND = 1_000_000
 
 
 class Lookups:
-    """The lookups of all streams in one bucket, with a gate for each stream.
+    """The lookups of all streams in one bucket, in levels.
+
+    The lookups of a level are asked side by side. What leaves the gate of a stream's level comes to the gate
+    of its next level.
 
     Attributes:
-        gates: the gate of each stream that has lookups, by the stream's name.
+        streams: the names of the streams that have lookups.
 
     Args:
         plans: the plans of the lookups; those of one stream in their order.
@@ -44,10 +48,14 @@ class Lookups:
         self, plans: Iterable[LookupPlan], store: SegmentStore, restored: Mapping[str, bytes]
     ) -> None:
         self._lookups = [_Lookup(plan, store, restored.get(plan.relation)) for plan in plans]
-        by_stream: dict[str, list[GatedLookup]] = {}
-        for lookup in self._lookups:
-            by_stream.setdefault(lookup.plan.stream, []).append(lookup.gated)
-        self.gates = {stream: Gate(gated) for stream, gated in by_stream.items()}
+        self.streams = {lookup.plan.stream for lookup in self._lookups}
+        self._levels: list[dict[str, _Level]] = []
+        for number in range(max((lookup.plan.level + 1 for lookup in self._lookups), default=0)):
+            of_level: dict[str, list[_Lookup]] = {}
+            for lookup in self._lookups:
+                if lookup.plan.level == number:
+                    of_level.setdefault(lookup.plan.stream, []).append(lookup)
+            self._levels.append({stream: _Level(lookups) for stream, lookups in of_level.items()})
 
     def snapshot(self) -> dict[str, bytes]:
         """Return the state of each lookup, by relation."""
@@ -61,22 +69,24 @@ class Lookups:
             pause: whether to leave no row waiting, except parked ones.
         """
         now = _now()
-        asks = {stream: gate.asks(came[stream], now, pause=pause) for stream, gate in self.gates.items()}
-        answers = iter(side_by_side([ask for each in asks.values() for ask in each]))
         entering = {stream: [batch] for stream, batch in came.items()}
-        for stream, gate in self.gates.items():
-            entering[stream] = gate.enter(list(islice(answers, len(asks[stream]))), now)
-        for lookup in self._lookups:
-            lookup.evict(came[lookup.plan.stream])
-        return entering
+        for level in self._levels:
+            asks = {
+                stream: each.gate.asks(entering[stream], now, pause=pause) for stream, each in level.items()
+            }
+            answers = iter(side_by_side([ask for each in asks.values() for ask in each]))
+            for stream, each in level.items():
+                each.evict(entering[stream])
+                entering[stream] = each.gate.enter(list(islice(answers, len(asks[stream]))))
+        return {stream: batches or [StreamBatch()] for stream, batches in entering.items()}
 
-    def samples(self, came: Mapping[str, StreamBatch]) -> Samples:
-        """Return the samples of the last batch, given the batch of each stream by name."""
-        return {
-            name: value
-            for lookup in self._lookups
-            for name, value in lookup.samples(came[lookup.plan.stream].rows).items()
-        }
+    def held_promises(self, stream: str) -> list[Punctuation]:
+        """Return the promises of a stream that have come, and have not entered the join."""
+        return [promise for gate in self._gates(stream) for promise in gate.held_promises]
+
+    def samples(self) -> Samples:
+        """Return the samples of the last batch."""
+        return {name: value for lookup in self._lookups for name, value in lookup.samples().items()}
 
     def ages(self) -> Samples:
         """Return the ages of caches in seconds. The greatest one of all buckets counts."""
@@ -91,13 +101,30 @@ class Lookups:
         Args:
             owed: whether the join owes results, for which another batch is due now.
         """
-        now, gates = _now(), self.gates.values()
+        now, gates = _now(), [gate for stream in self.streams for gate in self._gates(stream)]
         found = {
             "batch_due_time_seconds": [now if owed else None, *(gate.due(now) for gate in gates)],
             "lookup_waiting_time_seconds": [gate.waits_since for gate in gates],
         }
         known = {name: [time for time in some if time is not None] for name, some in found.items()}
         return {sample(name): min(some) / _SECOND for name, some in known.items() if some}
+
+    def _gates(self, stream: str) -> list[Gate]:
+        return [level[stream].gate for level in self._levels if stream in level]
+
+
+class _Level:
+    """The lookups of one stream that are asked side by side, and their gate."""
+
+    def __init__(self, lookups: Sequence[_Lookup]) -> None:
+        self.gate = Gate([lookup.gated for lookup in lookups])
+        self._lookups = lookups
+
+    def evict(self, came: Iterable[StreamBatch]) -> None:
+        """Evict the rows of relations from the caches that the stream will not ask for again."""
+        for batch in came:
+            for lookup in self._lookups:
+                lookup.evict(batch)
 
 
 class _Lookup:
@@ -115,11 +142,11 @@ class _Lookup:
             if over is not None:
                 self._cache.evict(over)
 
-    def samples(self, rows: pa.RecordBatch | None) -> Samples:
+    def samples(self) -> Samples:
         output = self.gated.output
         samples = Samples()
         counts = {
-            "lookup_rows_total": 0 if rows is None else rows.num_rows,
+            "lookup_rows_total": output.arrived_rows,
             "lookup_missed_rows_total": output.misses,
             "lookup_cached_rows_total": output.cached_rows,
             "lookup_read_rows_total": output.figures.rows,

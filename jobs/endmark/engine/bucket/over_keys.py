@@ -34,12 +34,17 @@ class OverKeys:
 
     @classmethod
     def of(cls, stream: StreamPlan, key: Sequence[str]) -> Self | None:
-        """Return a finder for lookups by the columns `key`; `None` if punctuations cannot restrict them."""
-        if not {f"{stream.name}_{name}" for name in key} <= set(stream.side.punctuated_on):
+        """Return a finder for lookups by the columns `key`; `None` if punctuations cannot restrict them.
+
+        Args:
+            stream: the plan of the stream.
+            key: the columns by their names in results. Punctuations restrict no column of a relation.
+        """
+        if not set(key) <= set(stream.side.punctuated_on):
             return None
-        shared = dict(zip(stream.on, stream.side.key.shared.columns, strict=True))
+        shared = dict(zip(stream.side.key.columns, stream.side.key.shared.columns, strict=True))
         joined = tuple(shared[name] for name in key) if set(key) == shared.keys() else ()
-        return cls(pa.schema([stream.side.schema.field(f"{stream.name}_{name}") for name in key]), joined)
+        return cls(pa.schema([stream.side.schema.field(name) for name in key]), joined)
 
     def closed_keys(self, came: StreamBatch) -> pa.RecordBatch | None:
         """Return the keys that a batch closes by name, by the stream's own columns; `None` without any."""

@@ -93,7 +93,9 @@ class BucketPlan:
             buckets=buckets,
             lookups=tuple(lookups),
             steps=steps_of(pipeline),
-            shows_results="results" in pipeline.laid_out or pipeline.output_topic is not None,
+            # A second stage takes all results, and packs those that leave for the sink.
+            shows_results=pipeline.shows_results or pipeline.regroups,
+            packs_results=not pipeline.regroups,
         )
 
     def stream(self, name: str) -> StreamPlan:

@@ -39,8 +39,15 @@ def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter
         waits_for = _waits_for(side, others)
         samples[sample("pending_punctuations", stream=stream, waits_for=waits_for)] += side.pending_keys.rows
     if groups is not None:
-        for kept in groups.lists.values():
-            samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))
+        samples.update(group_samples(groups))
+    return samples
+
+
+def group_samples(groups: ClosingAggregate) -> Counter[str]:
+    """Return the sizes of a bucket's open groups."""
+    samples: Counter[str] = Counter()
+    for kept in groups.lists.values():
+        samples.update(_state_samples(kept, {"operator": "aggregate", "stream": "groups"}))
     return samples
 
 

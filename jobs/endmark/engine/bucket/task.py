@@ -113,13 +113,13 @@ class BucketTask:
         pause = full is None or records < full
         with self._profile.phase("unpack"):
             came = {
-                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.gates)
+                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
                 for stream in self._plan.streams
             }
         samples: Counter[str] = Counter()
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
-        samples.update(self._lookups.samples(came))
+        samples.update(self._lookups.samples())
         # One gate may let in more batches than the other.
         entering = list(zip_longest(*looked_up.values(), fillvalue=StreamBatch()))
         patterns = Report()
@@ -155,8 +155,8 @@ class BucketTask:
 
     def _expect_promises(self) -> None:
         for side in self._join.sides:
-            if (gate := self._lookups.gates.get(side.spec.name)) is not None:
-                self._join.expect(side, gate.held_promises)
+            if side.spec.name in self._lookups.streams:
+                self._join.expect(side, self._lookups.held_promises(side.spec.name))
 
     def _step(
         self, batches: Sequence[StreamBatch], samples: Counter[str], *, catch_up: bool

@@ -21,7 +21,7 @@ from endmark.state.keys import KeySpec
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from endmark.operators.group_by.measures import MeasureSpec
     from endmark.state.keys import Keys
@@ -38,11 +38,28 @@ class KeyColumn:
         name: the name of the column.
         kind: the type of the column.
         sources: the input columns, in order.
+        nullable: whether all of them may be null in one row. Null is then a key as any other.
     """
 
     name: str
     kind: pa.DataType
     sources: tuple[str, ...]
+    nullable: bool = False
+
+
+def group_key(columns: Sequence[KeyColumn]) -> KeySpec:
+    """Return the key of groups by some columns."""
+    names, kinds = [column.name for column in columns], [column.kind for column in columns]
+    return KeySpec.of(names, kinds, nullable=any(column.nullable for column in columns))
+
+
+def group_inputs(
+    keys: Sequence[KeyColumn], measures: Sequence[MeasureSpec], results: pa.RecordBatch
+) -> pa.RecordBatch:
+    """Return the columns of join results that groups need: the group key, and the inputs of measures."""
+    columns = {key.name: pc.coalesce(*(results.column(name) for name in key.sources)) for key in keys}
+    names = dict.fromkeys(name for measure in measures for name in measure.inputs)
+    return pa.record_batch(columns | {input_name(name): results.column(name) for name in names})
 
 
 class ClosingAggregate:
@@ -71,7 +88,7 @@ class ClosingAggregate:
         names = [(column.name, column.kind) for column in keys]
         self.schema = pa.schema([*names, *((measure.name, measure.kind) for measure in measures)])
         self._partial = pa.schema([*names, *kept_fields(measures)])
-        self._key = key = KeySpec.of([column.name for column in keys], [column.kind for column in keys])
+        self._key = key = group_key(keys)
         self._combine = partial(combined, key, measures, self._partial)
         self.groups = SegmentList(store, key, merge=self._combine)
         self._spread = {
@@ -114,6 +131,12 @@ class ClosingAggregate:
             lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.keys)))
         )
 
+    def close_rows(self, final: Callable[[pa.RecordBatch], Bools]) -> pa.RecordBatch:
+        """Remove and return the groups whose key is final; `final` makes a mask of rows, by key columns."""
+        return self._put_out(
+            lambda rows: rows.remove_where(lambda segment: np.flatnonzero(final(segment.batch)))
+        )
+
     def keys_of(self, rows: list[pa.RecordBatch]) -> pa.RecordBatch:
         """Return the keys of rows that were added, each once, sorted by code."""
         columns = list(self._key.columns)
@@ -142,8 +165,5 @@ class ClosingAggregate:
         return pa.record_batch([*keys, *ended], schema=self.schema)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the columns of join results that `add` needs: the group key, and the inputs of measures."""
-        keys = [pc.coalesce(*(batch.column(name) for name in column.sources)) for column in self._keys]
-        names = dict.fromkeys(name for measure in self._measures for name in measure.inputs)
-        columns = dict(zip((column.name for column in self._keys), keys, strict=True))
-        return pa.record_batch(columns | {input_name(name): batch.column(name) for name in names})
+        """Return the columns of join results that `add` needs."""
+        return group_inputs(self._keys, self._measures, batch)

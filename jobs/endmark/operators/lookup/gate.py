@@ -1,17 +1,21 @@
-"""The gate between the lookups of a stream and the stream join. A batch passes once R has answered its rows.
+"""The gate behind lookups of a stream. A batch passes once R has answered its rows.
 
 Rows that wait for R hold back everything that came with them or after them: rows, punctuations and progress.
 So the stream join sees the stream as without a lookup, only later. All earlier rows have entered before a
 punctuation closes, announces or purges anything, and before progress makes a row late.
 
 The number of rows that R answers in a batch depends on time. But a repeated batch must give the same results.
-So a batch lets in either everything, or only what was complete when it began. In a pause it lets in
-everything, unless rows without a match may be parked. Then R may change, so its answers enter a batch later.
+So a batch lets out either everything, or only what was complete when it began. In a pause it lets out
+everything, unless rows without a match may be parked. Then R may change, so its answers leave a batch later.
 
-All lookups of a stream look a row up at the same time, each in its own relation R. The row enters the stream
-join when all have answered it. All lookups get the same rows in the same batches, so they hold back the same
-batches. The first lookup passes on everything that came with the rows. The other lookups pass on only the
-columns of their relations.
+All lookups of a gate look a row up at the same time, each in its own relation R. The row leaves when all have
+answered it. All lookups get the same rows in the same batches, so they hold back the same batches. The first
+lookup passes on everything that came with the rows. The other lookups pass on only the columns of their
+relations.
+
+What a gate lets out comes to the gate of the stream's next lookups, or enters the stream join. So the next
+lookups may ask by what earlier ones have found, and see the stream as without them, only later. A record may
+be several rows by then. It is given up once the last of its rows is.
 """
 
 from __future__ import annotations
@@ -22,13 +26,15 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from endmark.operators.lookup.held_batches import HeldBatches, numbered, unnumbered
+from endmark.operators.lookup.held_batches import HeldBatches, NumberedBatch, numbered, unnumbered
 from endmark.operators.lookup.join import LookupJoin, LookupOutput
 from endmark.operators.stream_batch import StreamBatch
 from endmark.state import codec
 from endmark.state.keys import CODE
+from endmark.state.segment import int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,10 +45,13 @@ if TYPE_CHECKING:
     from endmark.operators.promise_codec import PromiseCodec
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.keys import KeySpec
+    from endmark.state.search import Ints
     from endmark.state.store import SegmentStore
 
 T = TypeVar("T")
 MISSED = "$missed"  # int64: the place of the lookup that has given a row up
+ROW = "$row"  # int64: the number of a row among all that came to a gate of several lookups
+_EARLIER = -1  # ROW of a row that an earlier gate has given up
 
 
 @dataclass(frozen=True)
@@ -50,12 +59,16 @@ class GateSpec:
     """The specification of a gated lookup: its join with R, and the form in which rows leave it.
 
     Args:
-        lookup: the join with R; its schema ends with `BATCH`.
+        lookup: the join with R; its schema ends with `BATCH`. It has `ROW` if the gate has several lookups.
         key: the key by which rows leave the gate.
         codec: reads and writes the promises of the stream.
         dropped: columns that rows with a match do not keep. `BATCH` is always dropped.
         carries: whether batches that are no pause leave rows waiting. A new value counts from the next batch
             on.
+        place: the place of the lookup among those of its stream.
+        record: the columns that identify a record of the stream, if earlier gates may have made several rows
+            of a record. Empty if each row is a record.
+        found: columns that earlier gates have added. Rows without a match do not keep them.
     """
 
     lookup: LookupSpec
@@ -63,6 +76,9 @@ class GateSpec:
     codec: PromiseCodec
     dropped: tuple[str, ...] = ()
     carries: bool = False
+    place: int = 0
+    record: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
     @property
     def parks(self) -> bool:
@@ -72,27 +88,29 @@ class GateSpec:
 
 @dataclass(frozen=True)
 class Answered:
-    """The answers of one lookup in one batch.
+    """The answers of one lookup in one batch of the bucket.
 
     Args:
-        complete: the number of rows of the stream, counted from its first, that may enter now. A repeated
-            batch has the same number.
-        batch: the batch as it came, but with the rows that R has answered. Its `rows` have a match, whose
-            columns are added. Its `bystanders` have none. The column `BATCH` has the number of the batch in
-            which a row came.
+        complete: the number of rows, counted from the first that came to the gate, that may leave now. A
+            repeated batch has the same number.
+        came: the batches that have come to the gate, without rows.
+        rows: the rows that R has answered and that have a match, with the columns of R. The column `BATCH`
+            has the number of the batch in which a row came.
+        missed: the rows that are given up, with `BATCH` and `MISSED`.
     """
 
     complete: int
-    batch: StreamBatch
+    came: list[NumberedBatch]
+    rows: pa.RecordBatch | None
+    missed: pa.RecordBatch | None
 
 
 class Gate:
-    """The gate of one stream in one bucket.
+    """The gate behind some lookups of one stream in one bucket.
 
     Args:
-        lookups: the lookups of the stream, at least one. Rows of the first one have the key by which they
-            enter the stream join. Rows of the others have the partition and offset of a record as their key.
-            They keep only this key and the columns of R.
+        lookups: the lookups, at least one. Rows of the first one have the key by which they enter the stream
+            join. Rows of the others have `ROW` as their key. They keep only this key and the columns of R.
     """
 
     def __init__(self, lookups: Sequence[GatedLookup]) -> None:
@@ -100,7 +118,7 @@ class Gate:
 
     @property
     def held_promises(self) -> list[Punctuation]:
-        """The promises that have not entered the stream join."""
+        """The promises that have come and not left."""
         return self._lookups[0].held.promises
 
     @property
@@ -109,78 +127,89 @@ class Gate:
         return self._lookups[0].held.since
 
     def due(self, now: int) -> int | None:
-        """Return the time (µs since 1970) at which another batch would let rows in; `None` if none waits."""
+        """Return the time (µs since 1970) at which another batch would let rows out; `None` if none waits."""
         until = self._lookups[0].held.until
         if until is not None and until <= min(one.answered_rows for one in self._lookups):
             return now
         times = [one.asks_at(now) for one in self._lookups]
         return min((time for time in times if time is not None), default=None)
 
-    def asks(self, came: StreamBatch, now: int, *, pause: bool) -> list[Callable[[], Answered]]:
-        """Return functions that look up one batch, one for each relation. `enter` takes their answers.
+    def asks(self, came: Sequence[StreamBatch], now: int, *, pause: bool) -> list[Callable[[], Answered]]:
+        """Return functions that look up batches, one for each relation. `enter` takes their answers.
 
         Args:
-            came: the batch; its rows have the stream's columns.
+            came: the batches that come to the gate in one batch of the bucket, in order.
             now: microseconds since 1970.
             pause: whether to leave no row waiting, except parked ones.
         """
-        shares = [came, *(StreamBatch(rows=came.rows) for _ in self._lookups[1:])]
+        rows = [StreamBatch(rows=one.rows) for one in came]
+        shares = [came, *(rows for _ in self._lookups[1:])]
         return [
             partial(lookup.ask, share, now, pause=pause)
             for lookup, share in zip(self._lookups, shares, strict=True)
         ]
 
-    def enter(self, answers: Sequence[Answered], now: int) -> list[StreamBatch]:
-        """Return the batches of the stream that enter the join, in order.
+    def enter(self, answers: Sequence[Answered]) -> list[StreamBatch]:
+        """Return the batches of the stream that leave the gate, in order.
 
         Args:
             answers: the results of the functions that `asks` has returned, in their order.
-            now: microseconds since 1970.
         """
         complete = min(one.complete for one in answers)
-        entering = [
-            lookup.enter(one.batch, complete, now) for lookup, one in zip(self._lookups, answers, strict=True)
-        ]
-        return [self._together(batch) for batch in zip(*entering, strict=True)]
+        leaving = [lookup.enter(one, complete) for lookup, one in zip(self._lookups, answers, strict=True)]
+        return [self._together(batch) for batch in zip(*leaving, strict=True)]
 
     def _together(self, batch: Sequence[StreamBatch]) -> StreamBatch:
         """Return one batch of the stream, given the share of each lookup in it."""
         first, *others = batch
         rows = reduce(self._joined, (other.rows for other in others), first.rows)
-        return replace(first, rows=rows, bystanders=self._given_up([one.bystanders for one in batch]))
+        missed = [one.bystanders for one in batch if one.bystanders is not None]
+        if others and rows is not None:
+            rows = rows.drop_columns([ROW])
+        return replace(first, rows=rows, bystanders=self._given_up(missed, rows) if missed else None)
 
     def _joined(self, rows: pa.RecordBatch | None, others: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        """Return each row beside all matches that another lookup has found for its record."""
+        """Return each row beside all matches that another lookup has found for it."""
         if rows is None or others is None:
             return None
-        found = pa.Table.from_batches([others.drop_columns([CODE])])
-        joined = pa.Table.from_batches([rows]).join(found, self._record, join_type="inner", use_threads=False)
+        found = pa.Table.from_batches([others])
+        joined = pa.Table.from_batches([rows]).join(found, ROW, join_type="inner", use_threads=False)
         return self._sorted(joined)
 
-    def _given_up(self, missed: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-        """Return the rows that lookups have given up, each once, with the place of the first such lookup."""
-        found: pa.Table | None = None
-        for place, given_up in enumerate(missed):
-            if given_up is None:
-                continue
-            by_record = place > 0
-            rows = self._lookups[0].key.coded(given_up.drop_columns([CODE])) if by_record else given_up
-            more = pa.Table.from_batches([rows.append_column(MISSED, pa.repeat(place, rows.num_rows))])
-            if found is not None:
-                more = more.join(
-                    found.select(self._record), self._record, join_type="left anti", use_threads=False
-                )
-                more = pa.concat_tables([found, more.select(found.column_names)])
-            found = more
-        return None if found is None else self._sorted(found)
+    def _given_up(
+        self, missed: Sequence[pa.RecordBatch], rows: pa.RecordBatch | None
+    ) -> pa.RecordBatch | None:
+        """Return one row of each record that is given up, with the place of the lookup that decides.
 
-    @property
-    def _record(self) -> list[str]:
-        """The columns that identify a record of the stream."""
-        return list(self._lookups[-1].key.columns)
+        The first lookup without a match gives a row up. The last lookup that gives up a row of a record
+        decides, if no other row of the record goes on.
+
+        Args:
+            missed: the rows that each lookup gives up; the first also has what earlier gates have given up.
+            rows: the rows that go on.
+        """
+        several, record = len(self._lookups) > 1, self._lookups[0].record
+        if not several and not record:
+            return missed[0]
+        names = [name for name in missed[0].schema.names if name != CODE]
+        found = codec.concat([one.select(names) for one in missed])
+        if several:
+            found = found.take(_least(found, [*record, ROW], int64(found.column(MISSED))))
+            found = found.drop_columns([ROW])
+        if record:
+            found = found.take(_least(found, record, -int64(found.column(MISSED))))
+        table = pa.Table.from_batches([found])
+        if record and rows is not None:
+            going_on = pa.Table.from_batches([rows.select(list(record))])
+            table = table.join(going_on, list(record), join_type="left anti", use_threads=False)
+        return self._sorted(table)
 
     def _sorted(self, rows: pa.Table) -> pa.RecordBatch | None:
-        return self._lookups[0].key.sorted(codec.concat(rows.to_batches())) if rows.num_rows else None
+        """Return rows by the key of the gate; `None` without any."""
+        if not rows.num_rows:
+            return None
+        batch, key = codec.concat(rows.to_batches()), self._lookups[0].key
+        return key.sorted(batch if CODE in batch.schema.names else key.coded(batch))
 
 
 class GatedLookup:
@@ -230,13 +259,18 @@ class GatedLookup:
         return self._spec.key
 
     @property
+    def record(self) -> tuple[str, ...]:
+        """The columns that identify a record; empty if each row is a record."""
+        return self._spec.record
+
+    @property
     def output(self) -> LookupOutput:
         """The output of the lookup's last batch."""
         return self._join.output
 
     @property
     def answered_rows(self) -> int:
-        """The number of rows of the stream, counted from the first, that R has answered."""
+        """The number of rows, counted from the first that came to the gate, that R has answered."""
         return self._join.pending.answered_rows
 
     def asks_at(self, now: int) -> int | None:
@@ -246,53 +280,90 @@ class GatedLookup:
             return now
         return pending.first_due
 
-    def ask(self, came: StreamBatch, now: int, *, pause: bool) -> Answered:
-        """Look up the rows of one batch and the rows that wait. Call `enter` afterwards.
+    def ask(self, came: Sequence[StreamBatch], now: int, *, pause: bool) -> Answered:
+        """Look up the rows of batches and the rows that wait. Call `enter` afterwards.
 
         Args:
-            came: the batch; its rows have the stream's columns.
+            came: the batches that have come, in order.
             now: microseconds since 1970.
             pause: whether to leave no row waiting, except parked ones.
         """
         drain = pause or not self._carries
         whole = drain and not self._spec.parks
-        rows, pending = came.rows, self._join.pending
-        complete = pending.answered_rows
-        self._number += 1
-        if rows is None and complete == pending.arrived_rows:
+        pending = self._join.pending
+        complete, arrived = pending.answered_rows, pending.arrived_rows
+        batches, pieces, missed = list[NumberedBatch](), list[pa.RecordBatch](), list[pa.RecordBatch]()
+        until = arrived
+        for one in came:
+            self._number += 1
+            if one.rows is not None:
+                pieces.append(self._numbered(one.rows, until))
+                until += one.rows.num_rows
+            if one.bystanders is not None:
+                missed.append(self._passed_on(one.bystanders))
+            since = now if one.since is None else one.since
+            batches.append(NumberedBatch(self._number, until, replace(one, rows=None, since=since)))
+        if not pieces and complete == arrived:
             output = self._join.process(None, now)
         else:
-            if rows is not None:
-                rows = numbered(rows, self._number).select(self._spec.lookup.schema.names)
             with self._reading():
+                rows = codec.concat(pieces) if pieces else None
                 output = self._join.process(rows, now, drain=drain, reserved=self.held.memory)
-        joined = self._leaving(output.joined, self._spec.dropped)
-        missed = self._leaving(output.missed, ())
-        batch = replace(came, rows=joined, bystanders=missed)
-        return Answered(pending.arrived_rows if whole else complete, batch)
+        missed += [self._given_up(rows) for rows in output.missed]
+        joined = [rows.drop_columns(list(self._spec.dropped)) for rows in output.joined]
+        return Answered(until if whole else complete, batches, self._leaving(joined), self._leaving(missed))
 
-    def enter(self, answered: StreamBatch, complete: int, now: int) -> list[StreamBatch]:
-        """Return the batches of the stream that enter the join with its first `complete` rows, in order.
+    def enter(self, answered: Answered, complete: int) -> list[StreamBatch]:
+        """Return the batches that leave the gate with its first `complete` rows, in order.
 
         Args:
-            answered: the batch that `ask` has returned.
-            complete: the number of rows of the stream that may have entered, counted from its first.
-            now: microseconds since 1970.
+            answered: what `ask` has returned.
+            complete: the number of rows that may have left, counted from the first that came to the gate.
         """
-        until = self._join.pending.arrived_rows
-        if complete == until and not self.held:
-            rows, missed = unnumbered(answered.rows), unnumbered(answered.bystanders)
-            return [replace(answered, rows=rows, bystanders=missed)]
-        self.held.hold(self._number, until, answered, now)
-        entering = self.held.let_go(complete)
+        if len(answered.came) == 1 and complete == self._join.pending.arrived_rows and not self.held:
+            rows, missed = unnumbered(answered.rows), unnumbered(answered.missed)
+            return [replace(answered.came[0].batch, rows=rows, bystanders=missed)]
+        self.held.hold(answered.came, answered.rows, answered.missed)
+        leaving = self.held.let_go(complete)
         self.held.maintain()
-        return entering
+        return leaving
 
-    def _leaving(self, pieces: list[pa.RecordBatch], dropped: tuple[str, ...]) -> pa.RecordBatch | None:
-        """Return rows in the form that the stream join takes, but with `BATCH`; `None` without any."""
-        if not pieces:
-            return None
-        return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces).drop_columns(list(dropped))))
+    def _numbered(self, rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """Return rows with the columns of the lookup; `first` is the number of the first row."""
+        names = self._spec.lookup.schema.names
+        rows = numbered(rows, self._number)
+        if ROW in names:
+            rows = rows.append_column(ROW, pa.array(np.arange(first, first + rows.num_rows)))
+        return rows.select(names)
+
+    def _passed_on(self, missed: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows that an earlier gate has given up, with the columns of those that this lookup does."""
+        rows = numbered(missed, self._number)
+        if ROW in self._spec.lookup.schema.names:
+            rows = rows.append_column(ROW, pa.array(np.full(rows.num_rows, _EARLIER)))
+        return rows.select([*self._kept, MISSED])
+
+    def _given_up(self, missed: pa.RecordBatch) -> pa.RecordBatch:
+        return missed.select(self._kept).append_column(
+            MISSED, pa.array(np.full(missed.num_rows, self._spec.place))
+        )
+
+    @property
+    def _kept(self) -> list[str]:
+        """The columns that rows without a match keep."""
+        return [name for name in self._spec.lookup.schema.names if name not in self._spec.found]
+
+    def _leaving(self, pieces: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """Return rows sorted by the key by which they leave; `None` without any."""
+        return self._spec.key.sorted(self._spec.key.coded(codec.concat(pieces))) if pieces else None
+
+
+def _least(rows: pa.RecordBatch, among: Sequence[str], order: Ints) -> pa.Array:
+    """Return the positions of the rows that come first in `order` among those equal in some columns."""
+    columns = [int64(rows.column(name)) for name in among]
+    by = np.lexsort((order, *columns))
+    differ = np.any([column[by[1:]] != column[by[:-1]] for column in columns], axis=0)
+    return pa.array(by[np.append(True, differ)])
 
 
 def side_by_side(reads: Sequence[Callable[[], T]]) -> list[T]:

@@ -1,4 +1,4 @@
-"""Held batches: batches of a stream that wait between a lookup and the stream join.
+"""Held batches: batches of a stream that wait behind a lookup.
 
 A held batch has those of its rows that R has answered, and all its punctuations and progress. It leaves when
 R has answered all of its rows.
@@ -19,6 +19,8 @@ from endmark.state.segment import int64
 from endmark.state.segment_list import SegmentList
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from endmark.operators.promise_codec import PromiseCodec
     from endmark.punctuation.punctuation import Punctuation
     from endmark.state.store import SegmentStore
@@ -28,19 +30,17 @@ BATCH = "$batch"  # int64: the number of the batch in which a row came
 
 
 @dataclass(frozen=True)
-class _HeldBatch:
-    """A held batch without its tables, which are in the lists of `HeldBatches`.
+class NumberedBatch:
+    """A batch that has come to a gate, without the rows that the gate looks up.
 
     Args:
         number: the number of the batch.
-        until: the number of rows of the stream that had come by its end.
-        since: its arrival time, in microseconds since 1970.
-        batch: its promises and its progress.
+        until: the number of rows that had come to the gate by its end.
+        batch: the batch without rows. `HeldBatches` keeps its tables in lists of their own.
     """
 
     number: int
     until: int
-    since: int
     batch: StreamBatch
 
 
@@ -49,7 +49,7 @@ class HeldBatches:
 
     Args:
         store: keeps the rows.
-        key: the key by which rows enter the stream join.
+        key: the key by which rows leave.
         codec: reads and writes the promises of the stream.
     """
 
@@ -62,7 +62,7 @@ class HeldBatches:
         keys |= {"ended": by_key, "first": _BY_PARTITION, "last": by_key}
         others = {name: SegmentList(store, key, BATCH) for name, key in keys.items()}
         self._lists = {"rows": self._rows, "missed": self._missed} | others
-        self._batches: list[_HeldBatch] = []
+        self._batches: list[NumberedBatch] = []
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -78,7 +78,7 @@ class HeldBatches:
             {
                 "number": one.number,
                 "until": one.until,
-                "since": one.since,
+                "since": one.batch.since,
                 "promises": [self._codec.write(promise) for promise in one.batch.promises],
                 "newest": one.batch.newest,
                 "heard": one.batch.heard,
@@ -88,9 +88,7 @@ class HeldBatches:
 
     def restore(self, notes: list[dict[str, Any]]) -> None:
         """Restore the state, once a snapshot has filled the lists."""
-        self._batches = [
-            _HeldBatch(one["number"], one["until"], one["since"], self._restored(one)) for one in notes
-        ]
+        self._batches = [NumberedBatch(one["number"], one["until"], self._restored(one)) for one in notes]
 
     def _restored(self, notes: dict[str, Any]) -> StreamBatch:
         promises = self._codec.read(notes["promises"])
@@ -99,6 +97,7 @@ class HeldBatches:
             key_promises=self._codec.on_key(promises),
             newest={int(partition): time for partition, time in notes["newest"].items()},
             heard={int(partition): (first, last) for partition, (first, last) in notes["heard"].items()},
+            since=notes["since"],
         )
 
     @property
@@ -113,44 +112,47 @@ class HeldBatches:
 
     @property
     def promises(self) -> list[Punctuation]:
-        """The promises that have not entered the stream join."""
+        """The promises of held batches."""
         return [promise for one in self._batches for promise in one.batch.promises]
 
     @property
     def since(self) -> int | None:
         """The arrival time of the oldest held batch, in microseconds since 1970; `None` without one."""
-        return min((one.since for one in self._batches), default=None)
+        return min((one.batch.since for one in self._batches if one.batch.since is not None), default=None)
 
     @property
     def until(self) -> int | None:
-        """The number of the stream's rows up to the end of the oldest held batch; `None` without one."""
+        """The number of rows that had come by the end of the oldest held batch; `None` without one."""
         return self._batches[0].until if self._batches else None
 
-    def hold(self, number: int, until: int, came: StreamBatch, now: int) -> None:
-        """Hold a batch, and keep the rows that R has answered in it.
+    def hold(
+        self, came: Sequence[NumberedBatch], rows: pa.RecordBatch | None, missed: pa.RecordBatch | None
+    ) -> None:
+        """Hold batches, and keep the rows that R has answered.
 
         Args:
-            number: the number of the batch.
-            until: the number of rows of the stream that have come by its end.
-            came: the batch. Its rows and bystanders may have come earlier, as their column `BATCH` says.
-            now: microseconds since 1970.
+            came: the batches that have come, in their order.
+            rows, missed: answered rows with and without a match. They may have come earlier than `came`, as
+                their column `BATCH` says.
         """
-        rest = replace(came, rows=None, bystanders=None, closed_keys=None, marks=None, runs=RunNews())
-        self._batches.append(_HeldBatch(number, until, now, rest))
-        for rows, held in ((came.rows, self._rows), (came.bystanders, self._missed)):
-            if rows is not None:
-                held.append(rows)
-        keys = {"closed_keys": came.closed_keys, "marks": came.marks, **came.runs._asdict()}
-        for name, some in keys.items():
+        for some, held in ((rows, self._rows), (missed, self._missed)):
             if some is not None:
-                self._lists[name].append(self._lists[name].key.sorted(numbered(some, number)))
+                held.append(some)
+        for one in came:
+            batch = one.batch
+            rest = replace(batch, bystanders=None, closed_keys=None, marks=None, runs=RunNews())
+            self._batches.append(replace(one, batch=rest))
+            keys = {"closed_keys": batch.closed_keys, "marks": batch.marks, **batch.runs._asdict()}
+            for name, table in keys.items():
+                if table is not None:
+                    self._lists[name].append(self._lists[name].key.sorted(numbered(table, one.number)))
 
     def let_go(self, complete: int) -> list[StreamBatch]:
-        """Return the batches whose rows are all among the first `complete`; without any, an empty batch."""
+        """Return the batches whose rows are all among the first `complete` that came to the gate."""
         free = [one for one in self._batches if one.until <= complete]
         self._batches = self._batches[len(free) :]
         if not free:
-            return [StreamBatch()]
+            return []
         last = free[-1].number
         lists = self._lists.values()
         taken = [(held.key, [gone.batch for gone in held.expire(last + 1)]) for held in lists]

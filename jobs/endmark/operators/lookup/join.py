@@ -107,6 +107,7 @@ class LookupOutput:
     """The output of one batch.
 
     Args:
+        arrived_rows: the number of stream rows that have come.
         joined: rows with a match: the columns of the stream, then those of R.
         missed: stream rows that are given up under `drop` and `dead_letter`, since R does not have their key.
         misses: the number of all rows that are given up, with those that are put out beside nulls.
@@ -126,6 +127,7 @@ class LookupOutput:
         pages: the number of R's pages.
     """
 
+    arrived_rows: int = 0
     joined: list[pa.RecordBatch] = field(default_factory=list)
     missed: list[pa.RecordBatch] = field(default_factory=list)
     misses: int = 0
@@ -211,8 +213,8 @@ class LookupJoin:
             drain: whether to answer all pending rows, whatever the budget.
             reserved: bytes of `capacity` that the caller uses for other rows.
         """
-        self.output = LookupOutput()
         came = pa.RecordBatch.from_pylist([], self._spec.schema) if rows is None else rows
+        self.output = LookupOutput(came.num_rows)
         if (null := nulls(came, self._spec.key.columns)).any():
             self._give_up(came.filter(pa.array(null)))
         arrived = self._from_cache(self.pending.arrived(came), now)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 CLOSED = "closed"
 EXPIRED = "expired"
-_ALL_VALUES: dict[str, Any] = {"between": {}}  # the pattern of all values, in JSON
+ALL_VALUES: dict[str, Any] = {"between": {}}  # the pattern of all values, in JSON
 
 
 def announceable(
@@ -271,7 +271,7 @@ class PatternAnnouncer:
         own = side.spec.key.columns
         # A promise without patterns ends its stream. It is announced as all values of the key: a pattern that
         # matches anything would also match the nulls of an outer join.
-        patterns = side.spec.codec.write_patterns(promise) or {own[0]: _ALL_VALUES}
+        patterns = side.spec.codec.write_patterns(promise) or {own[0]: ALL_VALUES}
         texts = [_text(patterns)] if side in self._shown else []
         for other in self._shown:
             if other is side or not set(patterns) <= set(own):

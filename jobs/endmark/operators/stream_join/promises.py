@@ -31,8 +31,12 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
 
 
-class _Union:
-    """The promises of one partition."""
+class PromiseUnion:
+    """Some promises of one stream, such as those of one partition.
+
+    Args:
+        domains: the domains of the columns that the promises restrict.
+    """
 
     def __init__(self, domains: Mapping[str, Domain]) -> None:
         self._domains = domains
@@ -54,7 +58,7 @@ class _Union:
                 return True
         return any(promise.implies(box, self._domains) for box in self.boxes)
 
-    def match(self, rows: pa.RecordBatch, beside: frozenset[str]) -> Bools:
+    def match(self, rows: pa.RecordBatch, beside: frozenset[str] = frozenset()) -> Bools:
         """Return a mask of the rows that a promise matches, except promises on columns in `beside` alone.
 
         Args:
@@ -89,7 +93,7 @@ class Promises:
         self._codec = codec
         self._key = frozenset(key.columns)
         self._partitions = partitions
-        self._by_partition: dict[int, _Union] = {}
+        self._by_partition: dict[int, PromiseUnion] = {}
         self._unannounced: dict[tuple[Any, ...], Punctuation] = {}
 
     def add(self, promises: Iterable[Punctuation]) -> None:
@@ -101,7 +105,7 @@ class Promises:
             plain = Punctuation.of(promise.stream, dict(promise.normal(self._codec.domains).patterns))
             if any(isinstance(pattern, Nothing) for _, pattern in plain.patterns):
                 continue
-            union = self._by_partition.setdefault(promise.place.partition, _Union(self._codec.domains))
+            union = self._by_partition.setdefault(promise.place.partition, PromiseUnion(self._codec.domains))
             if not union.includes(plain):
                 union.add(plain)
                 self._unannounced[plain.patterns] = plain

@@ -61,7 +61,9 @@ def _sales(key: list[str], punctuated_on: list[str]) -> OverKeys | None:
     document = changed(known={"key": key}, matched={"where": None})
     streams = DOCUMENT["streams"] | {"sales": sales}
     pipeline = Pipeline.model_validate(document | {"relations": {"cards": cards}, "streams": streams})
-    return OverKeys.of(stream_plans(pipeline, {"offers": 1, "sales": 1})["sales"], key)
+    return OverKeys.of(
+        stream_plans(pipeline, {"offers": 1, "sales": 1})["sales"], [f"sales_{name}" for name in key]
+    )
 
 
 def test_columns_are_in_the_order_of_the_lookup() -> None:
@@ -86,4 +88,4 @@ def test_punctuations_on_other_columns_say_nothing() -> None:
     assert over.closed_keys(StreamBatch()) is None
     pipeline = make_pipeline(punctuated=(True, True))
     bids = stream_plans(pipeline, {"all.items": 1, "all.bids": 1})["bids"]
-    assert OverKeys.of(bids, pipeline.lookups[0].key) is None
+    assert OverKeys.of(bids, ["bids_seller_id"]) is None

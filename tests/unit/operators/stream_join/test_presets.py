@@ -180,6 +180,7 @@ def test_a_checkpoint_keeps_its_preset(tmp_path: Path) -> None:
     with claimed(tmp_path):
         pin(tmp_path, settings(preset_of("pjoin"), buckets=2))
         with pytest.raises(
-            ConfigError, match=r'other settings: join\.preset was "pjoin", is "mjoin"; go back to them, or'
+            ConfigError,
+            match=r'other settings: steps\.matched\.preset was "pjoin", is "mjoin"; go back to them, or',
         ):
             pin(tmp_path, settings(preset_of("mjoin"), buckets=2))

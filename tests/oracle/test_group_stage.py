@@ -1,0 +1,229 @@
+"""Groups by another key than the join's, batch by batch, against their definition in DuckDB.
+
+A group is final once an announced pattern that restricts columns of the group key alone matches it, or once a
+stream has ended that has a row in every result.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.pipeline import Pipeline
+from endmark.types import JoinType
+from endmark.verify.measures import expression
+from endmark.verify.session import Session, name, names, text
+from support.bucket_tasks import BucketTasks, Tables, total
+from support.cases import cases
+from support.hashable_rows import hashable_row
+from support.sizes import BUCKETS, SIZES
+from support.verify_histories import histories, pipelines
+from support.verify_keys import COMPOSITE, LONG, KeyKind
+from support.verify_others import OTHERS
+from support.verify_places import schema_of
+from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_world import locate
+
+Row = dict[str, Any]
+
+
+def present(pipeline: Pipeline) -> list[str]:
+    """The streams that have a row in every result."""
+    if pipeline.join is None:
+        return list(pipeline.sides)
+    return {
+        JoinType.INNER: ["items", "bids"],
+        JoinType.LEFT: ["items"],
+        JoinType.RIGHT: ["bids"],
+        JoinType.FULL: [],
+        JoinType.SEMI: ["items"],
+    }[pipeline.join.type]
+
+
+class Definition:
+    """All results and announced patterns so far, in DuckDB."""
+
+    def __init__(self, session: Session, pipeline: Pipeline) -> None:
+        aggregate = pipeline.aggregate
+        assert aggregate is not None
+        self._session = session
+        self._pipeline = pipeline
+        self._schema = schema_of(pipeline, "results")
+        none = self._schema.empty_table()
+        session.run_on(none, "CREATE TABLE results AS SELECT *, 0 AS came FROM arriving")
+        self.columns = {_result_name(pipeline, each): self._value(each) for each in aggregate.by}
+        self._measures = [
+            f"{expression(pipeline, measure)} AS {name(column)}"
+            for column, measure in aggregate.measures.items()
+        ]
+        self._final: list[str] = []
+
+    def _value(self, reference: str) -> str:
+        """The SQL of a column of the group key."""
+        if "." in reference:
+            return name(_result_name(self._pipeline, reference))
+        return f"coalesce({names([f'{stream}_{reference}' for stream in self._pipeline.shown])})"
+
+    def batch(self, number: int, found: Tables, patterns: list[Row]) -> dict[str, set[tuple[Any, ...]]]:
+        """The rows of both tables that a batch must add, given its results and the patterns it announced."""
+        rows = pa.Table.from_pylist(found["results"], self._schema)
+        self._session.run_on(rows, "INSERT INTO results SELECT *, $number FROM arriving", number=str(number))
+        before = " OR ".join(self._final) or "false"
+        self._final += [sql for row in patterns if (sql := self._closing(row["punctuation"]))]
+        now = " OR ".join(self._final) or "false"
+        told = self._session.run(
+            "SELECT * EXCLUDE (came), $now AS final FROM ("
+            "SELECT $by, $measures, max(came) AS came FROM results GROUP BY $of"
+            ") WHERE NOT coalesce($before, false) AND (came = $number OR coalesce($now, false))",
+            by=", ".join(f"{value} AS {name(column)}" for column, value in self.columns.items()),
+            of=", ".join(self.columns.values()),
+            measures=", ".join(self._measures),
+            now=f"coalesce({now}, false)",
+            before=before,
+            number=str(number),
+        )
+        late = self._session.run(
+            "SELECT count(*) AS n FROM (SELECT $by, came FROM results) WHERE came = $number AND ($before)",
+            by=", ".join(f"{value} AS {name(column)}" for column, value in self.columns.items()),
+            number=str(number),
+            before=before,
+        )
+        assert late[0]["n"] == 0, "a result of a final group"
+        groups = [dict(list(row.items())[:-1]) for row in told if row["final"]]
+        return {"groups": _rows(groups), "running": _rows(told)}
+
+    def _closing(self, written: str) -> str | None:
+        """The condition on groups that a pattern makes final; `None` if it makes none final."""
+        patterns = json.loads(written)
+        key = self._pipeline.key[0]
+        if len(patterns) == 1 and any(
+            patterns.get(f"{stream}_{key}") == {"between": {}} for stream in present(self._pipeline)
+        ):
+            return "true"
+        conditions = []
+        for column, pattern in patterns.items():
+            group = self._group_column(column)
+            if group is None:
+                return None
+            conditions.append(_condition(name(group), pattern))
+        return " AND ".join(conditions)
+
+    def _group_column(self, column: str) -> str | None:
+        """The column of the group key that is equal to a column of results."""
+        if column in self.columns:
+            return column
+        stream, _, rest = column.partition("_")
+        if rest not in self._pipeline.key or stream not in present(self._pipeline):
+            return None
+        same = [f"{other}_{rest}" for other in present(self._pipeline)]
+        return next((found for found in [rest, *same] if found in self.columns), None)
+
+
+def _condition(column: str, pattern: dict[str, Any]) -> str:
+    ((kind, value),) = pattern.items()
+    if kind == "between":
+        signs = {"from": ">=", "from_open": ">", "to": "<=", "to_open": "<"}
+        bounds = [
+            f"{column} {signs[f'{end}_open' if value.get(f'{end}_open') else end]} {text(str(value[end]))}"
+            for end in ("from", "to")
+            if end in value
+        ]
+        return f"({' AND '.join([f'{column} IS NOT NULL', *bounds])})"
+    listed = [value] if kind == "equals" else value
+    return f"{column} IN ({', '.join(text(str(each)) for each in listed)})"
+
+
+def _rows(rows: list[Row]) -> set[tuple[Any, ...]]:
+    counted = [hashable_row(row.values()) for row in rows]
+    assert len(set(counted)) == len(counted)
+    return set(counted)
+
+
+@st.composite
+def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
+    """A pipeline with groups of its results by other columns than the join key."""
+    pipeline = draw(pipelines(kind, keys, several=True, gaps=True))
+    shown = pipeline.shown
+    columns = [f"{stream}.{column}" for stream in shown for column in ("seller_id", *pipeline.key)]
+    columns += pipeline.key if pipeline.join is not None else ()
+    if "sellers" in pipeline.relations and pipeline.stream_of("sellers") in shown:
+        columns += ["sellers.name", "sellers.seller_id"]
+    by = draw(
+        st.lists(
+            st.sampled_from(columns), min_size=1, max_size=2, unique_by=partial(_result_name, pipeline)
+        ).filter(lambda by: regroups(pipeline, by))
+    )
+    measures = {} if pipeline.aggregate is None else pipeline.aggregate.model_dump()["measures"]
+    return regrouped(pipeline, by, measures or {"rows": "count"})
+
+
+def regroups(pipeline: Pipeline, by: list[str]) -> bool:
+    """Whether these columns are another key. A stream alone has its own columns in `by` as its key."""
+    key = pipeline.key
+    if pipeline.join is None:
+        if all(name.partition(".")[0] in pipeline.streams for name in by):
+            return False
+        key = regrouped(pipeline, ["sellers.name"], {"rows": "count"}).key
+    return not {each.rpartition(".")[2] for each in by} >= set(key)
+
+
+def regrouped(pipeline: Pipeline, by: list[str], measures: Mapping[str, Any]) -> Pipeline:
+    """The pipeline with other groups."""
+    document: dict[str, Any] = pipeline.model_dump()
+    document["steps"] = {
+        name: step for name, step in document["steps"].items() if name != pipeline.flow.aggregate
+    } | {"by_other": {"from": pipeline.flow.results, "aggregate": {"by": by, "measures": measures}}}
+    document["tables"] = {
+        "results": {"from": pipeline.flow.results},
+        "groups": {"from": "by_other"},
+        "running": {"from": "by_other", "mode": "changes"},
+    }
+    return Pipeline.model_validate(document)
+
+
+def _result_name(pipeline: Pipeline, reference: str) -> str:
+    if reference == "sellers.seller_id":
+        return f"{pipeline.stream_of('sellers')}_seller_id"
+    return reference.replace(".", "_")
+
+
+@pytest.mark.parametrize("kind", [*JoinType, None])
+@cases(15, among=20)
+@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
+def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
+    """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
+    pipeline = data.draw(grouped(kind, keys))
+    sizes = data.draw(SIZES)
+    located = locate(records := data.draw(histories(keys, sizes.partitions, pipeline.streams)))
+    size = data.draw(st.integers(1, 20))
+    came: list[Tables] = []
+    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits(), Session() as session:
+        session.run("SET threads = 1")
+        definition = Definition(session, pipeline)
+        tasks = BucketTasks(
+            pipeline,
+            sellers_of(pipeline),
+            sizes.partitions,
+            Path(directory),
+            full_batch=data.draw(st.sampled_from([None, 1, size])),
+            others=OTHERS,
+            buckets=sizes.buckets,
+            group_buckets=data.draw(BUCKETS),
+        )
+        for number, at in enumerate([*range(0, len(located), size), len(located)], 1):
+            came.append(found := tasks.batch(located[at : at + size]))
+            told = [{column: row[column] for column in row if column != "batch"} for row in found["running"]]
+            expected = definition.batch(number, found, tasks.patterns)
+            assert _rows(found["groups"]) == expected["groups"]
+            assert _rows(told) == expected["running"]
+    with recomputed(pipeline, records, total(came), sizes.partitions) as session:
+        require_within(session, pipeline)
