@@ -47,6 +47,7 @@ def check_forgotten(session: Session, pipeline: Pipeline) -> list[Breach]:
                     f"topic {declared.topic}: a key is used again longer than forget_keys_after since it was "
                     "closed",
                     _USED_AGAIN,
+                    None,
                     forget_after=str(microseconds(declared.forget_keys_after)),
                     lateness=str(microseconds(declared.event_time.lateness)),
                     **stream_names(pipeline, stream),

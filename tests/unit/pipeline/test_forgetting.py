@@ -19,7 +19,7 @@ def pipeline(
     **more: Any,
 ) -> Pipeline:
     """The small pipeline, whose items forget closed keys."""
-    declared = {"forget_keys_after": after}, {}
+    declared: tuple[dict[str, Any], dict[str, Any]] = ({"forget_keys_after": after}, {})
     return make_pipeline(windows=windows, punctuated=punctuated, declared=declared, **more)
 
 
