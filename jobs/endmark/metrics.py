@@ -70,7 +70,7 @@ CATALOGUE: dict[str, str] = {
     "state_segments": "Segments in operator state.",
     "pending_punctuations": "Punctuations not announced yet: they wait for the `window` of their last rows, "
     "or for a `closing` by other streams.",
-    "closed_keys": "Keys remembered as closed.",
+    "closed_keys": "Keys remembered as closed. A range of keys counts once.",
     "promised_keys": "Keys that some partitions have promised by name, but not yet all that must.",
     "progress_event_time_seconds": "Event time before which no row comes any more, in Unix seconds.",
     "progress_behind_seconds": "How far progress is behind the newest row of the stream, lateness included.",

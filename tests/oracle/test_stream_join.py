@@ -97,7 +97,7 @@ def test_engine_equals_definition(
     assert actual.state_rows == (expected.state_rows if purges else expected.unpurged_rows)
 
 
-FORGETTING = {
+FORGETTING: dict[JoinType, tuple[SideName, ...]] = {
     JoinType.INNER: ("left", "right"),
     JoinType.SEMI: ("left", "right"),
     JoinType.LEFT: ("left",),
@@ -127,8 +127,10 @@ def test_a_forgotten_key_changes_nothing(
     """Results and violations are those of a join that remembers all keys, and no result has a key that was
     announced before, if no stream uses a key again long after closing it. A key may be announced twice."""
     history = data.draw(histories(kind))
-    windows = {side: data.draw(st.sampled_from([0, 1, 3])) for side in SIDES}
-    forget_after = {side: windows[side] + data.draw(st.integers(0, 2)) for side in FORGETTING[kind]}
+    windows: dict[SideName, int | None] = {side: data.draw(st.sampled_from([0, 1, 3])) for side in SIDES}
+    forget_after: dict[SideName, int] = {
+        side: (windows[side] or 0) + data.draw(st.integers(0, 2)) for side in FORGETTING[kind]
+    }
     streams = {
         side: [_without_old_keys(events, key, forget_after.get(side)) for events in partitions]
         for side, partitions in history.streams.items()

@@ -12,15 +12,24 @@ from endmark.verify.join_sides import microseconds, stream_names
 from endmark.verify.report import Breach
 from endmark.verify.session import Session
 
-# A heartbeat advances time as a row does that is `lateness` newer than the first time that it leaves.
+# A heartbeat advances time as a row does that is `lateness` newer than the first time that it leaves. If
+# nothing came before the promise, what came first after it counts.
 _USED_AGAIN = """
 SELECT $partition AS "partition", $offset AS "offset", "#since" AS closed_at FROM $judged j
 WHERE violation IN ('closed', 'repeated', 'unclustered') AND NOT coalesce("#matched", false)
-    AND epoch_us($time) > $forget_after + greatest(
-        (SELECT max(epoch_us(r.$time)) FROM $rows r
-            WHERE r.$partition = j.$partition AND r.$offset <= j."#since"),
-        (SELECT max(h.first) + $lateness FROM $heartbeats h
-            WHERE h."partition" = j.$partition AND h."offset" <= j."#since")
+    AND epoch_us($time) > $forget_after + coalesce(
+        greatest(
+            (SELECT max(epoch_us(r.$time)) FROM $rows r
+                WHERE r.$partition = j.$partition AND r.$offset <= j."#since"),
+            (SELECT max(h.first) + $lateness FROM $heartbeats h
+                WHERE h."partition" = j.$partition AND h."offset" <= j."#since")
+        ),
+        least(
+            (SELECT arg_min(epoch_us(r.$time), r.$offset) FROM $rows r
+                WHERE r.$partition = j.$partition AND r.$offset > j."#since"),
+            (SELECT min(h.first) + $lateness FROM $heartbeats h
+                WHERE h."partition" = j.$partition AND h."offset" > j."#since")
+        )
     )
 ORDER BY ALL
 """
@@ -38,6 +47,7 @@ def check_forgotten(session: Session, pipeline: Pipeline) -> list[Breach]:
                     f"topic {declared.topic}: a key is used again longer than forget_keys_after since it was "
                     "closed",
                     _USED_AGAIN,
+                    None,
                     forget_after=str(microseconds(declared.forget_keys_after)),
                     lateness=str(microseconds(declared.event_time.lateness)),
                     **stream_names(pipeline, stream),

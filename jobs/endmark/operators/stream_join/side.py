@@ -246,7 +246,10 @@ class SideState:
         if self.order is not None:
             key_promises = [*key_promises, *self.order.take(batch.marks)]
             self.key_promises.add(key_promises)
-        time = max([*self.newest.values(), *batch.newest.values()], default=FOR_EVER)
+        newest = self.newest | batch.newest
+        # A key that is closed before its partition has a time is never forgotten.
+        times = [*self.newest.values(), *batch.newest.values()]
+        time = max(times) if len(newest) >= self.spec.partitions else FOR_EVER
         closed_keys = self.closed_keys.take(batch.closed_keys, widened=bool(key_promises), time=time)
         return closed_keys, key_promises
 
