@@ -25,13 +25,13 @@ from endmark.verify.session import Session, name, names, text
 from support.bucket_tasks import BucketTasks, Tables, total
 from support.cases import cases
 from support.hashable_rows import hashable_row
-from support.sizes import BUCKETS, SIZES
+from support.sizes import BUCKETS, SIZES, Sizes
 from support.verify_histories import histories, pipelines
 from support.verify_keys import COMPOSITE, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_places import schema_of
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_world import locate
+from support.verify_world import Record, bid, close, item, locate, make_pipeline, promise
 
 Row = dict[str, Any]
 
@@ -196,14 +196,9 @@ def _result_name(pipeline: Pipeline, reference: str) -> str:
     return reference.replace(".", "_")
 
 
-@pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(15, among=20)
-@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
-def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
-    """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
-    pipeline = data.draw(grouped(kind, keys))
-    sizes = data.draw(SIZES)
-    located = locate(records := data.draw(histories(keys, sizes.partitions, pipeline.streams)))
+def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: Sizes) -> None:
+    """Assert that groups are those of the definition after each batch, and those of `verify` in the end."""
+    located = locate(records)
     size = data.draw(st.integers(1, 20))
     came: list[Tables] = []
     with tempfile.TemporaryDirectory() as directory, sizes.merging.limits(), Session() as session:
@@ -227,3 +222,57 @@ def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys:
             assert _rows(told) == expected["running"]
     with recomputed(pipeline, records, total(came), sizes.partitions) as session:
         require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("kind", [*JoinType, None])
+@cases(10, among=40)
+@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
+def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
+    """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
+    pipeline = data.draw(grouped(kind, keys))
+    sizes = data.draw(SIZES)
+    hold(data, pipeline, data.draw(histories(keys, sizes.partitions, pipeline.streams)), sizes)
+
+
+@st.composite
+def promised(draw: st.DrawFn, partitions: Mapping[str, int]) -> list[Record]:
+    """Auctions of three sellers, who are promised in all partitions, mostly while some of theirs are open."""
+    records: list[Record] = []
+    for second in range(draw(st.integers(5, 30))):
+        key, seller = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+        match draw(st.sampled_from(["item", "item", "bid", "bid", "bid", "over", "promise", "end"])):
+            case "item":
+                home = LONG.home(key, partitions["all.items"])
+                records.append(item(key, second, seller, home))
+            case "bid":
+                home = LONG.home(key, partitions["all.bids"])
+                records.append(bid(key, second, draw(st.sampled_from([1, 2, 9])), partition=home))
+            case "over":
+                records.append(close("bids", key, LONG.home(key, partitions["all.bids"])))
+            case kind:
+                anything = kind == "end" and draw(st.integers(0, 3)) == 0
+                pattern = {"anything": True} if anything else {"equals": seller}
+                stream = draw(st.sampled_from(["items", "items", "bids"]))
+                records += [
+                    promise(stream, {"seller_id": pattern}, home)
+                    for home in range(partitions[f"all.{stream}"])
+                ]
+    return records
+
+
+@pytest.mark.parametrize("kind", JoinType)
+@cases(10, among=20)
+@given(data=st.data())
+def test_promised_groups(kind: JoinType, data: st.DataObject) -> None:
+    """Groups are final when no bucket has an open row of a promised seller."""
+    columns = ["items.seller_id", "sellers.name"]
+    if kind is not JoinType.SEMI:
+        columns.append("bids.seller_id")
+    by = data.draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
+    looking = {"miss": "nulls"}
+    pipeline = make_pipeline(
+        windows=(None, None), wider=("seller_id",), kind=kind, lookup="items", looking=looking
+    )
+    sizes = data.draw(SIZES)
+    records = data.draw(promised(sizes.partitions))
+    hold(data, regrouped(pipeline, by, {"rows": "count"}), records, sizes)
