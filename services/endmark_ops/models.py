@@ -79,7 +79,7 @@ class Holder(BaseModel):
 class PendingPunctuations(BaseModel):
     """The number of punctuations that are not announced yet for one reason, `waits_for`.
 
-    They wait for their last rows to leave the window (`window`), or for the other stream to close their keys
+    They wait for their last rows to leave the window (`window`), or for other streams to close their keys
     (`closing`).
     """
 
