@@ -18,7 +18,7 @@ from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_ops.app import SHARED_SECONDS
 from support.broken_records import write_letters
-from support.fulfilment import FULFILMENT, samples_of_a_batch
+from support.fulfilment import FULFILMENT, samples_of_a_batch, wide_description
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of, join_forecast_of
 from support.ops_tokens import READER, WRITER
 from support.verify_alone import alone
@@ -114,17 +114,33 @@ BOXES = """graph => [...graph.querySelectorAll(".part")].map(part => {
     const {x, y, width, height} = part.querySelector("rect").getBoundingClientRect();
     return [part.querySelector(".title").textContent, x, y, x + width, y + height];
 })"""
-# The number of lines of the graph that run through a box.
+# The number of lines of the graph that run through a box, or closely above or below one.
 STRAY = """graph => {
     const boxes = [...graph.querySelectorAll("rect")].map(rect => rect.getBoundingClientRect());
     const frame = graph.getBoundingClientRect();
     const isIn = (x, y) => boxes.some(box => box.left + 1 < x && x < box.right - 1
-        && box.top + 1 < y && y < box.bottom - 1);
+        && box.top - 20 < y && y < box.bottom + 20);
     return [...graph.querySelectorAll(".line")].filter(line => {
         const parts = [...Array(200).keys()].map(i => i / 199 * line.getTotalLength());
         const points = parts.map(part => line.getPointAtLength(part));
         return points.some(({x, y}) => isIn(x + frame.x, y + frame.y));
     }).length;
+}"""
+
+# The number of pairs of lines that change sides. Each line goes from left to right.
+CROSSINGS = """graph => {
+    const lines = [...graph.querySelectorAll(".line")].map(line => {
+        const length = line.getTotalLength();
+        return [...Array(400).keys()].map(i => line.getPointAtLength(i / 399 * length));
+    });
+    const heightAt = (line, x) => line.findLast(point => point.x <= x).y;
+    const cross = (one, other) => {
+        const [from, to] = [Math.max(one[0].x, other[0].x), Math.min(one.at(-1).x, other.at(-1).x)];
+        const xs = [...Array(200).keys()].map(i => from + i / 199 * (to - from)).filter(() => from < to);
+        const gaps = xs.map(x => heightAt(one, x) - heightAt(other, x));
+        return Math.min(...gaps) < -4 && Math.max(...gaps) > 4;
+    };
+    return lines.flatMap((one, i) => lines.slice(i + 1).filter(other => cross(one, other))).length;
 }"""
 
 
@@ -165,10 +181,30 @@ def test_graph_has_each_step_by_name(running_job: Job, page: Page, pictures: Pat
     for one, (_, x, y, right, bottom) in enumerate(boxes):
         for _, other_x, other_y, *_ in boxes[one + 1 :]:
             assert not (x <= other_x <= right and y <= other_y <= bottom)
-    assert graph.evaluate(STRAY) == 0
+    assert graph.evaluate(STRAY) == graph.evaluate(CROSSINGS) == 0
     assert page.locator("#graph-picture").evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
     for theme in each_theme(page):
         page.screenshot(path=pictures / f"graph-{theme}.png")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_lines_of_a_large_graph_do_not_cross(
+    running_job: Job, page: Page, pictures: Path, width: int
+) -> None:
+    """No line crosses another or comes close to a box. The text is as large as ever."""
+    running_job.database.describe(PIPELINE, wide_description().model_dump())
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    page.reload()
+    graph = page.locator("#graph-picture").get_by_role("img")
+    expect(graph).to_have_attribute("aria-label", re.compile("invoices, topic shop.invoices: .*by_continent"))
+    assert page.locator("#graph-picture .part").count() == 5 + 8 + 7
+    assert graph.evaluate(STRAY) == 0
+    assert graph.evaluate(CROSSINGS) == 0
+    letters = graph.locator(".detail").first.evaluate("text => text.getBoundingClientRect().height")
+    assert letters > 11  # pixels: the picture is not made smaller than its text can be read
+    assert page.evaluate(WIDTH_OVER) <= 0
+    page.screenshot(path=pictures / f"graph-wide-{width}.png")
 
 
 def test_a_small_window_scrolls_the_graph_by_keyboard(described_job: Job, page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from endmark.control.description import Description, StepDescription, TableDescription, describe
 from endmark.metrics import Samples, sample
 from endmark.pipeline import Pipeline
 
@@ -86,3 +87,24 @@ def samples_of_a_batch(n: int) -> Samples:
         sample("batch_seconds", phase="total"): 0.6,
     }
     return told
+
+
+def wide_description() -> Description:
+    """Describe a pipeline of five streams and eight steps, some of which no pipeline file has yet."""
+    told = describe(FULFILMENT)
+    topics = {name: f"shop.{name}" for name in ("orders", "payments", "shipments", "returns", "invoices")}
+    steps = [
+        *told.steps[:3],
+        StepDescription(name="checked", kind="lookup", inputs=["payments"], relation="banks"),
+        StepDescription(name="carried", kind="lookup", inputs=["returns"], relation="carriers"),
+        StepDescription(
+            name="fulfilled",
+            kind="join",
+            inputs=["located", "checked", "shipments", "carried", "invoices"],
+            relation=None,
+        ),
+        told.steps[-1],
+        StepDescription(name="by_continent", kind="aggregate", inputs=["by_country"], relation=None),
+    ]
+    tables = [*told.tables, TableDescription(name="by_continent", rows="groups", step="by_continent")]
+    return told.model_copy(update={"topics": topics, "steps": steps, "tables": tables})

@@ -5,7 +5,7 @@ import { byId, element, setChildren, table } from "./dom.js";
 import { NONE, ago, percent, written } from "./format.js";
 
 const MEANING =
-  "A row stays in state while a later row of the other stream may still meet it. A key is announced when its results " +
+  "A row stays in state while a later row of another stream may still meet it. A key is announced when its results " +
   "are complete; the time counts from its first punctuation.";
 const PRESETS = "A preset says when rows leave state and when keys are announced. No preset changes a result.";
 

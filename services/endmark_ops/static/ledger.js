@@ -33,11 +33,11 @@ function ofStream(stream, others, history, now) {
   const ofOthers = (name) => exact(others.reduce((sum, other) => sum + figure(name, `stream=${other}`), 0));
   const freed = ofOthers("join_purged_rows_total");
   const spared = ofOthers("join_dropped_rows_total");
-  const shared = others.length > 1 ? ", with the promises of all," : "";
+  const together = others.length > 1 ? "with the other streams, " : "";
   const all = figure("rows_total", `stream=${stream}`);
   const broken = rows.reduce((sum, row) => sum + Number(row[3].replaceAll(",", "")), 0);
   const facts = [
-    ...(others.length ? [`freed ${freed} rows of ${others.join(", ")}${shared} and kept ${spared} from being stored`] : []),
+    ...(others.length ? [`${together}freed ${freed} rows of ${others.join(", ")} and kept ${spared} from being stored`] : []),
     `${percent(broken, all)} of its rows were violations`,
     `remembers ${exact(figure("closed_keys", `stream=${stream}`))} keys as closed`,
   ];
