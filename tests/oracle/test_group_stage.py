@@ -167,10 +167,13 @@ def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
 
 
 def regroups(pipeline: Pipeline, by: list[str]) -> bool:
-    """Whether these columns are another key. The key of a stream alone is its own columns in `by`."""
-    if pipeline.join is None and all(name.partition(".")[0] in pipeline.streams for name in by):
-        return False
-    return not {each.rpartition(".")[2] for each in by} >= set(pipeline.key)
+    """Whether these columns are another key. A stream alone has its own columns in `by` as its key."""
+    key = pipeline.key
+    if pipeline.join is None:
+        if all(name.partition(".")[0] in pipeline.streams for name in by):
+            return False
+        key = regrouped(pipeline, ["sellers.name"], {"rows": "count"}).key
+    return not {each.rpartition(".")[2] for each in by} >= set(key)
 
 
 def regrouped(pipeline: Pipeline, by: list[str], measures: Mapping[str, Any]) -> Pipeline:

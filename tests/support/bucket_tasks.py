@@ -22,6 +22,7 @@ from endmark.engine.groups.task import GroupTask
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.streams import arrow_schema, stream_plans
+from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Pipeline, Relation
 from endmark.relation.contract import PagedRelation
@@ -186,6 +187,15 @@ class GroupTasks:
                 task = GroupTask(self.stage, self._store, self._snapshots[label])
                 yield from task.run(mine)
                 self._snapshots[label] = task.snapshot()
+
+
+def pauses(tasks: BucketTasks) -> Iterator[Tables]:
+    """Batches without a record, until nothing waits for one."""
+    waits = True
+    while waits:
+        yield tasks.batch([])
+        due = sample("batch_due_time_seconds")
+        waits = any(due in report.get("least", {}) for report in tasks.reports)
 
 
 def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:

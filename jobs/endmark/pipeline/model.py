@@ -217,7 +217,7 @@ class Pipeline(Model):
 
     def _check_regrouping(self, aggregate: Aggregate, field: str) -> None:
         """Check groups by other columns than the join key."""
-        named = {each if each in self.key else self.resolved(each)[1] for each in aggregate.by}
+        named = {column for origin, column in self._group_columns() if origin not in self.relations}
         if named >= set(self.key) and any(map(self.closes_keys, self.sides)):
             whose = "key" if self.join is None else "join key"
             raise ValueError(
