@@ -96,7 +96,7 @@ def _maintained(pipeline: Pipeline, name: str, path: Path, keep: timedelta, dry_
     table = DeltaTable(str(path))
     sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
     return Maintained(
-        table=name,
+        table=pipeline.directories[name],
         small_files=sum(size < FULL_FILE_BYTES for size in sizes),
         put_together=0 if dry_run else _merged(pipeline, name, table, path),
         removed_files=_remove_unused(table, path, keep, dry_run),

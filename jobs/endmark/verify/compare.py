@@ -155,7 +155,8 @@ def compare_tables(
     Args:
         session: the session that has both.
         pipeline: the pipeline.
-        problems: the tables to compare, each with the problem of its columns, or `None`.
+        problems: the tables to compare by the kind of their rows, each with the problem of its columns, or
+            `None`.
     """
     compared = {
         "results": list(pipeline.result_columns()),
@@ -165,10 +166,16 @@ def compare_tables(
         "violations": ["topic", "partition", "offset", "reason", "event_time", "record", *PROMISE],
         "punctuations": ["punctuation"],
     }
-    return [_compare(session, table, compared[table], problem) for table, problem in problems.items()]
+    called = pipeline.directories
+    return [
+        _compare(session, table, called[table], compared[table], problem)
+        for table, problem in problems.items()
+    ]
 
 
-def _compare(session: Session, table: str, columns: list[str], problem: str | None) -> TableComparison:
+def _compare(
+    session: Session, table: str, called: str, columns: list[str], problem: str | None
+) -> TableComparison:
     expected, actual = f"expected_{table}", f"actual_{table}"
     uncertain = name(f"uncertain_{table}") if table in _UNCERTAIN else f"(FROM {name(expected)} LIMIT 0)"
     session.run(
@@ -185,7 +192,7 @@ def _compare(session: Session, table: str, columns: list[str], problem: str | No
     )
     session.run("DROP TABLE difference")
     return TableComparison(
-        table=table,
+        table=called,
         expected=session.count(expected),
         actual=session.count(actual),
         missing=surplus["missing"],
