@@ -33,7 +33,7 @@ from endmark.engine.delta_files import FileTable, write_files
 from endmark.engine.delta_log import data_files, replace_files
 from endmark.engine.upsert import read_rows
 from endmark.errors import ConfigError, EndmarkError
-from endmark.pipeline.tables import FINAL
+from endmark.pipeline.tables import FINAL, RESERVED, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,33 +82,35 @@ def maintain(pipeline: Pipeline, warehouse: Path, keep: timedelta, *, dry_run: b
         MissingPartError: another maintenance works on this warehouse.
         EndmarkError: somebody else has rewritten a table meanwhile.
     """
-    named = {name: (warehouse / path).resolve() for name, path in pipeline.directories.items()}
+    named = {name: (warehouse / name).resolve() for name in [*pipeline.tables, *RESERVED]}
     tables = {name: path for name, path in named.items() if DeltaTable.is_deltatable(str(path))}
     if not tables:
         raise ConfigError(
             f"warehouse {warehouse} has no table of {pipeline.name}; name the one that its job writes"
         )
     with claimed(warehouse / ".maintenance", "maintenance"):
-        return [_maintained(pipeline, name, path, keep, dry_run) for name, path in tables.items()]
+        return [
+            _maintained(name, pipeline.tables.get(name, Table()), path, keep, dry_run)
+            for name, path in tables.items()
+        ]
 
 
-def _maintained(pipeline: Pipeline, name: str, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
+def _maintained(name: str, declared: Table, path: Path, keep: timedelta, dry_run: bool) -> Maintained:
     table = DeltaTable(str(path))
     sizes = table.get_add_actions(flatten=True).column("size_bytes").to_pylist()
     return Maintained(
-        table=pipeline.directories[name],
+        table=name,
         small_files=sum(size < FULL_FILE_BYTES for size in sizes),
-        put_together=0 if dry_run else _merged(pipeline, name, table, path),
+        put_together=0 if dry_run else _merged(declared, table, path),
         removed_files=_remove_unused(table, path, keep, dry_run),
         removed_log_entries=_remove_replaced(path / "_delta_log", keep, dry_run),
     )
 
 
-def _merged(pipeline: Pipeline, name: str, table: DeltaTable, path: Path) -> int:
-    if name == "running" and FINAL in table.metadata().partition_columns:  # only upserts partition by it
+def _merged(declared: Table, table: DeltaTable, path: Path) -> int:
+    if declared.mode != "append" and FINAL in table.metadata().partition_columns:
         return merge_final(table, path)
-    laid_out = pipeline.laid_out
-    return put_together(table, path, laid_out[name].cluster_by if name in laid_out else ())
+    return put_together(table, path, declared.cluster_by)
 
 
 def merge_final(table: DeltaTable, path: Path) -> int:

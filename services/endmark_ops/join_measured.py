@@ -30,7 +30,7 @@ def measured_join(
     Returns:
         `None` without two such batches, or without a join.
     """
-    join, names = described.steps.get(described.join or ""), list(described.topics)
+    join, names = described.fields.get(described.join or ""), list(described.topics)
     if join is None:
         return None
     known = None if forecast is None else forecast.measured_until

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from endmark.control.description import LookupDescription
+from endmark.control.description import LookupDescription, StepDescription, TableDescription
 from endmark.control.forecasts import JoinStateForecast, LookupForecast, StreamState
 from endmark.operators.stream_join.presets import Preset
 from endmark_ops.health import State
@@ -79,7 +79,7 @@ class Holder(BaseModel):
 class PendingPunctuations(BaseModel):
     """The number of punctuations that are not announced yet for one reason, `waits_for`.
 
-    They wait for their last rows to leave the window (`window`), or for the other stream to close their keys
+    They wait for their last rows to leave the window (`window`), or for other streams to close their keys
     (`closing`).
     """
 
@@ -285,17 +285,17 @@ class StreamInfo(BaseModel):
 
 
 class PipelineInfo(BaseModel):
-    """The pipeline of the latest job. The left stream comes first. `tables` has directories by name.
+    """The pipeline of the latest job.
 
-    A pipeline of one stream has no join.
+    Rows flow from the streams through the steps to the last one. A pipeline of one stream has no join.
     """
 
-    streams: list[StreamInfo]
-    lookups: list[LookupDescription]
-    aggregate: bool
-    publish: str | None
+    streams: list[StreamInfo] = Field(description="in the order of the join's inputs")
+    steps: list[StepDescription] = Field(description="as the pipeline file has them")
+    tables: list[TableDescription] = Field(description="with the step or stream whose rows each of them has")
+    published: dict[str, str] = Field(description="the topics that get rows, by step")
     control_topic: str
-    tables: dict[str, str]
+    lookups: list[LookupDescription] = Field(description="those of one stream in the order of its rows")
 
 
 class PipelineAnswer(BaseModel):

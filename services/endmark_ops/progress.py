@@ -10,7 +10,7 @@ from endmark_ops.totals import LabelledValue, by_name
 _FROM_HERE_WHOLE = 10.0  # seconds; smaller numbers are written with a decimal
 _WAITS_FOR = {
     "window": "for their last rows to leave the window",
-    "closing": "for the other stream to close their keys",
+    "closing": "for other streams to close their keys",
 }
 
 

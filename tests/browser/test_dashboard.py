@@ -162,14 +162,16 @@ def test_view_outlives_the_sidecar(running_job: Job, page: Page, sidecar: Sideca
 def test_news_come_without_asking(running_job: Job, page: Page) -> None:
     """Batches and a change of state are on screen though nothing was asked for since the first ones."""
     nothing: dict[str, Any] = {
-        "steps": {},
         "topics": {},
-        "tables": {},
+        "steps": [],
+        "tables": [],
+        "published": {},
+        "fields": {},
         "lookups": [],
         "join": None,
         "windows": [],
     }
-    told = Description(**nothing, control_topic="control", aggregate=False, publish=None)
+    told = Description(**nothing, control_topic="control")
     running_job.database.describe(PIPELINE, told.model_dump())
     # An answer that is shared may be of before, and then the page would ask once more.
     while page.request.get(f"{page.url}api/pipeline").json()["pipeline"] is None:

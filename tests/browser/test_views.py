@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_ops.app import SHARED_SECONDS
 from support.broken_records import write_letters
+from support.fulfilment import FULFILMENT, samples_of_a_batch
 from support.ops_job import PIPELINE, Job, costs_of, forecast_of, join_forecast_of
 from support.ops_tokens import READER, WRITER
 from support.verify_alone import alone
@@ -24,6 +26,7 @@ from support.verify_alone import alone
 pytestmark = pytest.mark.timeout(400)
 
 VIEWS = ["Live", "Graph", "Ledger", "Lookup", "Join", "Dead letters", "Knobs"]
+LONG = "known_to_the_marketing_department_and_its_friends"
 HOSTILE = b'<img src=x onerror="document.title=1">'
 WIDTH_OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -78,7 +81,7 @@ def test_views_are_had_by_keyboard_and_address_in_every_theme(
 def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, page: Page) -> None:
     page.goto(f"{page.url.partition('#')[0]}#graph")
     graph = page.locator("#graph-picture").get_by_role("img")
-    rates = re.compile(r"items: .*records/s; .*lookup sellers: 1.23k")
+    rates = re.compile(r"items, topic items: .*records/s; .*known, lookup in sellers from bids: 1.23k")
     # A stream is shown as idle when its last batch is old, as it may be on a busy machine.
     commit_until(
         lambda timeout: expect(graph).to_have_attribute("aria-label", rates, timeout=timeout),
@@ -104,6 +107,105 @@ def test_graph_ledger_and_lookup_say_what_the_job_has_told(described_job: Job, p
     expect(lookup.get_by_role("row", name="scan")).to_contain_text("3.50 s")
     expect(lookup.get_by_role("row", name="Rows that wait")).to_contain_text("1.23k rows")
     expect(lookup.get_by_role("row", name="Measured in the last batch")).to_contain_text("210 ms")
+
+
+# The name of each box of the graph, and its left, top, right and bottom edge in pixels.
+BOXES = """graph => [...graph.querySelectorAll(".part")].map(part => {
+    const {x, y, width, height} = part.querySelector("rect").getBoundingClientRect();
+    return [part.querySelector(".title").textContent, x, y, x + width, y + height];
+})"""
+# The number of lines of the graph that run through a box.
+STRAY = """graph => {
+    const boxes = [...graph.querySelectorAll("rect")].map(rect => rect.getBoundingClientRect());
+    const frame = graph.getBoundingClientRect();
+    const isIn = (x, y) => boxes.some(box => box.left + 1 < x && x < box.right - 1
+        && box.top + 1 < y && y < box.bottom - 1);
+    return [...graph.querySelectorAll(".line")].filter(line => {
+        const parts = [...Array(200).keys()].map(i => i / 199 * line.getTotalLength());
+        const points = parts.map(part => line.getPointAtLength(part));
+        return points.some(({x, y}) => isIn(x + frame.x, y + frame.y));
+    }).length;
+}"""
+
+
+def test_graph_has_each_step_by_name(running_job: Job, page: Page, pictures: Path) -> None:
+    """A join of three streams, chained lookups, groups behind it: no line runs through another box."""
+    running_job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    page.reload()
+    graph = page.locator("#graph-picture").get_by_role("img")
+    shown = re.compile(
+        "^orders, topic orders: .*fulfilled, join from located, payments, shipments: .*in state"
+    )
+    expect(graph).to_have_attribute("aria-label", shown)
+    commit_until(
+        lambda timeout: expect(graph).to_have_attribute(
+            "aria-label", re.compile(r"priced, row step from orders: filters \d"), timeout=timeout
+        ),
+        running_job,
+        page,
+        samples_of_a_batch(1),
+    )
+    said = graph.get_attribute("aria-label") or ""
+    for part in (
+        r"priced, row step from orders: filters [\d.]+.rows/s",
+        "known, lookup in customers from priced: 0.rows wait",
+        "located, lookup in countries from known: 321.rows wait",
+        r"fulfilled, join from located, payments, shipments: 32\.[\d]+k.rows in state",
+        r"by_country, aggregate from fulfilled: [\d.]+.groups/s",
+        r"fulfilled, topic from fulfilled: [\d.k]+.rows/s",
+        r"fulfilled, table from fulfilled: [\d.k]+.rows/s",
+        "by_country, table from by_country: 60.rows",
+    ):
+        assert re.search(f"(^|; ){part}(;|$)", said), (part, said)
+    boxes = graph.evaluate(BOXES)
+    names = ["orders", "priced", "known", "located", "fulfilled", "by_country"]
+    left = {name: x for name, x, *_ in reversed(boxes)}
+    assert sorted(names, key=left.__getitem__) == names
+    for one, (_, x, y, right, bottom) in enumerate(boxes):
+        for _, other_x, other_y, *_ in boxes[one + 1 :]:
+            assert not (x <= other_x <= right and y <= other_y <= bottom)
+    assert graph.evaluate(STRAY) == 0
+    assert page.locator("#graph-picture").evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
+    for theme in each_theme(page):
+        page.screenshot(path=pictures / f"graph-{theme}.png")
+
+
+def test_a_small_window_scrolls_the_graph_by_keyboard(described_job: Job, page: Page) -> None:
+    """A batch leaves it where it was scrolled to."""
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    frame = page.get_by_role("region", name="Graph", exact=True)
+    expect(frame.get_by_role("img")).to_be_visible()
+    frame.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.getElementById('graph-picture').scrollLeft > 0")
+    page.wait_for_timeout(1500)  # scrolling is animated
+    scrolled = frame.evaluate("frame => frame.scrollLeft")
+    described_job.commit()
+    expect(page.locator("#batch")).to_have_text(f"#{described_job.batch_id}")
+    page.wait_for_timeout(1500)  # ages are shown anew once a second
+    assert frame.evaluate("frame => frame.scrollLeft") == scrolled > 0
+    assert page.evaluate(WIDTH_OVER) <= 0
+
+
+def test_long_names_of_steps_fit_their_boxes_and_cards(running_job: Job, page: Page, pictures: Path) -> None:
+    told = describe(FULFILMENT).model_dump_json().replace("known", LONG)
+    running_job.database.describe(PIPELINE, json.loads(told))
+    page.goto(f"{page.url.partition('#')[0]}#knobs")
+    page.reload()
+    card = page.get_by_role("region", name=f"steps.{LONG}.lookup.time_per_batch")
+    expect(card.get_by_role("heading")).to_have_text(f"steps.{LONG}.lookup.time_per_batch")
+    for theme in each_theme(page):
+        assert card.evaluate("card => card.scrollWidth <= card.clientWidth"), theme
+        card.screenshot(path=pictures / f"long-name-{theme}.png")
+    page.goto(f"{page.url.partition('#')[0]}#graph")
+    part = page.locator("#graph-picture .part", has_text=f"{LONG}, lookup in customers")
+    expect(part.locator(".title")).to_have_text(re.compile(f"^{LONG[:12]}.*\u2026$"))
+    width = (
+        "part => part.querySelector('.title').getBBox().width - part.querySelector('rect').getBBox().width"
+    )
+    assert part.evaluate(width) < 0
 
 
 @pytest.mark.parametrize(
@@ -283,7 +385,8 @@ def test_a_stream_alone_has_no_view_of_a_join(
     page.goto(f"{page.url.partition('#')[0]}#graph")
     graph = page.locator("#graph-picture").get_by_role("img")
     shown = re.compile(
-        r"^bids: .*; lookup sellers: 1.23k.rows wait; closing group-by: .*; groups: [^;]*; results: "
+        r"^bids, topic bids: .*; known, lookup in sellers from bids: 1.23k.rows wait; "
+        r"by_key, aggregate from known: .*; results, table from known: [^;]*; groups, table from by_key: "
     )
     expect(graph).to_have_attribute("aria-label", shown)
     running_job.commit(age=900)
@@ -356,7 +459,9 @@ def test_a_stream_is_idle_when_batches_come_without_it(described_job: Job, page:
     blocks = page.locator("#blocks")
     expect(blocks).to_contain_text(re.compile(r"items has sent no record for 1[5-9].min.*: what bids keep"))
     expect(blocks).not_to_contain_text("bids has sent no record")
-    expect(page.get_by_role("img", name="items: idle: no record comes; bids: ")).to_be_visible()
+    expect(
+        page.get_by_role("img", name="items, topic items: idle: no record; bids, topic bids: ")
+    ).to_be_visible()
 
 
 def test_letters_are_searched_page_by_page(described_job: Job, page: Page) -> None:

@@ -197,7 +197,7 @@ def _result_name(pipeline: Pipeline, reference: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(15, among=60)
+@cases(15, among=20)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""

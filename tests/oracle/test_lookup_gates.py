@@ -35,7 +35,7 @@ from support.small_reads import small_reads
 
 KEYS = range(6)
 # The keys and values of each relation; some have a key twice, and values are keys of other relations.
-HELD = [
+HELD: list[list[tuple[int, int | None]]] = [
     [(0, 1), (0, 5), (1, 0), (2, None), (4, 3)],
     [(1, 2), (2, 2), (3, 0)],
     [(0, 4), (2, 1), (5, 3), (5, 3)],
@@ -142,8 +142,8 @@ def _said(one: StreamBatch, count: int) -> Said:
 
 def _expected(number: int, keys: list[int | None], first: int, lookups: list[How]) -> Said:
     """Join after join, by DuckDB. A record is given up by the lookup that leaves none of its rows."""
-    names = {"n": range(first, first + len(keys)), "id": keys}
-    rows = pa.table({name: pa.array(values, pa.int64()) for name, values in names.items()})
+    numbers = pa.array(range(first, first + len(keys)), pa.int64())
+    rows = pa.table({"n": numbers, "id": pa.array(keys, pa.int64())})
     given_up: dict[int, int] = {}
     for place, how in enumerate(lookups):
         held = pa.table([_held(place, column) for column in (0, 1)], names=["k", f"v{place}"])
@@ -155,7 +155,7 @@ def _expected(number: int, keys: list[int | None], first: int, lookups: list[How
         gone = set(rows.column("n").to_pylist()) - set(joined.column("n").to_pylist())
         given_up |= dict.fromkeys(gone, place)
         rows = joined
-    found = Counter(zip(*(column.to_pylist() for column in rows.drop_columns(["id"]).columns), strict=True))
+    found = Counter(tuple(row.values()) for row in rows.drop_columns(["id"]).to_pylist())
     return found, given_up, _promises(number), {0: number}
 
 

@@ -67,6 +67,8 @@ DERIVE = [
     "CASE WHEN n > 1 THEN word || CAST(n + m AS VARCHAR) ELSE lower(word) END",
     "coalesce(CAST(n + m AS VARCHAR), word)",
     "nullif(word, 'x')",
+    "nullif(CAST(n + m AS VARCHAR), word)",
+    "split_part(word, '-', CAST(n + 1 AS INTEGER))",
     "rate * 10",
     "rate / n",
     "sqrt(rate)",

@@ -224,19 +224,33 @@ def test_a_failing_row_counts_for_nothing(tmp_path: Path, declared: str, size: i
     assert letter["error"].startswith("steps.first.derive.x: Out of Range Error: Overflow in addition")
 
 
+@pytest.mark.parametrize("size", BATCH_SIZES)
+def test_a_row_without_a_match_keeps_its_bytes(tmp_path: Path, size: int) -> None:
+    """Its dead letter has those of its own record, not of one that the step has filtered."""
+    pipeline = make_pipeline(lookup="bids", looking={"miss": "dead_letter"})
+    pipeline = with_row_step(pipeline, "bids", where="seller_id <> 2")
+    lost = bid(0, 2, seller=9)
+
+    found = in_batches(pipeline, [bid(0, 0, seller=2), bid(0, 1), lost, bid(0, 3, seller=2)], size, tmp_path)
+
+    (letter,) = found["dead_letters"]
+    assert (letter["offset"], letter["reason"], letter["value"]) == (2, "no_match", lost.value)
+
+
 def test_what_a_step_does_is_counted(tmp_path: Path) -> None:
-    """Filtered rows by step; failing rows count for the quarantine, since an expression may be wrong."""
-    pipeline = with_row_step(
-        make_pipeline(), "items", where="seller_id + 9223372036854775804 < 0 OR seller_id = 1"
-    )
+    """Filtered rows by step; failing rows count for the quarantine, since an expression may be wrong. Rows
+    are packed without what the step has dropped."""
+    where = "seller_id + 9223372036854775804 < 0 OR seller_id = 1"
+    pipeline = with_row_step(make_pipeline(), "bids", where=where, drop=["urgent", "note"])
     tasks = BucketTasks(pipeline, sellers_of(pipeline), PARTITIONS, tmp_path)
 
-    packed = tasks.pack(locate([item(0, 0), item(0, 1, seller=2), item(0, 2, seller=4)]))
+    packed = tasks.pack(locate([bid(0, 0), bid(0, 1, seller=2), bid(0, 2, seller=4)]))
 
     (report,) = [json.loads(row["blob"]) for row in packed if row["channel"] == channels.METRICS]
-    assert report["samples"]["filtered_rows_total{step=first,stream=items}"] == 1
-    assert report["samples"]["dead_letters_total{reason=expression,stream=items}"] == 1
-    assert report["samples"]["rows_total{stream=items}"] == 3
-    assert report["unreadable"]["items"]["expression"]["records"] == 1
-    (rows,) = [codec.decode(row["blob"]) for row in packed if row["channel"] == "rows:items"]
+    assert report["samples"]["filtered_rows_total{step=first,stream=bids}"] == 1
+    assert report["samples"]["dead_letters_total{reason=expression,stream=bids}"] == 1
+    assert report["samples"]["rows_total{stream=bids}"] == 3
+    assert report["unreadable"]["bids"]["expression"]["records"] == 1
+    (rows,) = [codec.decode(row["blob"]) for row in packed if row["channel"] == "rows:bids"]
     assert rows.num_rows == 1
+    assert not {"bids_urgent", "bids_note"} & set(rows.schema.names)

@@ -20,12 +20,22 @@ from endmark.pipeline import Pipeline
 from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
 from support.kept_promises import broken_promises
-from support.several_streams import TURNS, partition_counts, several_histories, several_pipelines
+from support.several_streams import (
+    NAMES,
+    TURNS,
+    joined,
+    partition_counts,
+    row,
+    several_histories,
+    several_pipelines,
+    stream,
+)
 from support.sizes import BUCKETS, MERGING
 from support.verify_keys import COMPOSITE, KEY_KINDS, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_recompute import SELLERS, recomputed, require_within
-from support.verify_world import Record, locate
+from support.verify_steps import with_row_steps
+from support.verify_world import Record, close, locate, promise
 
 STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
 
@@ -80,3 +90,91 @@ def test_several_streams_go_on_without_idle_partitions(
     preset: Preset, data: st.DataObject, keys: KeyKind
 ) -> None:
     recompute(data, data.draw(several_pipelines(preset, keys, idle=True)), keys)
+
+
+@pytest.mark.parametrize("lookup", NAMES[:3])
+def test_several_streams_hold_back_patterns_of_parked_rows(tmp_path: Path, lookup: str) -> None:
+    """A bucket that parks a row has not heard of what came with it, whichever stream is looked up.
+
+    The pattern is announced when the results of the row are out."""
+    park = {"delay": "1s", "attempts": 3, "then": "nulls"}
+    streams = {name: stream(LONG, name, wider=True) for name in NAMES[:3]}
+    pipeline = joined(LONG, streams, {"sellers": (lookup, {"miss": {"park": park}})}, {}, windows={})
+    partitions = {f"all.{name}": 1 for name in streams}
+    others = [name for name in streams if name != lookup]
+    # No seller has the number 4.
+    records = [row(name, 0, 1, LONG) for name in others] + [row(lookup, 0, 1, LONG, seller=4)]
+    records += [promise(lookup, {"seller_id": {"equals": 4}}, 0), *(close(name, 0, 0) for name in others)]
+    clock = count(0, STEP)
+    with patch.object(lookups, "_now", clock.__next__):
+        tasks = BucketTasks(pipeline, SELLERS, partitions, tmp_path, buckets=3)
+        batches = [tasks.batch(locate(records)), *pauses(tasks)]
+
+    results = [at for at, found in enumerate(batches) if found["results"]]
+    pattern = {"punctuation": f'{{"{lookup}_seller_id": {{"equals": 4}}}}', "completed_by": "closed"}
+    announced = [at for at, found in enumerate(batches) if pattern in found["announced"]]
+    assert results == announced
+    assert results[0] > 1
+    with recomputed(pipeline, records, total(batches), partitions) as session:
+        require_within(session, pipeline)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 99])
+@pytest.mark.parametrize("memory", [None, 1])
+def test_several_streams_are_one_row_of_a_finished_order(
+    tmp_path: Path, memory: int | None, size: int
+) -> None:
+    """Orders with their payments and shipments, one group of each order that is paid for and sent."""
+    streams = {name: stream(LONG, name) for name in NAMES[:3]}
+    pipeline = joined(
+        LONG,
+        streams,
+        {"sellers": ("orders", {})},
+        {"memory": memory},
+        windows={"payments": 9},
+        measures={"rows": "count", "sellers": {"sorted": "sellers.name"}},
+    )
+    partitions = {f"all.{name}": 2 for name in streams}
+    records = [row("orders", 0, 1, LONG), row("payments", 0, 2, LONG), close("orders", 0)]
+    records += [row("payments", 0, 3, LONG), row("payments", 1, 3, LONG, 1), row("shipments", 0, 9, LONG)]
+    records += [close("payments", 0), close("shipments", 0), close("orders", 1), close("orders", 2)]
+    tasks = BucketTasks(pipeline, SELLERS, partitions, tmp_path, full_batch=1)
+    located = locate(records)
+    batches = [tasks.batch(located[at : at + size]) for at in range(0, len(located), size)]
+    came = [*batches, *pauses(tasks)]
+
+    assert list(broken_promises(pipeline, came)) == []
+    found = total(came)
+    assert found["groups"] == [{"item_id": 0, "rows": 2, "sellers": ["Ann", "Ann"]}]
+    announced = {row["punctuation"] for row in found["announced"]}
+    assert announced == {
+        f'{{"{name}_item_id": {{"equals": {key}}}}}' for name in streams for key in (0, 1, 2)
+    }
+    with recomputed(pipeline, records, found, partitions) as session:
+        require_within(session, pipeline)
+
+
+def test_several_streams_hear_of_a_pattern_on_the_key(tmp_path: Path) -> None:
+    """It is announced over the key of each stream that cannot say it itself."""
+    streams = {name: stream(LONG, name) for name in NAMES}
+    for name in ("payments", "returns"):
+        streams[name]["punctuated_on"] = []
+    pipeline = joined(LONG, streams, {}, {}, windows=dict.fromkeys(NAMES, 5))
+    partitions = {f"all.{name}": 1 for name in streams}
+    records = [promise("orders", {"item_id": {"between": {"to": 3}}}, 0)]
+
+    found = BucketTasks(pipeline, SELLERS, partitions, tmp_path).batch(locate(records))
+
+    assert {row["punctuation"] for row in found["announced"]} == {
+        f'{{"{name}_item_id": {{"between": {{"to": 3}}}}}}' for name in ("orders", "payments", "returns")
+    }
+    with recomputed(pipeline, records, found, partitions) as session:
+        require_within(session, pipeline)
+
+
+@cases(15, among=3)
+@given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]), idle=st.booleans())
+def test_several_streams_behind_row_steps(data: st.DataObject, keys: KeyKind, idle: bool) -> None:
+    """Filtered rows keep their promises; derived columns take the way of all others."""
+    pipeline = data.draw(several_pipelines(Preset.AUTO, keys, idle=idle))
+    recompute(data, data.draw(with_row_steps(pipeline)), keys)

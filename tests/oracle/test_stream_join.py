@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from endmark.operators.stream_join import closed_keys
 from endmark.operators.stream_join.presets import PRESETS, Policy, Preset, policy
 from endmark.types import JoinType
 from support.cases import cases
@@ -17,7 +21,16 @@ from support.sizes import BUCKETS, MERGING, Merging
 from support.small_limits import small_limits
 from support.stream_join_driver import Actual, Driver
 from support.stream_join_keys import KINDS, KeyKind
-from support.stream_join_world import Event, History, SideName, crowded_histories, expect, histories
+from support.stream_join_world import (
+    KEYS,
+    SIDES,
+    Event,
+    History,
+    SideName,
+    crowded_histories,
+    expect,
+    histories,
+)
 
 ROW_BYTES = 40  # of a row whose key is one integer: five numbers
 
@@ -82,6 +95,109 @@ def test_engine_equals_definition(
     assert actual.too_late == []
     purges = chosen.purge_every is not None
     assert actual.state_rows == (expected.state_rows if purges else expected.unpurged_rows)
+
+
+FORGETTING = {
+    JoinType.INNER: ("left", "right"),
+    JoinType.SEMI: ("left", "right"),
+    JoinType.LEFT: ("left",),
+    JoinType.RIGHT: ("right",),
+}
+
+
+@pytest.mark.parametrize("kind", FORGETTING)
+@cases(100)
+@given(
+    data=st.data(),
+    key=st.sampled_from(KINDS),
+    restart=st.booleans(),
+    buckets=BUCKETS,
+    merging=MERGING,
+    recent=st.sampled_from([-1, 0, 2]),
+)
+def test_a_forgotten_key_changes_nothing(
+    kind: JoinType,
+    data: st.DataObject,
+    key: KeyKind,
+    restart: bool,
+    buckets: int,
+    merging: Merging,
+    recent: int,
+) -> None:
+    """Results and violations are those of a join that remembers all keys, and no result has a key that was
+    announced before, if no stream uses a key again long after closing it. A key may be announced twice."""
+    history = data.draw(histories(kind))
+    windows = {side: data.draw(st.sampled_from([0, 1, 3])) for side in SIDES}
+    forget_after = {side: windows[side] + data.draw(st.integers(0, 2)) for side in FORGETTING[kind]}
+    streams = {
+        side: [_without_old_keys(events, key, forget_after.get(side)) for events in partitions]
+        for side, partitions in history.streams.items()
+    }
+    history = replace(history, streams=streams, windows=windows)
+    chosen = policy(
+        data.draw(st.sampled_from([Preset.AUTO, Preset.PWJOIN, Preset.WJOIN])),
+        windowed=True,
+    )
+    expected = expect(history, key, chosen.propagate)
+
+    with small_limits(merging) as directory, patch.object(closed_keys, "RECENT", recent):
+        driver = Driver(
+            history,
+            key,
+            directory,
+            restart=restart,
+            policy=chosen,
+            buckets=buckets,
+            forget_after=forget_after,
+        )
+        actual = driver.run()
+
+    assert expected.results == actual.results
+    assert expected.violations == actual.violations
+    assert set(expected.announced) == set(actual.announced)
+    assert actual.too_late == []
+    assert actual.state_rows <= expected.unpurged_rows
+
+
+def _without_old_keys(events: list[Event], key: KeyKind, forget_after: int | None) -> list[Event]:
+    """Leave out the rows of one partition that use a named key again long after its first promise."""
+    if forget_after is None:
+        return events
+    kept, newest, closed = list[Event](), -1, dict[int, int]()
+    for event in events:
+        if event.time is None:
+            if event.until is None and event.names_keys(key):
+                for number in KEYS:
+                    if event.closes(key, number):
+                        closed.setdefault(number, newest)
+        elif event.time > closed.get(event.key, event.time) + forget_after:
+            continue
+        else:
+            newest = max(newest, event.time)
+        kept.append(event)
+    return kept
+
+
+def test_a_row_of_a_forgotten_key_is_late(tmp_path: Path) -> None:
+    """The left side closes key 0 at time 5. Both sides are at 12 when it is forgotten, after 6. Rows up to 11
+    are late then; one of time 12 or later would be the row of a new key."""
+    left = [Event(0, 5), Event(0, None), *(Event(1, 12) for _ in range(6)), Event(0, 11)]
+    history = History(
+        kind=JoinType.INNER,
+        residual=False,
+        streams={"left": [left], "right": [[Event(1, 12)]]},
+        windows={"left": 6, "right": 6},
+        lateness={"left": 0, "right": 0},
+        keyed={"left": True, "right": True},
+        cuts=[{"left": [2], "right": [0]}, {"left": [6], "right": [1]}],
+    )
+    with patch.object(closed_keys, "RECENT", -1):
+        driver = Driver(history, KINDS[0], tmp_path, restart=True, forget_after={"left": 6})
+        actual = driver.run()
+
+    assert actual.violations == Counter({("left", "late", 0, 8): 1})
+    assert driver.remembered("left") == 0
+    assert actual.announced == [0]
 
 
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -17,12 +18,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from endmark.engine.bucket import lookups
+from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
+from endmark.verify.forgotten_keys import check_forgotten
 from endmark.wire.control import Turn
 from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
@@ -91,6 +94,80 @@ def test_tables_equal_their_recomputation(kind: JoinType | None, data: st.DataOb
         require_within(session, pipeline)
 
 
+@pytest.mark.parametrize("kind", [JoinType.INNER, JoinType.SEMI, JoinType.LEFT, None])
+@cases(20, among=25)
+@given(
+    data=st.data(), keys=st.sampled_from(list(KEY_KINDS.values())), preset=st.sampled_from(["auto", "wjoin"])
+)
+def test_forgotten_keys_change_no_table(
+    kind: JoinType | None, data: st.DataObject, keys: KeyKind, preset: str
+) -> None:
+    """If no stream uses a key again long after closing it, no table has more or less, and no group comes
+    twice. Rows that do are taken out before."""
+    pipeline = data.draw(pipelines(kind, keys, chosen=Preset(preset)).map(forgetting))
+    assume(pipeline is not None)
+    assert pipeline is not None
+    sizes = data.draw(SIZES)
+    records = data.draw(histories(keys, sizes.partitions, pipeline.streams))
+    while again := used_again(pipeline, records, sizes.partitions):
+        records = [
+            replace(record, value=b"{") if place[:3] in again else record
+            for record, place in zip(records, locate(records), strict=True)
+        ]
+    size = data.draw(st.integers(1, 20))
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        sizes.merging.limits(),
+        patch("endmark.operators.stream_join.closed_keys.RECENT", -1),
+        patch("endmark.verify.broken_promises.RECENT", -1),
+    ):
+        tasks = BucketTasks(
+            pipeline,
+            sellers_of(pipeline),
+            sizes.partitions,
+            Path(directory),
+            others=OTHERS,
+            buckets=sizes.buckets,
+        )
+        located = locate(records)
+        batches = [located[at : at + size] for at in range(0, len(located), size)]
+        came = [*map(tasks.batch, batches), *pauses(tasks)]
+
+        with recomputed(pipeline, records, total(came), sizes.partitions) as session:
+            require_within(session, pipeline)
+            assert check_forgotten(session, pipeline) == []
+
+
+def forgetting(pipeline: Pipeline) -> Pipeline | None:
+    """The pipeline, whose streams forget closed keys as soon as they may; `None` if none may."""
+    document = pipeline.model_dump(by_alias=True)
+    forgets = False
+    for name in pipeline.sides:
+        changed = deepcopy(document)
+        changed["streams"][name]["forget_keys_after"] = pipeline.window_of(name) or timedelta(0)
+        try:
+            Pipeline.model_validate(changed)
+        except ValueError:
+            continue
+        document, forgets = changed, True
+    return Pipeline.model_validate(document) if forgets else None
+
+
+def used_again(
+    pipeline: Pipeline, records: list[Record], partitions: Mapping[str, int]
+) -> set[tuple[str, int, int]]:
+    """The places of some rows that use a key again, none if there are none."""
+    topics = {declared.topic for declared in pipeline.streams.values()}
+    with recomputed(pipeline, records, None, partitions) as session:
+        return {
+            (topic, row["partition"], row["offset"])
+            for breach in check_forgotten(session, pipeline)
+            for topic in topics
+            if f"topic {topic}:" in breach.rule
+            for row in breach.examples
+        }
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 def test_rows_out_of_order_are_violations(tmp_path: Path, size: int) -> None:
     """Each for the farthest row before it, a late one too, in whatever batches they come."""
@@ -148,7 +225,7 @@ def test_a_unique_key_does_not_come_twice(tmp_path: Path, size: int) -> None:
         (3, "repeated", '{"item_id": {"equals": 0}}', 0),
         (4, "repeated", '{"item_id": {"equals": 2}}', 2),
         (7, "closed", '{"item_id": {"equals": 4}}', 6),
-        (8, "repeated", '{"item_id": {"equals": 0}}', 0),
+        (8, "repeated", '{"item_id": {"equals": 0}}', None),
     ]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)
@@ -201,7 +278,7 @@ def test_a_run_does_not_come_again(tmp_path: Path, size: int) -> None:
         (2, "late", None, None),
         (3, "unclustered", '{"item_id": {"equals": 0}}', 2),
         (7, "closed", '{"item_id": {"equals": 4}}', 5),
-        (8, "unclustered", '{"item_id": {"equals": 2}}', 3),
+        (8, "unclustered", '{"item_id": {"equals": 2}}', None),
     ]
     with recomputed(pipeline, records, found=found) as session:
         require_within(session, pipeline)

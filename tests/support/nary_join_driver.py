@@ -89,7 +89,8 @@ class NaryDriver:
     def _operator(self, snapshot: bytes | None) -> NaryJoin:
         specs = [spec(self._key, side, stream) for side, stream in self._streams.items()]
         store = SegmentStore(self._blobs, self._directory)
-        return NaryJoin(specs, store, policy=self._policy, restored=snapshot)
+        buckets = len(self._buckets)
+        return NaryJoin(specs, store, policy=self._policy, buckets=buckets, restored=snapshot)
 
     def take(self, batch: Mapping[str, Sequence[Tagged]]) -> None:
         """Join a batch of events."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -64,6 +64,7 @@ def joined(
     *,
     windows: Mapping[str, int | None],
     measures: Mapping[str, Any] | None = None,
+    by: Sequence[str] | None = None,
     running: bool = False,
 ) -> Pipeline:
     """A pipeline that joins all of some streams.
@@ -75,6 +76,7 @@ def joined(
         join: further fields of the join.
         windows: in seconds, by stream.
         measures: those of the groups; `None` without groups.
+        by: the columns of the groups; `None`: those of the join key.
         running: whether there is a table of running groups.
     """
     steps: dict[str, Any] = {}
@@ -94,7 +96,8 @@ def joined(
     }
     tables: dict[str, Any] = {"results": {"from": "joined"}}
     if measures is not None:
-        steps["by_key"] = {"from": "joined", "aggregate": {"by": list(keys.types), "measures": measures}}
+        grouped = list(keys.types) if by is None else list(by)
+        steps["by_key"] = {"from": "joined", "aggregate": {"by": grouped, "measures": measures}}
         tables["groups"] = {"from": "by_key"}
         tables |= {"running": {"from": "by_key", "mode": "changes"}} if running else {}
     sellers = {"seller_id": "long", "name": "string", "rating": "double"}
@@ -178,6 +181,13 @@ def several_pipelines(draw: st.DrawFn, preset: Preset, keys: KeyKind, *, idle: b
     waits = able.batch and able.propagate is not Propagation.EARLY
     chosen = draw(st.lists(st.sampled_from(list(MEASURES)), min_size=1, unique=True))
     groups = able.propagate is not Propagation.NEVER and draw(st.integers(0, 3)) > 0
+    # A stream must be able to promise a group by its columns, or no group would be final.
+    promised = [name for name in names if "seller_id" in streams[name]["punctuated_on"]]
+    by = (
+        [f"{draw(st.sampled_from(promised))}.seller_id"]
+        if promised and draw(st.integers(0, 2)) == 0
+        else None
+    )
     return joined(
         keys,
         streams,
@@ -190,7 +200,8 @@ def several_pipelines(draw: st.DrawFn, preset: Preset, keys: KeyKind, *, idle: b
         },
         windows={name: draw(window) if able.window else None for name in names},
         measures={name: MEASURES[name] for name in chosen} if groups else None,
-        running=groups and draw(st.booleans()),
+        by=by,
+        running=groups and (by is not None or draw(st.booleans())),
     )
 
 

@@ -35,7 +35,9 @@ def alone(pipeline: Pipeline, stream: str) -> Pipeline:
         grouping = pipeline.aggregate.model_dump() | {"measures": measures or {"rows": "count"}}
         steps["by_key"] = {"from": (stream, *names)[-1], "aggregate": grouping}
         document["tables"] |= {
-            name: table.model_dump() for name, table in pipeline.tables.items() if name != "results"
+            name: table.model_dump() | {"from": "by_key"}
+            for name, table in pipeline.tables.items()
+            if name != "results"
         }
         return Pipeline.model_validate(document)
     if not set(pipeline.key) <= set(Pipeline.model_validate(document).key):

@@ -34,7 +34,9 @@ _ALIKE = {
     "titles": "many_to_one",
     "colours": "many_to_many",
 }
-_TYPES: dict[str, sa.types.TypeEngine[Any]] = {"long": sa.BigInteger(), "string": sa.String(40)}
+# Pages of a relation are in the order of bytes, which PostgreSQL has in the collation "C".
+_STRING = sa.String(40).with_variant(sa.String(40, collation="C"), "postgresql")
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {"long": sa.BigInteger(), "string": _STRING}
 
 
 def lookup_steps(

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from endmark.pipeline import Pipeline
 
-TIMES = {"items": "listed_at", "bids": "bid_at"}
 WHERE = [
     "seller_id <> 2",
     "seller_id IS NOT NULL -- and so has a seller",
@@ -52,7 +51,7 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
     for stream in pipeline.streams:
         if draw(st.integers(0, 3)) == 0:
             continue
-        unused = _unused(pipeline, stream)
+        unused, time = _unused(pipeline, stream), pipeline.streams[stream].event_time.column
         derive = draw(st.lists(st.sampled_from(list(DERIVE)), max_size=3, unique=True))
         first: dict[str, Any] = {
             "where": draw(st.sampled_from([None, *WHERE])),
@@ -60,7 +59,7 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
             "drop": draw(st.lists(st.sampled_from(unused), max_size=2, unique=True)) if unused else [],
         }
         last = f"first_{stream}"
-        steps[last] = {"from": stream, **_timed(first, TIMES[stream])}
+        steps[last] = {"from": stream, **_timed(first, time)}
         if draw(st.booleans()):
             later = [LATER[column] for column in derive if column in LATER]
             second: dict[str, Any] = {
@@ -68,7 +67,7 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
                 # A later step may use a derived column, and give a lost column's name anew.
                 "derive": dict.fromkeys([*first["drop"], "other"], derive[0] if derive else "seller_id"),
             }
-            steps[f"second_{stream}"] = {"from": last, **_timed(second, TIMES[stream])}
+            steps[f"second_{stream}"] = {"from": last, **_timed(second, time)}
             last = f"second_{stream}"
         document = _fed_by(document, stream, last)
     return Pipeline.model_validate(document | {"steps": steps | document["steps"]})

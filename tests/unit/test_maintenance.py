@@ -14,6 +14,7 @@ from endmark.embedded.claim import claimed
 from endmark.errors import ConfigError, EndmarkError, MissingPartError
 from endmark.maintenance import expired_entries, maintain, merge_final, put_together
 from endmark.pipeline.file import load
+from endmark.pipeline.tables import Table
 from endmark.pipelines import AUCTION
 from support.upserted_table import UpsertedTable, group
 
@@ -136,15 +137,18 @@ def test_upserts_and_upkeep_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_upserted_groups_are_found_by_their_table(tmp_path: Path) -> None:
-    """Whatever the pipeline file says."""
+    """They are upserted as long as the table is, whatever the file's mode is now. Its name is the file's."""
+    so_far = Table.model_validate({"from": "by_item", "mode": "changes"})
+    spec = SPEC.model_copy(update={"tables": SPEC.tables | {"so_far": so_far}})
     table = UpsertedTable(tmp_path / "warehouse")
     for batch in range(3):
         table.upsert([group(batch, batch, final=True), group(10 + batch, batch)], batch)
     still_open = table.files(final=False)
+    table.path = table.path.rename(tmp_path / "warehouse" / "so_far")
 
-    [done] = maintain(SPEC, tmp_path / "warehouse", WEEK, dry_run=False)
+    [done] = maintain(spec, tmp_path / "warehouse", WEEK, dry_run=False)
 
-    assert (done.table, done.put_together) == ("running", 3)
+    assert (done.table, done.put_together) == ("so_far", 3)
     assert table.files(final=False) == still_open
     assert list(table.files(final=True).values()) == [3]
 

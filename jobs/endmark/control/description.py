@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 
@@ -10,12 +10,37 @@ from endmark.control.knobs import Steps, as_number, steps_of
 
 if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
+    from endmark.pipeline.steps import Step
+
+
+class StepDescription(BaseModel):
+    """One step: its name, and the streams or steps whose rows it takes.
+
+    `relation` is the one that a lookup asks; `None` for other steps.
+    """
+
+    name: str
+    kind: Literal["rows", "lookup", "join", "aggregate"]
+    inputs: list[str]
+    relation: str | None
+
+
+class TableDescription(BaseModel):
+    """One Delta table, and the kind of its rows.
+
+    `name` is its directory within the warehouse. `step` is the stream or step whose rows it has. Tables that
+    each pipeline writes come with the results.
+    """
+
+    name: str
+    rows: Literal["results", "groups", "running", "dead_letters", "violations", "punctuations"]
+    step: str
 
 
 class LookupDescription(BaseModel):
-    """The description of one lookup; `step` begins the names of its knobs."""
+    """The description of one lookup; `place` begins the names of its knobs."""
 
-    step: str
+    place: str
     stream: str
     relation: str
 
@@ -23,39 +48,52 @@ class LookupDescription(BaseModel):
 class Description(BaseModel):
     """The parts of a pipeline by name.
 
-    `topics` has the topic of each stream, the left one first. `tables` has the directory of each table within
-    the warehouse by the kind of its rows, as far as the pipeline writes them. `steps` has the fields of the
-    steps with knobs, with durations in seconds. `join` begins the names of the join's knobs; it is `None` for
-    a stream alone. `windows` has the seconds for which a row of each stream stays joinable, or `None` for
-    ever.
+    `topics` has the topic of each stream, in the order of the join's inputs. `steps` has the steps as the
+    file has them, `tables` those that the job writes, and `published` the topic of each step that is
+    published. `fields` has the parts of the file with knobs, by their places, with durations in seconds.
+    `join` is the place of the join; it is `None` for a stream alone. `windows` has the seconds for which a
+    row of each stream stays joinable, or `None` for ever.
     """
 
-    steps: Steps
-    control_topic: str
     topics: dict[str, str]
+    steps: list[StepDescription]
+    tables: list[TableDescription]
+    published: dict[str, str]
+    control_topic: str
+    fields: Steps
     lookups: list[LookupDescription]
     join: str | None
     windows: list[float | None]
-    aggregate: bool
-    publish: str | None
-    tables: dict[str, str]
 
 
 def describe(pipeline: Pipeline) -> Description:
     """Describe a pipeline, without the URLs of relations, which may hold a password."""
     return Description(
-        steps=steps_of(pipeline),
-        control_topic=pipeline.control_topic,
         topics={name: pipeline.streams[name].topic for name in pipeline.sides},
+        steps=[_step(name, step) for name, step in pipeline.steps.items()],
+        tables=[_table(pipeline, rows, name) for rows, name in pipeline.directories.items()],
+        published={name: publish.topic for name, publish in pipeline.publish.items()},
+        control_topic=pipeline.control_topic,
+        fields=steps_of(pipeline),
         lookups=[
             LookupDescription(
-                step=pipeline.place_of(each), stream=pipeline.stream_of(each.relation), relation=each.relation
+                place=pipeline.place_of(each),
+                stream=pipeline.stream_of(each.relation),
+                relation=each.relation,
             )
             for each in pipeline.lookups
         ],
         join=None if pipeline.join is None else f"steps.{pipeline.flow.join}",
         windows=[as_number(pipeline.window_of(name)) for name in pipeline.sides],
-        aggregate=pipeline.aggregate is not None,
-        publish=pipeline.output_topic,
-        tables=pipeline.directories,
     )
+
+
+def _step(name: str, step: Step) -> StepDescription:
+    relation = step.lookup.relation if step.kind == "lookup" else None
+    return StepDescription(name=name, kind=step.kind, inputs=list(step.inputs), relation=relation)
+
+
+def _table(pipeline: Pipeline, rows: str, name: str) -> TableDescription:
+    table = pipeline.tables.get(name)
+    step = pipeline.flow.results if table is None else table.source or name
+    return TableDescription.model_validate({"name": name, "rows": rows, "step": step})

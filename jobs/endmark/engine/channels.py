@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.state import codec
+from endmark.state.keys import bucket_of
 from endmark.stored_text import storable
 
 if TYPE_CHECKING:
@@ -99,12 +100,8 @@ class Buckets:
         return len(self.labels)
 
     def of_keys(self, codes: Ints) -> Ints:
-        """Return the number of each key's bucket.
-
-        It is made of the high bits of a multiplicative hash, so runs of ids spread evenly.
-        """
-        high = (codes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-        return (high % np.uint64(len(self))).astype(np.int64)
+        """Return the number of each key's bucket."""
+        return bucket_of(codes, len(self))
 
     def by_key(self, batch: pa.RecordBatch, key: KeySpec) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield each bucket with rows: its label, and its rows with their code, in the order of the code."""

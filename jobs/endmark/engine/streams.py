@@ -120,6 +120,7 @@ def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, St
             unique=bool(stream.unique),
             idle=microseconds(stream.event_time.idle),
             clustered=bool(stream.clustered),
+            forget_after=microseconds(stream.forget_keys_after),
         )
         # A derived key is named by no punctuation.
         named = pipeline.key if set(pipeline.key) <= stream.columns.keys() else ()

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from endmark.engine.channels import VIOLATION_SCHEMA, report_rows
+from endmark.operators.stream_join.key_promises import UNKNOWN
 from endmark.punctuation.columns import domain_of_type
 from endmark.punctuation.scalars import scalar_of
 from endmark.punctuation.wire_json import pattern_to_json
@@ -57,7 +58,7 @@ def _named(stream: StreamPlan, promise: Punctuation | None) -> dict[str, Any]:
     return {
         "promise": json.dumps(named_promise(stream, promise), sort_keys=True),
         "promise_partition": partition,
-        "promise_offset": offset,
+        "promise_offset": None if offset == UNKNOWN else offset,
     }
 
 

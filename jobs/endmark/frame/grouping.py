@@ -95,6 +95,7 @@ class Grouping:
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
             group=GroupPlan(columns, measures, group.names, running),
+            buckets=buckets,
             made_with={
                 **_made_with(declared, ordered_by, rows, buckets),
                 "running": str(running),

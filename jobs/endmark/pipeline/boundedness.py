@@ -55,12 +55,24 @@ class Bound:
             *others, last = zip(map(_possessive, self.closed_by), self.means, strict=True)
             # Streams that close the key by the same means share the word for it.
             closing = [owner if means == last[1] else f"{owner} {means}" for owner, means in others]
-            parts.append(f"{' and '.join([*closing, ' '.join(last)])} on {', '.join(self.on)}")
+            parts.append(f"{_listed([*closing, ' '.join(last)])} on {', '.join(self.on)}")
         if self.window_seconds is not None:
             seconds = f"{self.window_seconds:f}".rstrip("0").rstrip(".")
-            owners = " and ".join(map(_possessive, self.progress_of))
-            parts.append(f"window {seconds} s after {owners} progress")
+            owners = _listed([_possessive(name) for name in self.progress_of])
+            parts.append(f"{self._wait} {seconds} s after {owners} progress")
         return " with ".join(parts)
+
+    @property
+    def _wait(self) -> str:
+        return "window"
+
+
+class Forgetting(Bound):
+    """The bound of closed keys that are forgotten: progress since they were closed."""
+
+    @property
+    def _wait(self) -> str:
+        return "forgetting them"
 
 
 @dataclass(frozen=True)
@@ -99,10 +111,10 @@ class State:
     def __str__(self) -> str:
         if not self.bounded_by:
             return f"{self.name}: {self.note}" if self.declared else f"{self.name}: unbounded, {self.note}"
-        *others, last = [f"by {bound}" for bound in self.bounded_by[:_TOLD]]
+        found = _listed([f"by {bound}" for bound in self.bounded_by[:_TOLD]])
         more = len(self.bounded_by) - _TOLD
-        found = " and ".join([", ".join(others), last] if others else [last])
-        return f"{self.name}: bounded {found}{f', or in {more} more ways' if more > 0 else ''}"
+        untold = f", or in {more} more way{'s' if more > 1 else ''}" if more > 0 else ""
+        return f"{self.name}: bounded {found}{untold}"
 
 
 @dataclass(frozen=True)
@@ -333,10 +345,22 @@ def _all_groups(pipeline: Pipeline, inputs: list[_Input]) -> State:
 
 
 def _closed_keys(pipeline: Pipeline, side: _Input) -> State:
+    forget_after = pipeline.streams[side.name].forget_keys_after
+    if forget_after is not None:
+        bound = Forgetting(window_seconds=forget_after.total_seconds(), progress_of=pipeline.sides)
+        return State(side.name, _KEYS, (bound,))
     kinds = [pipeline.stream_columns(side.name)[column].domain for column in side.on]
     one_word = len(kinds) == 1 and kinds[0] in _ONE_WORD
-    size = "at most 8 bytes each" if one_word else f"8 bytes each and their {', '.join(side.on)}"
-    return State(side.name, _KEYS, note=f"remembered until a range holds them, {size}")
+    size = f"16 bytes each and their {', '.join(side.on)}"
+    if one_word:
+        size = "in ranges of 24 bytes"
+    mend = f"set streams.{side.name}.forget_keys_after"
+    return State(side.name, _KEYS, note=f"remembered until a pattern holds them, {size}", mends=(mend,))
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _possessive(name: str) -> str:

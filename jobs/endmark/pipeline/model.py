@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from endmark.operators.stream_join.presets import PRESETS, Propagation
+from endmark.domain import Domain
+from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import Asked, asked
 from endmark.pipeline.change_rules import AtRestart, Change, ChangeRule, Pinned
 from endmark.pipeline.fields import Model, Name, require_column, require_key_column, require_name
@@ -179,6 +180,40 @@ class Pipeline(Model):
                         f"streams.{side}.{field}: {_listed(by)} is not the {whose} {_listed(key)}, so it "
                         "closes no key; leave it out"
                     )
+            if declared.forget_keys_after is not None:
+                self._check_forgetting(side, declared.forget_keys_after)
+
+    def _check_forgetting(self, side: str, forget_after: timedelta) -> None:
+        """Check that a row of a forgotten key is late, and that no result and no group waits for the key."""
+        field, join = f"streams.{side}.forget_keys_after", self.join
+        if not self.closes_keys(side):
+            raise ValueError(f"{field}: {side} closes no key; leave it out")
+        if join is None:
+            return
+        step = f"steps.{self.flow.join}"
+        if PRESETS[join.preset].propagate is Propagation.CLOSED:
+            raise ValueError(
+                f"{field}: preset {join.preset} announces a key once all streams have closed it, so none may "
+                f"be forgotten before; leave it out, or choose {step}.preset: {Preset.AUTO}"
+            )
+        for other in self.sides:
+            kept = join.type.keeps_right if self.sides.index(other) else join.type.keeps_left
+            if other != side and kept:
+                raise ValueError(
+                    f"{field}: rows of {other} are results once {side} has closed their key, so it must not "
+                    f"be forgotten; leave it out, or choose another {step}.type"
+                )
+            window = self.window_of(other) if PRESETS[join.preset].window else None
+            if window is None:
+                raise ValueError(
+                    f"{field}: rows of {other} would stay for ever once their key is forgotten; "
+                    f"set {step}.window"
+                )
+            if other == side and forget_after < window:
+                raise ValueError(
+                    f"{field}: {_seconds(forget_after)} is less than the window of {side}, "
+                    f"{_seconds(window)}, in which a key still has results; use the window or more"
+                )
 
     def _check_key_column(self, name: str, field: str) -> None:
         for side in self.sides:
@@ -306,11 +341,22 @@ class Pipeline(Model):
                     f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
                 )
             require_layout(table, self._columns_of(role), f"tables.{name}")
+            if table.mode == "upsert" and self.regroups:
+                self._check_upserted(table, f"tables.{name}.partition_by")
         if self.flow.aggregate and not {"groups", "running"} & roles.keys():
             raise ValueError(
                 f"steps.{self.flow.aggregate}: no table has its groups; add "
                 f"tables.{self.flow.aggregate}: {{}}, or leave the step out"
             )
+
+    def _check_upserted(self, table: Table, field: str) -> None:
+        columns = self.group_columns()
+        for name in table.partition_by:
+            if name in self.group_key and columns[name].domain is Domain.STRING:
+                raise ValueError(
+                    f"{field}: column {name!r} is a text of the group key, and Delta reads an empty text "
+                    "there as null, which is a group of its own; leave it out"
+                )
 
     def _role_of(self, name: str, table: Table) -> str:
         """Return the kind of a table's rows: `results`, `groups` or `running`."""
@@ -670,6 +716,10 @@ class Pipeline(Model):
     def _origins(self) -> dict[str, dict[str, ColumnType]]:
         streams = {name: self.stream_columns(name) for name in self.streams}
         return streams | {name: relation.columns for name, relation in self.relations.items()}
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():g} s"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -230,6 +230,7 @@ class JoinStep(Model):
     `memory` where the file has none: most results a second, least memory, or earliest punctuations.
     """
 
+    kind: ClassVar[Literal["join"]] = "join"
     inputs: Pinned[Annotated[AnyNames, Field(alias="join", min_length=2)]]
     on: Pinned[Names]
     type: Pinned[JoinType] = JoinType.INNER
@@ -376,6 +377,7 @@ class RowStep(Model):
     before lookups and joins.
     """
 
+    kind: ClassVar[Literal["rows"]] = "rows"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     where: Pinned[Expression | None] = None
     derive: Pinned[Annotated[dict[Name, Expression], Field(default_factory=dict)]]
@@ -397,6 +399,7 @@ class RowStep(Model):
 class LookupStep(Model):
     """A step that looks its rows up in a relation."""
 
+    kind: ClassVar[Literal["lookup"]] = "lookup"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     lookup: Lookup
 
@@ -409,6 +412,7 @@ class LookupStep(Model):
 class AggregateStep(Model):
     """A step that groups its rows."""
 
+    kind: ClassVar[Literal["aggregate"]] = "aggregate"
     source: Pinned[Annotated[Name, Field(alias="from")]]
     aggregate: Aggregate
 
@@ -419,25 +423,18 @@ class AggregateStep(Model):
 
 
 _KINDS = ("lookup", "join", "aggregate")
-_ROWS = "rows"
 _OF_ROWS = ("where", "derive", "select", "drop")
 
 
 def _kind(step: Any) -> str | None:
     """Return the tag of a step: the one of its fields that says what the step does."""
-    classes: dict[type, str] = {
-        RowStep: _ROWS,
-        LookupStep: "lookup",
-        JoinStep: "join",
-        AggregateStep: "aggregate",
-    }
-    if type(step) in classes:
-        return f"[{classes[type(step)]}]"
+    if isinstance(step, RowStep | LookupStep | JoinStep | AggregateStep):
+        return f"[{step.kind}]"
     if not isinstance(step, dict):
         return None
     found = [kind for kind in _KINDS if kind in step]
     if not found and any(field in step for field in _OF_ROWS):
-        return f"[{_ROWS}]"
+        return f"[{RowStep.kind}]"
     return f"[{found[0]}]" if len(found) == 1 else None
 
 

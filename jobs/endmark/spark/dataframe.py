@@ -105,7 +105,16 @@ def stream_join(  # noqa: PLR0913  # each of them is a choice of its own
     streams, residual = tuple(each.stream for each in inputs), _residual(inputs, where)
     shown = inputs[:1] if kind is JoinType.SEMI else inputs
     fields = StructType([field for each in shown for field in each.shown])
-    plan = BucketPlan(streams, kind, residual, rules, None, made_with=made, in_band=punctuations is not None)
+    plan = BucketPlan(
+        streams,
+        kind,
+        residual,
+        rules,
+        None,
+        buckets=len(buckets),
+        made_with=made,
+        in_band=punctuations is not None,
+    )
     return _joined(_packed(inputs, buckets), plan, fields, buckets, punctuations)
 
 

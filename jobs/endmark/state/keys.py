@@ -179,6 +179,15 @@ def nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> Bools:
     return found
 
 
+def bucket_of(codes: Ints, buckets: int) -> Ints:
+    """Return the number of the bucket that each key belongs to, among some number of buckets.
+
+    It is made of the high bits of a multiplicative hash, so runs of ids spread evenly.
+    """
+    high = (codes.view(np.uint64) * _MIX) >> _HALF
+    return (high % np.uint64(buckets)).astype(np.int64)
+
+
 def hash_columns(columns: Sequence[pa.Array]) -> Ints:
     """Return a 64-bit hash of each row; rows with equal values have equal hashes. It hashes 5 M strings/s."""
     mixed = np.zeros(len(columns[0]), np.uint64)

@@ -6,9 +6,9 @@ module answers one of these questions:
 - What is there to read? `consume`, `formats`, `xml`, `debezium`, `extra_members`, `relation`,
   `written_tables`
 - What is the fate of each record? `classify`, `reasons`, `control`, `conditions`, `closing_rule`, `patterns`,
-  `spans`, `order`, `closed_keys`, `idle_partitions`, `broken_promises`
+  `spans`, `order`, `closed_keys`, `forgotten_keys`, `idle_partitions`, `broken_promises`
 - What are the results? `join_sides`, `join`, `expected_tables`
 - What are the groups? `measures`, `running_groups`
-- What is announced? `output_punctuations`
+- Which keys are final, and what is announced? `final_keys`, `output_punctuations`
 - Are the tables the same? `compare`, `breach`, `report`
 """

@@ -1,10 +1,11 @@
 """Finds the promise that each violation broke.
 
 It is the pattern that was in force in the row's partition at the row's offset, or else the first promise that
-names the key. The patterns of a single column are a union of intervals. The promise is then the interval that
-holds the row, with the offset of the pattern that last widened it. If patterns have several columns, the
-promise is the newest that matches. If only a wider promise matches, no promise is named. A row out of order
-broke the promise of the farthest row before it.
+names the key. The offset of a promise that names the key is told if it is recent. The patterns of a single
+column are a union of intervals. The promise is then the interval that holds the row, with the offset of the
+pattern that last widened it. If patterns have several columns, the promise is the newest that matches. If
+only a wider promise matches, no promise is named. A row out of order broke the promise of the farthest row
+before it.
 
 Violations are few, so Python takes them one by one. Patterns are written in one normal form, since the same
 set has many spellings.
@@ -49,6 +50,8 @@ _SCHEMA = pa.schema(
 )
 
 MOST_SHOWN = 2_000  # characters of a promise
+# The offset of a promise that names the key is null if it is more than so much less than that of the row.
+RECENT = 1_000
 _PARTS = ("among", "low", "high", "low_open", "high_open")
 Row = dict[str, Any]
 
@@ -94,7 +97,7 @@ def _promise(row: Row, kinds: dict[str, ColumnType], patterns: Sequence[Row], *,
         offset, text = (_interval if len(kinds) == 1 else _newest)(row, kinds, patterns)
     else:
         values = {column: Bound(among=frozenset([row[key_column(column)]])) for column in kinds}
-        offset = row["#since"]
+        offset = row["#since"] if row["offset"] - row["#since"] <= RECENT else None
         text = {
             column: written(spans_of(bound, kinds[column]), kinds[column]) for column, bound in values.items()
         }

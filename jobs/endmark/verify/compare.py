@@ -166,15 +166,15 @@ def compare_tables(
         "violations": ["topic", "partition", "offset", "reason", "event_time", "record", *PROMISE],
         "punctuations": ["punctuation"],
     }
-    called = pipeline.directories
+    named = pipeline.directories
     return [
-        _compare(session, table, called[table], compared[table], problem)
+        _compare(session, named[table], table, compared[table], problem)
         for table, problem in problems.items()
     ]
 
 
 def _compare(
-    session: Session, table: str, called: str, columns: list[str], problem: str | None
+    session: Session, directory: str, table: str, columns: list[str], problem: str | None
 ) -> TableComparison:
     expected, actual = f"expected_{table}", f"actual_{table}"
     uncertain = name(f"uncertain_{table}") if table in _UNCERTAIN else f"(FROM {name(expected)} LIMIT 0)"
@@ -192,7 +192,7 @@ def _compare(
     )
     session.run("DROP TABLE difference")
     return TableComparison(
-        table=called,
+        table=directory,
         expected=session.count(expected),
         actual=session.count(actual),
         missing=surplus["missing"],

@@ -4,8 +4,9 @@ All patterns are known exactly. A set of values that was new in some partition i
 normal form, when every partition of its stream has promised it and no live row of the stream matches it. A
 final key must be announced if a punctuation names it and no pattern closes it. A key that a pattern closes,
 too, may be announced by itself, which depends on how the streams were interleaved. If progress is known
-only between two bounds, there are also two bounds of what is final or live. Texts are compared in DuckDB's
-spelling of JSON.
+only between two bounds, there are also two bounds of what is final or live. If closed keys are forgotten, a
+key may be announced again, and rows of closed keys may hold back a pattern until their window ends. Texts are
+compared in DuckDB's spelling of JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from endmark.verify.broken_promises import bound_of
 from endmark.verify.closed_keys import wider_columns, within
 from endmark.verify.final_keys import announces, waiting_rows
 from endmark.verify.idle_partitions import is_uncertain
-from endmark.verify.join_sides import join_sides, key_column, spelled, stream_names
+from endmark.verify.join_sides import join_sides, key_column, microseconds, spelled, stream_names
 from endmark.verify.session import Session, fill, name, names, text
 from endmark.verify.spans import Span, spans_of, written
 
@@ -31,6 +32,15 @@ Promise = dict[str, tuple[Span, ...]]
 _LIVE = """
 CREATE TABLE $live AS SELECT r.* FROM $waiting r
 WHERE NOT EXISTS (FROM $final p WHERE $promised) AND NOT $spent
+"""
+
+# These rows live if the other streams have closed no keys.
+_LIVE_OF_OPEN_KEYS = """
+CREATE TABLE $live AS FROM $side r WHERE NOT ($passed)
+"""
+
+_PASSED = """
+coalesce(epoch_us(r.$time) + $window < (SELECT lowest FROM progress WHERE stream = $other), false)
 """
 
 _MATCHED = """
@@ -74,6 +84,14 @@ UNION ALL SELECT punctuation FROM announced_keys k WHERE required
         > (SELECT count(*) FROM announced_patterns p WHERE p.punctuation = k.punctuation)
 """
 
+_ANNOUNCED_AGAIN = """
+INSERT INTO expected_punctuations
+SELECT punctuation FROM (
+    SELECT punctuation, row_number() OVER (PARTITION BY punctuation) AS number FROM actual_punctuations
+) a WHERE punctuation IN (SELECT punctuation FROM announced_keys)
+    AND number > (SELECT count(*) FROM expected_punctuations e WHERE e.punctuation = a.punctuation)
+"""
+
 _PLAIN = """
 UPDATE actual_punctuations
 SET punctuation = CASE WHEN json_valid(punctuation) THEN json(punctuation)::VARCHAR ELSE punctuation END
@@ -97,6 +115,12 @@ def expect_punctuations(session: Session, pipeline: Pipeline) -> None:
             for stream in pipeline.sides:
                 _add_patterns(session, pipeline, stream)
     session.run(_EXPECTED)
+    if _forgets(pipeline):
+        session.run(_ANNOUNCED_AGAIN)
+
+
+def _forgets(pipeline: Pipeline) -> bool:
+    return any(stream.forget_keys_after is not None for stream in pipeline.streams.values())
 
 
 def _add_keys(session: Session, pipeline: Pipeline, kinds: Mapping[str, ColumnType]) -> None:
@@ -162,6 +186,11 @@ def _add_patterns(session: Session, pipeline: Pipeline, stream: str) -> None:
             perhaps = [one for one in complete if one in waiting and one not in bound]
             _announce(session, _texts(pipeline, stream, perhaps, kinds), "uncertain_punctuations")
     over = [one for one in complete if one not in waiting]
+    if pipeline.join is not None and _forgets(pipeline):
+        held = [kept[place] for place in _held_back(session, pipeline, stream, kinds)]
+        perhaps = [one for one in over if one in held]
+        _announce(session, _texts(pipeline, stream, perhaps, kinds), "uncertain_punctuations")
+        over = [one for one in over if one not in held]
     _announce(session, _texts(pipeline, stream, over, kinds), "announced_patterns")
 
 
@@ -197,6 +226,25 @@ def _matched(
         spent=spent if semi and stream in pipeline.shown else "false",
         **known,
     )
+    return _matching(session, pipeline, stream, kinds, live)
+
+
+def _held_back(
+    session: Session, pipeline: Pipeline, stream: str, kinds: Mapping[str, ColumnType]
+) -> list[tuple[int, int]]:
+    """Find the promises that rows match which would live if all closed keys were forgotten."""
+    live, known = name(f"remembered_{stream}"), stream_names(pipeline, stream)
+    (side,) = (each for each in join_sides(pipeline) if each.stream == stream)
+    window = str(microseconds(side.window))
+    passed = [fill(_PASSED, window=window, other=text(other), time=known["time"]) for other in side.others]
+    session.run(_LIVE_OF_OPEN_KEYS, live=live, passed=" AND ".join(passed), **known)
+    return _matching(session, pipeline, stream, kinds, live)
+
+
+def _matching(
+    session: Session, pipeline: Pipeline, stream: str, kinds: Mapping[str, ColumnType], live: str
+) -> list[tuple[int, int]]:
+    """Return the partitions and offsets of the promises of a stream that rows of the table `live` match."""
     found = []
     for table, columns in (("patterns", pipeline.key), ("wider", tuple(kinds))):
         matching = within({column: f"r.{name(f'{stream}_{column}')}" for column in columns})

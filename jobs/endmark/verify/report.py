@@ -44,7 +44,10 @@ class Difference(_Model):
 
 
 class TableComparison(_Model):
-    """A Delta table compared with its recomputation, as multisets. `examples` has the first differences."""
+    """A Delta table compared with its recomputation, as multisets.
+
+    `table` is its name in the pipeline file. `examples` has the first differences.
+    """
 
     table: str
     expected: int

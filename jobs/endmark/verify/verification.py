@@ -14,6 +14,7 @@ from endmark.verify.compare import check_conservation, compare_tables, count_top
 from endmark.verify.consume import Log, Range
 from endmark.verify.control import classify_control
 from endmark.verify.expected_tables import expect
+from endmark.verify.forgotten_keys import check_forgotten
 from endmark.verify.formats import name_reasons
 from endmark.verify.groups import expect_groups
 from endmark.verify.idle_partitions import note_idle_violations
@@ -82,7 +83,7 @@ def verify_records(
             pipeline=pipeline.name,
             topics=count_topics(session, pipeline),
             tables=compare_tables(session, pipeline, problems),
-            breaches=check_conservation(session, pipeline),
+            breaches=[*check_conservation(session, pipeline), *check_forgotten(session, pipeline)],
             seconds=time.perf_counter() - started,
         )
 

@@ -38,7 +38,7 @@ class _Dial:
     broker: Broker
 
     def require(self, name: str) -> None:
-        steps = self.described.steps
+        steps = self.described.fields
         if name in (there := known.knobs_of(steps)):
             return
         if (reason := known.why_not(steps, name)) is not None:
@@ -58,7 +58,7 @@ class _Dial:
         """
         turn = Turn(name, value, self.caller.named(by))
         try:
-            known.turned(self.described.steps, name, value)
+            known.turned(self.described.fields, name, value)
         except ConfigError as error:
             raise Refusal(400, str(error)) from error
         topic = self.described.control_topic
@@ -76,7 +76,7 @@ def knobs(
 ) -> Knobs:
     """List the pipeline's knobs and their turns, newest first. Before the first job both are empty."""
     described = source.description()
-    steps: Steps = {} if described is None else described.steps
+    steps: Steps = {} if described is None else described.fields
     turns = source.turns()
     history = [TurnInfo(**turn) for turn in reversed(turns[-limit:])]
     held = {turn["name"]: turn["value"] for turn in turns if turn["refused"] is None}
@@ -98,7 +98,7 @@ def revert_knob(name: Name, to: Revert, source: Source, dial: Dial) -> Sent:
     held = [turn for turn in source.turns() if turn["name"] == name and turn["refused"] is None]
     if not held:
         raise Refusal(409, f"{name} was never turned, so there is nothing to go back to")
-    value = held[-1]["before"] if to.to == "before" else known.filed(dial.described.steps)[name]
+    value = held[-1]["before"] if to.to == "before" else known.filed(dial.described.fields)[name]
     return dial.turn(name, value, to.by)
 
 

@@ -5,16 +5,16 @@ from fastapi import APIRouter
 from endmark_ops.models import PipelineAnswer, PipelineInfo, StreamInfo
 from endmark_ops.routes.dependencies import UNREADABLE, Source
 
+_TOLD = set(PipelineInfo.model_fields) - {"streams"}
+
 router = APIRouter(prefix="/api", tags=["api"])
 
 
 @router.get("/pipeline", responses=UNREADABLE)
 def pipeline(source: Source) -> PipelineAnswer:
-    """Describe the pipeline of the latest job: its streams, lookups, topics and tables."""
+    """Describe the pipeline of the latest job: its streams, its steps, and where rows are written."""
     found = source.description()
     if found is None:
         return PipelineAnswer(pipeline=None)
     streams = [StreamInfo(name=name, topic=topic) for name, topic in found.topics.items()]
-    return PipelineAnswer(
-        pipeline=PipelineInfo(streams=streams, **found.model_dump(exclude={"steps", "topics"}))
-    )
+    return PipelineAnswer(pipeline=PipelineInfo(streams=streams, **found.model_dump(include=_TOLD)))

@@ -1,119 +1,172 @@
-// The pipeline as a picture: streams, lookups, join and tables from left to right, with rates. A stream alone has no
-// join, so its lookups lead to the tables.
+// The pipeline as a picture, from left to right: streams, steps, and the tables and topics that get rows, with rates.
 
 import { byId, setItems, svg } from "./dom.js";
 import { NONE, written } from "./format.js";
+import { placesOf } from "./graph_layout.js";
 import { sumOf } from "./samples.js";
 import { reasonsToWait, silentStreams } from "./waits.js";
 
-const BOX = { width: 176, height: 58 };
-const STEP = { x: 232, y: 84 };
+const HEIGHT = 68;
+const PITCH = 82;
+const GAP = 32;
 const MARGIN = 12;
+const PADDING = 10;
+const WIDTHS = { least: 144, most: 208 };
+const LETTERS = { title: 8.4, about: 6.5 }; // pixels of one, on average
+const KINDS = { rows: "row step", lookup: "lookup", join: "join", aggregate: "aggregate" };
 
-/** Boxes {id, title, detail, column, row, tone}, and the lines between them by id. */
-function parts(pipeline, history, status) {
-  const rate = (metric, unit) => written(history.rate(metric, status.now), unit);
-  const total = (metric, unit) => written(sumOf(history.last?.totals ?? {}, metric), unit);
-  const sinks = sinksOf(pipeline, rate, total);
-  const middle = (sinks.length - 1) / 2;
-  const streams = streamsOf(pipeline, rate, silentStreams(pipeline, history, status.now), middle);
-  const lookups = lookupsOf(pipeline, total, streams);
-  const detail = `${total("state_rows", "rows")} in state`;
-  const joins = streams.length > 1 ? [{ id: "join", title: "join", detail, row: middle }] : [];
-  const groups = pipeline.aggregate
-    ? [{ id: "group", title: "closing group-by", detail: rate("groups_closed_total", "groups/s"), row: 0 }]
-    : [];
-  for (const [column, boxes] of [streams, lookups, joins, groups, sinks].filter(({ length }) => length).entries())
-    for (const each of boxes) each.column = column;
-  const asked = new Set(lookups.map(({ stream }) => stream));
-  const ready = [...streams.filter(({ id }) => !asked.has(id)), ...lookups].map(({ id }) => id);
-  const last = joins.length ? ["join"] : ready;
-  const feeding = ({ part }) => (["groups", "running"].includes(part) ? ["group"] : last);
-  const lines = [
-    ...lookups.map(({ id, stream }) => [stream, id]),
-    ...joins.flatMap(({ id }) => ready.map((from) => [from, id])),
-    ...groups.flatMap(({ id }) => last.map((from) => [from, id])),
-    ...sinks.flatMap((sink) => feeding(sink).map((from) => [from, sink.id])),
+/** Boxes {id, title, about, detail, inputs, sink, tone} of a pipeline. */
+function boxesOf(pipeline, history, status) {
+  const { totals = {} } = history.last ?? {};
+  const figures = {
+    rate: (metric, unit) => written(history.rate(metric, status.now), unit),
+    total: (metric, unit) => written(sumOf(totals, metric), unit),
+    sum: (metrics, unit) => written(metrics.reduce((sum, each) => sum + (totals[each] ?? 0), 0), unit),
+    has: (metric) => metric in totals,
+  };
+  return [
+    ...streamsOf(pipeline, figures, silentStreams(pipeline, history, status.now)),
+    ...stepsOf(pipeline, figures),
+    ...sinksOf(pipeline, figures),
   ];
-  return { boxes: [...streams, ...lookups, ...joins, ...groups, ...sinks], lines };
 }
 
-/** Side by side around the middle, the left one above. */
-function streamsOf(pipeline, rate, silent, middle) {
+function streamsOf(pipeline, { rate }, silent) {
   const quiet = new Set(silent.map(({ name }) => name));
-  return pipeline.streams.map(({ name, topic }, i) => ({
+  return pipeline.streams.map(({ name, topic }) => ({
     id: name,
     title: name,
-    detail: quiet.has(name) ? "idle: no record comes" : rate(`records_total{stream=${name}}`, "records/s"),
-    hint: `topic ${topic}`,
+    about: `topic ${topic}`,
+    detail: quiet.has(name) ? "idle: no record" : rate(`records_total{stream=${name}}`, "records/s"),
+    inputs: [],
     tone: quiet.has(name) ? "blocked" : "",
-    row: middle + i - (pipeline.streams.length - 1) / 2,
   }));
 }
 
-/** Beside their streams, further ones away from the middle. */
-function lookupsOf(pipeline, total, streams) {
-  return streams.flatMap(({ id, row }, i) =>
-    pipeline.lookups
-      .filter(({ stream }) => stream === id)
-      .map(({ step, stream, relation }, n) => ({
-        id: step,
-        stream,
-        title: `lookup ${relation}`,
-        detail: `${total(`lookup_pending_rows{relation=${relation}}`, "rows")} wait`,
-        row: row + (i === 0 ? -n : n),
-      })),
-  );
+function stepsOf({ steps }, figures) {
+  return steps.map((step) => ({
+    id: step.name,
+    title: step.name,
+    about: step.relation ? `${KINDS[step.kind]} in ${step.relation}` : KINDS[step.kind],
+    detail: detailOf(step, streamsBehind(step, steps), figures),
+    inputs: step.inputs,
+    tone: "step",
+  }));
 }
 
-/** The tables, those of the groups above, beside what feeds them. */
-function sinksOf(pipeline, rate, total) {
-  const found = [
-    ...(pipeline.aggregate ? [["groups", total("groups_closed_total", "rows")]] : []),
-    ...(pipeline.tables.running ? [["running", total("running_groups_total", "rows")]] : []),
-    ["results", rate("join_results_total", "rows/s")],
-    ["dead_letters", total("dead_letters_total", "records")],
-    ["violations", total("violations_total", "rows")],
-    ["punctuations", total("propagated_punctuations_total", "punctuations")],
-  ];
-  return found.map(([part, detail], row) => ({
-    id: `table ${part}`,
-    part,
-    title: pipeline.tables[part],
+/** The streams whose rows come to a step. */
+function streamsBehind({ inputs }, steps) {
+  return inputs.flatMap((input) => {
+    const before = steps.find(({ name }) => name === input);
+    return before ? streamsBehind(before, steps) : [input];
+  });
+}
+
+function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) {
+  switch (kind) {
+    case "rows": {
+      const filtered = `filtered_rows_total{step=${name},stream=${streams[0]}}`;
+      return has(filtered) ? `filters ${rate(filtered, "rows/s")}` : "filters no row";
+    }
+    case "lookup":
+      return `${total(`lookup_pending_rows{relation=${relation}}`, "rows")} wait`;
+    case "join":
+      return `${sum(streams.map((stream) => `state_rows{operator=join,stream=${stream}}`), "rows")} in state`;
+    default:
+      return rate("groups_closed_total", "groups/s");
+  }
+}
+
+function sinksOf({ tables, published }, { rate, total }) {
+  const figures = {
+    results: () => rate("join_results_total", "rows/s"),
+    groups: () => total("groups_closed_total", "rows"),
+    running: () => total("running_groups_total", "rows"),
+    dead_letters: () => total("dead_letters_total", "records"),
+    violations: () => total("violations_total", "rows"),
+    punctuations: () => total("propagated_punctuations_total", "punctuations"),
+  };
+  const sink = (about, name, step, detail) => ({
+    id: `${about} ${name}`,
+    title: name,
+    about,
     detail,
-    row,
-  }));
+    inputs: [step],
+    sink: true,
+  });
+  return [
+    ...Object.entries(published).map(([step, topic]) => sink("topic", topic, step, figures.results())),
+    ...tables.map(({ name, rows, step }) => sink("table", name, step, figures[rows]())),
+  ];
 }
 
-function drawn(boxes, lines, label) {
-  const rows = boxes.map(({ row }) => row);
-  const top = Math.min(...rows);
-  const width = Math.max(...boxes.map(({ column }) => column)) * STEP.x + BOX.width + 2 * MARGIN;
-  const height = (Math.max(...rows) - top) * STEP.y + BOX.height + 2 * MARGIN;
-  const places = new Map(
-    boxes.map(({ id, column, row }) => [id, { x: MARGIN + column * STEP.x, y: MARGIN + (row - top) * STEP.y }]),
+/** A box in words, for screen readers and as a hint. */
+function wordsOf({ title, about, detail, inputs }) {
+  const from = inputs.length ? ` from ${inputs.join(", ")}` : "";
+  return `${title}, ${about}${from}: ${detail}`;
+}
+
+/** Left edges of the columns and their widths, each for the longest name in it. */
+function columnsOf(boxes, places) {
+  const columns = [];
+  for (const { id, title, about } of boxes) {
+    const { column } = places.get(id);
+    const text = Math.max(title.length * LETTERS.title, about.length * LETTERS.about) + 2 * PADDING;
+    const width = Math.min(WIDTHS.most, Math.max(WIDTHS.least, Math.ceil(text)));
+    columns[column] = { width: Math.max(width, columns[column]?.width ?? 0) };
+  }
+  let x = MARGIN;
+  for (const column of columns) {
+    column.x = x;
+    x += column.width + GAP;
+  }
+  return columns;
+}
+
+function drawn(boxes) {
+  const places = placesOf(boxes);
+  const columns = columnsOf(boxes, places);
+  const rows = [...places.values()].map(({ row }) => row);
+  const areas = new Map(
+    [...places].map(([id, { column, row }]) => [
+      id,
+      { ...columns[column], y: MARGIN + (row - Math.min(...rows)) * PITCH },
+    ]),
   );
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  for (const [from, to] of lines) picture.append(line(places.get(from), places.get(to)));
-  for (const part of boxes) picture.append(box(part, places.get(part.id)));
+  const { x, width: last } = columns.at(-1);
+  const width = x + last + MARGIN;
+  const height = (Math.max(...rows) - Math.min(...rows)) * PITCH + HEIGHT + 2 * MARGIN;
+  const label = boxes.map(wordsOf).join("; ");
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  const picture = svg("svg", { ...size, role: "img", "aria-label": label });
+  for (const each of boxes)
+    for (const input of each.inputs) picture.append(line(areas.get(input), areas.get(each.id), each.sink));
+  for (const each of boxes) picture.append(boxOf(each, areas.get(each.id)));
   return picture;
 }
 
-function line(from, to) {
-  const [x1, x2] = [from.x + BOX.width, to.x];
-  const [y1, y2] = [from.y + BOX.height / 2, to.y + BOX.height / 2];
-  const half = (x1 + x2) / 2;
-  return svg("path", { class: "line", d: `M${x1},${y1} C${half},${y1} ${half},${y2} ${x2},${y2}` });
+/** A line stays in the row of its box: to a sink in that of the sink, to a step in that of its input. */
+function line(from, to, isSink) {
+  const [x1, x2] = [from.x + from.width, to.x];
+  const [y1, y2] = [from.y, to.y].map((y) => y + HEIGHT / 2);
+  const [start, end] = isSink ? [x1, x1 + GAP] : [x2 - GAP, x2];
+  const half = (start + end) / 2;
+  return svg("path", { class: "line", d: `M${x1},${y1} H${start} C${half},${y1} ${half},${y2} ${end},${y2} H${x2}` });
 }
 
-function box({ title, detail, hint = null, tone = "" }, { x, y }) {
+function boxOf(box, { x, y, width }) {
+  const { title, about, detail, tone = "" } = box;
   const group = svg("g", { class: `part ${tone}`, transform: `translate(${x} ${y})` });
-  group.append(svg("rect", { ...BOX, rx: 8 }));
-  group.append(svg("text", { x: 12, y: 24, class: "title" }, title));
-  group.append(svg("text", { x: 12, y: 44, class: "detail" }, detail || NONE));
-  if (hint) group.append(svg("title", {}, hint));
+  group.append(svg("rect", { width, height: HEIGHT, rx: 8 }));
+  const fitting = (text, letter) => shortened(text, Math.floor((width - 2 * PADDING) / letter));
+  group.append(svg("text", { x: PADDING, y: 21, class: "title" }, fitting(title, LETTERS.title)));
+  group.append(svg("text", { x: PADDING, y: 39, class: "about" }, fitting(about, LETTERS.about)));
+  group.append(svg("text", { x: PADDING, y: 57, class: "detail" }, detail || NONE));
+  group.append(svg("title", {}, wordsOf(box)));
   return group;
 }
+
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}\u2026` : text);
 
 /** Shows the graph and what waits for what. */
 export function showGraph({ pipeline, history, status }) {
@@ -121,8 +174,6 @@ export function showGraph({ pipeline, history, status }) {
     setItems(byId("blocks"), ["no job of this pipeline has told what it is made of"]);
     return;
   }
-  const { boxes, lines } = parts(pipeline, history, status);
-  const label = boxes.map(({ title, detail }) => `${title}: ${detail}`).join("; ");
-  byId("graph-picture").replaceChildren(drawn(boxes, lines, label));
+  byId("graph-picture").replaceChildren(drawn(boxesOf(pipeline, history, status)));
   setItems(byId("blocks"), reasonsToWait(pipeline, history, status));
 }

@@ -13,11 +13,13 @@ const rows = (count) => (count === null ? "grow for ever" : written(Math.round(c
 const size = (bytes) => (bytes === null ? "grows for ever" : written(bytes, "bytes"));
 const time = (seconds) => (seconds === null ? "never" : written(seconds, "seconds"));
 
-/** A figure of both streams together; null if it grows for ever for one of them. */
-function both({ streams }, figure) {
+/** A figure of all streams together; null if it grows for ever for one of them. */
+function together({ streams }, figure) {
   const values = streams.map((each) => each[figure]);
-  return values.includes(null) ? null : values[0] + values[1];
+  return values.includes(null) ? null : values.reduce((sum, each) => sum + each, 0);
 }
+
+const both = ({ streams }) => (streams.length > 2 ? "all" : "both");
 
 function windowsOf({ windows, streams }) {
   const each = windows.map((span, i) => `${span === null ? "none" : written(span, "seconds")} for ${streams[i].stream}`);
@@ -34,8 +36,8 @@ function figuresOf(predicted, measured) {
   const names = (measured ?? predicted).streams.map(({ stream }) => stream);
   const figures = [
     ...names.map((name, i) => [`Rows of ${name}`, rows, ({ streams }) => streams[i].rows]),
-    ["Rows of both", rows, (state) => both(state, "rows")],
-    ["Bytes of both", size, (state) => both(state, "bytes")],
+    [`Rows of ${both(measured ?? predicted)}`, rows, (state) => together(state, "rows")],
+    [`Bytes of ${both(measured ?? predicted)}`, size, (state) => together(state, "bytes")],
     ["Time until a key is announced", time, (state) => state.announced_after],
   ];
   return figures.map(([name, write, of]) => {
@@ -76,8 +78,8 @@ function othersOf({ preset, by_preset: all }) {
   return others.map((state) => [
     state.preset,
     state.frees.join(" or ") || "nothing",
-    rows(both(state, "rows")),
-    size(both(state, "bytes")),
+    rows(together(state, "rows")),
+    size(together(state, "bytes")),
     time(state.announced_after),
   ]);
 }
@@ -101,7 +103,7 @@ function blocksOf(forecast, measured, now) {
     ...(forecast ? [note(premisesOf(forecast))] : []),
   ]);
   if (!forecast) return [found];
-  const columns = ["Preset", "Rows leave state by", "Rows of both", "Bytes of both", "A key is announced after"];
+  const columns = ["Preset", "Rows leave state by", `Rows of ${both(forecast)}`, `Bytes of ${both(forecast)}`, "A key is announced after"];
   const others = table("State of the join under other presets, predicted", columns, othersOf(forecast));
   return [found, blockOf("Other presets", [note(PRESETS), others])];
 }

@@ -27,6 +27,10 @@ function inputOf(knob) {
   return input;
 }
 
+/** A name that breaks behind its dots where it is wider than the card. */
+const codeOf = (name) =>
+  element("code", { children: name.split(/(?<=\.)/).flatMap((part) => [part, element("wbr", {})]) });
+
 class KnobCard {
   constructor(knob, onSent) {
     const { name } = knob;
@@ -54,7 +58,7 @@ class KnobCard {
       className: "block card",
       attributes: { "aria-label": name },
       children: [
-        element("h3", { children: [element("code", { text: name })] }),
+        element("h3", { children: [codeOf(name)] }),
         element("p", { text: knob.effect }),
         element("p", { className: "note", text: `Values: ${knob.values}${unit}` }),
         element("p", { children: ["It is ", this.value, ". ", this.file] }),

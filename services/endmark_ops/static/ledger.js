@@ -18,8 +18,8 @@ function partitionsOf(stream, history) {
   return [...new Set(numbers.map(({ partition }) => Number(partition)))].sort((a, b) => a - b);
 }
 
-/** The ledger of a stream; `other` is the stream that it is joined with, undefined without a join. */
-function ofStream(stream, other, history, now) {
+/** The ledger of a stream; `others` are the streams that it is joined with. */
+function ofStream(stream, others, history, now) {
   const { totals } = history.last;
   const figure = (name, labels) => totals[`${name}{${labels}}`] ?? 0;
   const rows = partitionsOf(stream, history).map((partition) => {
@@ -30,12 +30,14 @@ function ofStream(stream, other, history, now) {
     const when = at === null ? NONE : ago(Math.max(0, now - at));
     return [`partition ${partition}`, exact(promised), when, exact(broken)];
   });
-  const freed = exact(figure("join_purged_rows_total", `stream=${other}`));
-  const spared = exact(figure("join_dropped_rows_total", `stream=${other}`));
+  const ofOthers = (name) => exact(others.reduce((sum, other) => sum + figure(name, `stream=${other}`), 0));
+  const freed = ofOthers("join_purged_rows_total");
+  const spared = ofOthers("join_dropped_rows_total");
+  const shared = others.length > 1 ? ", with the promises of all," : "";
   const all = figure("rows_total", `stream=${stream}`);
   const broken = rows.reduce((sum, row) => sum + Number(row[3].replaceAll(",", "")), 0);
   const facts = [
-    ...(other ? [`freed ${freed} rows of ${other} and kept ${spared} from being stored`] : []),
+    ...(others.length ? [`freed ${freed} rows of ${others.join(", ")}${shared} and kept ${spared} from being stored`] : []),
     `${percent(broken, all)} of its rows were violations`,
     `remembers ${exact(figure("closed_keys", `stream=${stream}`))} keys as closed`,
   ];
@@ -54,9 +56,9 @@ function ofStream(stream, other, history, now) {
 export function showLedger({ pipeline, history, status }) {
   if (!pipeline || !history.last) return;
   const names = pipeline.streams.map(({ name }) => name);
-  const other = (name) => names.find((each) => each !== name);
+  const others = (name) => names.filter((each) => each !== name);
   setChildren(
     byId("ledger-tables"),
-    names.map((name) => ofStream(name, other(name), history, status.now)),
+    names.map((name) => ofStream(name, others(name), history, status.now)),
   );
 }

@@ -26,7 +26,7 @@ function rate(rows, seconds) {
   return seconds > 0 ? written(rows / seconds, "rows/s") : written(null);
 }
 
-function ofRelation({ step, stream, relation }, history) {
+function ofRelation({ place, stream, relation }, history) {
   const { totals } = history.last;
   const total = (metric) => totals[`${metric}{relation=${relation}}`] ?? 0;
   const read = lastRead(history, relation) ?? {};
@@ -52,7 +52,7 @@ function ofRelation({ step, stream, relation }, history) {
     className: "block",
     attributes: { "aria-label": `Lookup in ${relation}` },
     children: [
-      element("h3", { text: `${stream} look up ${relation} (${step})` }),
+      element("h3", { text: `${stream} look up ${relation} (${place})` }),
       element("div", {
         className: "columns",
         children: [
@@ -81,11 +81,11 @@ function ask() {
 /** What is predicted of each lookup now, or else was by `endmark plan`; what stays keeps focus and place. */
 async function showWhatIfs(pipeline, history, status) {
   const [{ lookups: planned }, live] = await Promise.all([fetchForecasts(), fetchWhatIfs(exponent())]);
-  const shown = pipeline.lookups.flatMap(({ relation, step }) => {
+  const shown = pipeline.lookups.flatMap(({ relation, place }) => {
     const now = live.find((each) => each.relation === relation);
     const before = planned.find((each) => each.relation === relation);
     if (now) return [{ ...now, live: true }];
-    return before ? [{ ...before, live: false, knob: `${step}.memory`, waits: true }] : [];
+    return before ? [{ ...before, live: false, knob: `${place}.memory`, waits: true }] : [];
   });
   const names = shown.map(({ relation }) => relation);
   if (names.join() !== [...whatIfs.keys()].join()) {

@@ -89,11 +89,11 @@ def test_punctuations_beside_the_key_bound_nothing() -> None:
 @pytest.mark.parametrize(
     ("keys", "size"),
     [
-        ("long", "at most 8 bytes each"),
-        ("boolean", "at most 8 bytes each"),
-        ("string", "8 bytes each and their item_id"),
-        ("decimal", "8 bytes each and their item_id"),
-        ("composite", "8 bytes each and their item_id, lot"),
+        ("long", "in ranges of 24 bytes"),
+        ("boolean", "in ranges of 24 bytes"),
+        ("string", "16 bytes each and their item_id"),
+        ("decimal", "16 bytes each and their item_id"),
+        ("composite", "16 bytes each and their item_id, lot"),
     ],
 )
 def test_closed_keys_are_noted_and_not_refused(keys: str, size: str) -> None:
@@ -102,7 +102,7 @@ def test_closed_keys_are_noted_and_not_refused(keys: str, size: str) -> None:
     require_bounded(pipeline)
 
     assert [str(state) for state in states(pipeline) if state.holds == "closed keys"] == [
-        f"items closed keys: unbounded, remembered until a range holds them, {size}"
+        f"items closed keys: unbounded, remembered until a pattern holds them, {size}"
     ]
 
 
@@ -140,8 +140,8 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
             "by items' punctuations on item_id with window 60 s after bids' progress "
             "and by bids' punctuations on item_id with window 10 s after items' progress"
         ),
-        "items closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
-        "bids closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
+        "items closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
+        "bids closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
 
     file = file_of(tmp_path, unbounded_state="allow")
@@ -150,7 +150,7 @@ def test_validate_prints_a_line_per_state(tmp_path: Path) -> None:
         "items rows: unbounded, since steps.matched.window.items is not set and bids has no punctuations",
         "bids rows: bounded by window 1.5 s after items' progress and by items' punctuations on item_id",
         "groups: unbounded, since items rows of closed keys stay for ever",
-        "items closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
+        "items closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
 
 

@@ -13,11 +13,13 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
 from endmark.control.database import OpsDatabase
+from endmark.control.description import describe
 from endmark.control.tables import runs
 from endmark.metrics import CATALOGUE
 from endmark_ops.app import create_app
 from endmark_ops.progress import stream_progress
 from endmark_ops.units import UNITS
+from support.fulfilment import FULFILMENT
 from support.ops_client import OpsClient
 from support.ops_job import PIPELINE, Job
 
@@ -234,6 +236,20 @@ def test_metrics_this_version_does_not_know(client: OpsClient, job: Job) -> None
 def test_every_metric_has_a_unit() -> None:
     """The units cover the catalogue, no more and no less."""
     assert list(UNITS) == list(CATALOGUE)
+
+
+def test_pipeline_is_told_by_its_steps(client: OpsClient, job: Job) -> None:
+    """Streams, steps with inputs, and tables and topics with the step that they come from."""
+    assert client.get("/api/pipeline").json() == {"pipeline": None}
+    job.database.describe(PIPELINE, describe(FULFILMENT).model_dump())
+    told = client.get("/api/pipeline").json()["pipeline"]
+    assert told["streams"][0] == {"name": "orders", "topic": "orders"}
+    joined = {"name": "fulfilled", "kind": "join", "inputs": ["located", "payments", "shipments"]}
+    assert told["steps"][3] == joined | {"relation": None}
+    assert told["steps"][1]["relation"] == "customers"
+    assert told["tables"][1] == {"name": "by_country", "rows": "running", "step": "by_country"}
+    assert told["published"] == {"fulfilled": "fulfilled"}
+    assert "sqlite" not in str(told)
 
 
 def test_openapi_describes_the_answers(client: OpsClient) -> None:

@@ -49,7 +49,7 @@ def test_progress_by_stream() -> None:
                 "partition_behind_seconds{partition=2,stream=a}": 1.25,
                 "pending_punctuations{stream=a,waits_for=closing}": 1.0,
             },
-            "a: partition 2 is 1.2 s behind; 1 punctuation waits for the other stream to close their keys",
+            "a: partition 2 is 1.2 s behind; 1 punctuation waits for other streams to close their keys",
         ),
         (
             {

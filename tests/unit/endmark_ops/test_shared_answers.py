@@ -19,15 +19,15 @@ from support.ops_job import PIPELINE, Job
 
 READER = "reader-0123456789"
 TOLD = Description(
-    steps={},
-    control_topic="control",
     topics={},
+    steps=[],
+    tables=[],
+    published={},
+    control_topic="control",
+    fields={},
     lookups=[],
     join=None,
     windows=[],
-    aggregate=False,
-    publish=None,
-    tables={},
 )
 
 

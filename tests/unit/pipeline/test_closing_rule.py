@@ -35,7 +35,7 @@ def test_a_rule_on_the_key_bounds_state() -> None:
     [rows] = [str(state) for state in states(pipeline) if state.name == "bids rows"]
     [keys] = [str(state) for state in states(pipeline) if state.name == "items closed keys"]
     assert rows == "bids rows: bounded by items' closing rule on item_id, lot"
-    assert keys.startswith("items closed keys: unbounded, remembered until a range holds them")
+    assert keys.startswith("items closed keys: unbounded, remembered until a pattern holds them")
 
 
 @pytest.mark.parametrize("on", [["seller_id"], ["item_id", "seller_id"]])

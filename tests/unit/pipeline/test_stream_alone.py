@@ -135,7 +135,7 @@ def test_its_rows_need_no_bound() -> None:
 
     assert list(map(str, states(BIDS))) == [
         "groups: bounded by bids' punctuations on item_id",
-        "bids closed keys: unbounded, remembered until a range holds them, at most 8 bytes each",
+        "bids closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
 
 

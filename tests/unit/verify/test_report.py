@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from endmark.pipeline.tables import Table
 from endmark.verify.report import VerifyReport, render
 from support.verify_warehouse import Warehouse
 
@@ -73,3 +74,16 @@ def test_the_report_is_json(warehouse: Warehouse) -> None:
     assert [table["equal"] for table in document["tables"]] == [False, True, False, True, True]
     assert document["tables"][2]["examples"][0]["row"]["value"] == "\\xff\x00"
     assert document["tables"][0]["examples"][0]["row"]["bids_bid_at"] == "2026-01-01T00:00:02.000000Z"
+
+
+def test_tables_are_told_by_their_names_in_the_file(warehouse: Warehouse) -> None:
+    """In the report, in its JSON, and in what people read."""
+    tables = {"matches": warehouse.pipeline.tables["results"], "by_key": Table()}
+    warehouse.pipeline = warehouse.pipeline.model_copy(update={"tables": tables})
+    names = [*tables, "dead_letters", "violations", "punctuations"]
+    report = warehouse.check()
+    assert [table.table for table in report.tables] == names
+    assert [table["table"] for table in json.loads(report.to_json())["tables"]] == names
+    text = rendered(report)
+    assert "tables that differ: matches, by_key, dead_letters" in text
+    assert "Table by_key, first differences:" in text

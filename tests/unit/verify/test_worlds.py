@@ -102,7 +102,7 @@ def worlds(draw: st.DrawFn) -> tuple[Pipeline, list[Record], Mapping[str, int]]:
             **matched(draw(st.sampled_from(MATCHINGS)), lookup),
             "miss": draw(misses(parking=False)),
         },
-        others=draw(other_lookups(misses(parking=False))),
+        others=draw(other_lookups(misses(parking=False), lookup)),
         punctuated=punctuated,
         keys=keys,
         kind=kind,

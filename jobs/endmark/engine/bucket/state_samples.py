@@ -33,7 +33,7 @@ def state_samples(join: SegmentJoin, groups: ClosingAggregate | None) -> Counter
         samples[sample("join_spilled_bytes", stream=stream)] += sum(one.memory for one in spilled)
         deferred = sum(one.live for one in join.spiller.owed(side))
         samples[sample("join_deferred_rows", stream=stream)] += deferred
-        samples[sample("closed_keys", stream=stream)] += side.closed_keys.closed.rows
+        samples[sample("closed_keys", stream=stream)] += side.closed_keys.rows
         samples[sample("promised_keys", stream=stream)] += side.closed_keys.promised.rows
         others = [other for other in join.sides if other is not side]
         waits_for = _waits_for(side, others)

@@ -265,10 +265,24 @@ def _join(plan: BucketPlan, store: SegmentStore, restored: bytes | None) -> Segm
     """Return the join of a plan's streams; `restored` is its snapshot, or `None` before the first batch."""
     sides = [stream.side for stream in plan.streams]
     if len(sides) > 2:
-        return NaryJoin(sides, store, residual=plan.residual, policy=plan.policy, restored=restored)
+        return NaryJoin(
+            sides,
+            store,
+            residual=plan.residual,
+            policy=plan.policy,
+            buckets=plan.buckets,
+            restored=restored,
+        )
     left, right = sides
     return StreamJoin(
-        left, right, store, kind=plan.kind, residual=plan.residual, policy=plan.policy, restored=restored
+        left,
+        right,
+        store,
+        kind=plan.kind,
+        residual=plan.residual,
+        policy=plan.policy,
+        buckets=plan.buckets,
+        restored=restored,
     )
 
 

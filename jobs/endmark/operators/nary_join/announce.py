@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.nary_join.ended_keys import without_rows
-from endmark.operators.stream_join.announce import FOR_EVER
 from endmark.operators.stream_join.presets import Propagation
+from endmark.operators.stream_join.side import FOR_EVER
 from endmark.state import codec
 
 if TYPE_CHECKING:

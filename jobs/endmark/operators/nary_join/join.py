@@ -49,6 +49,7 @@ class NaryJoin(SegmentJoin):
         store: keeps the state.
         residual: the condition that results must meet beside key and windows; `None` is always met.
         policy: the treatment of state and punctuations, one of those that `presets.policy` returns.
+        buckets: the number of buckets that share the keys.
         restored: a snapshot of the same join; `None` to begin without state.
 
     Raises:
@@ -62,12 +63,13 @@ class NaryJoin(SegmentJoin):
         *,
         residual: Condition | None = None,
         policy: Policy = DEFAULT,
+        buckets: int = 1,
         restored: bytes | None = None,
     ) -> None:
         names = [spec.name for spec in inputs]
         if len(names) < 2 or len(set(names)) < len(names):
             raise ConfigError(f"a join needs two or more inputs of different names, not: {', '.join(names)}")
-        sides = [SideState(spec, store) for spec in inputs]
+        sides = [SideState(spec, store, buckets=buckets) for spec in inputs]
         self._probe = NaryProbe(sides, residual)
         super().__init__(sides, sides, self._probe, policy, self._probe.failures, store, restored)
         self._purger = NaryPurger(sides, policy, self.spiller)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from endmark.operators.stream_batch import StreamBatch
-from endmark.operators.stream_join.closed_keys import LATER
+from endmark.operators.stream_join.closed_keys import LATER, known_offsets
 from endmark.operators.stream_join.side import NEVER
 from endmark.state import codec
 from endmark.state.segment import Segment, int64
@@ -172,6 +172,7 @@ def broken(
 
     A row may break several promises. The pattern of its partition that was in force at its offset comes
     first, then the first promise that names its key. `None` stands for a promise on columns beside the key.
+    A promise that names the key has the offset that `known_offsets` returns.
 
     Args:
         side: the state of the rows' side before the batch.
@@ -188,12 +189,12 @@ def broken(
         return side.order.promises(ordered, partitions, offsets, batch.marks)
     promises = side.sent_key_promises.broken_promises(batch.key_promises, keys, partitions, offsets)
     named, _ = side.closed_keys.promised_since(keys, partitions, batch.closed_keys)
+    told = known_offsets(named, offsets)
     values = [rows.column(name).to_pylist() for name in side.spec.key.columns]
     return [
-        promise
-        or (side.sent_key_promises.naming(key, int(partition), int(since)) if since < offset else None)
-        for promise, key, partition, since, offset in zip(
-            promises, zip(*values, strict=True), partitions, named, offsets, strict=True
+        promise or (side.sent_key_promises.naming(key, int(partition), int(at)) if since < offset else None)
+        for promise, key, partition, since, at, offset in zip(
+            promises, zip(*values, strict=True), partitions, named, told, offsets, strict=True
         )
     ]
 

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 
 from endmark.operators.stream_join.presets import Propagation
 from endmark.operators.stream_join.promises import match
-from endmark.operators.stream_join.side import NEVER
+from endmark.operators.stream_join.side import FOR_EVER, NEVER
 from endmark.punctuation.columns import matches
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 CLOSED = "closed"
 EXPIRED = "expired"
 ALL_VALUES: dict[str, Any] = {"between": {}}  # the pattern of all values, in JSON
-# A time after any event time. A key with this time waits for punctuations alone, or for rows to leave state.
-FOR_EVER = 1 << 62
 
 
 def announceable(

@@ -2,6 +2,9 @@
 
 If a key lives in one partition, the first punctuation that names it closes it. Otherwise a key is closed once
 every partition has promised it, by its name or by a pattern.
+
+Of the last thousand records of a partition, it is known which of them closed which key. Keys that were closed
+before are only known to be closed, and by what: a row or a punctuation. So they fit in ranges.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from endmark.operators.stream_join.closed_ranges import ClosedRanges
+from endmark.operators.stream_join.key_promises import UNKNOWN
 from endmark.state import codec
 from endmark.state.keys import Keys
 from endmark.state.segment import int64
-from endmark.state.segment_list import SegmentList
+from endmark.state.segment_list import SegmentList, kill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,16 +31,29 @@ if TYPE_CHECKING:
 
 # An offset after any other.
 LATER = 1 << 62
+# A violation tells the offset of the promise that named its key if that is at most so much less than its own.
+RECENT = 1_000
+
+
+def known_offsets(since: Ints, offsets: Ints) -> Ints:
+    """Return the offsets of promises that name the keys of violations; `UNKNOWN` if they are not recent.
+
+    Args:
+        since: the offset of the promise for each row, as `promised_since` returns it.
+        offsets: the offsets of the rows.
+    """
+    return np.where(offsets - since <= RECENT, since, UNKNOWN)
 
 
 class ClosedKeys:
-    """The keys that punctuations of one side name, as entries of key, partition and offset.
+    """The keys that punctuations of one side name. Keys that patterns close are not among them.
 
-    The offset is that of the first promise in the partition that names the key. Keys that patterns close have
-    no entries.
+    Entries have key, partition and offset. The offset is that of the first promise in the partition that
+    names the key.
 
     Attributes:
-        closed: the entries of closed keys.
+        recent: the entries of closed keys whose promise is recent in its partition.
+        ranges: all other closed keys, without partition and offset.
         promised: the entries of keys that are not closed, since some partitions have not promised them yet.
 
     Args:
@@ -43,8 +61,10 @@ class ClosedKeys:
         key: the key by the names that both sides share.
         key_promises: the key promises of the same side.
         needed: the number of partitions that must have promised a key before it is closed.
+        buckets: the number of buckets that share the keys.
         by_rows: whether rows close keys, too. Entries then have the column `by_row`: 1 if a row closed the
             key, else 0.
+        placed: whether promises have a place in Kafka. If not, none is recent.
     """
 
     def __init__(
@@ -54,17 +74,44 @@ class ClosedKeys:
         key_promises: KeyPromises,
         needed: int,
         *,
+        buckets: int = 1,
         by_rows: bool = False,
+        placed: bool = True,
     ) -> None:
         self._key = key
         self._key_promises = key_promises
         self._needed = needed
         self._by_rows = by_rows
-        self.closed = SegmentList(store, key)
+        self._placed = placed
+        # A scattered key may be closed by a row in one partition and by a punctuation in another one.
+        self._in_ranges = needed == 1 or not by_rows
+        self.recent = SegmentList(store, key)
+        self.ranges = ClosedRanges(store, key, buckets, by_rows=by_rows)
         self.promised = SegmentList(store, key)
         self._newly_closed: pa.RecordBatch | None = None
+        self._time = 0
 
-    def take(self, closed_keys: pa.RecordBatch | None, *, widened: bool) -> pa.RecordBatch | None:
+    def lists(self) -> dict[str, SegmentList]:
+        """Return the lists of segments, by name in a manifest."""
+        return {
+            "closed_keys": self.recent,
+            "closed_ranges": self.ranges.ranges,
+            "promised_keys": self.promised,
+        }
+
+    @property
+    def rows(self) -> int:
+        """The number of closed keys that are kept; a range counts once."""
+        return self.recent.rows + self.ranges.ranges.rows
+
+    def contain(self, keys: Keys) -> Bools:
+        """Return a mask of the keys of this bucket that are closed by name."""
+        closed: Bools = self.recent.contains(keys) | self.ranges.find(keys)[0]
+        return closed
+
+    def take(
+        self, closed_keys: pa.RecordBatch | None, *, widened: bool, time: int = 0
+    ) -> pa.RecordBatch | None:
         """Remember the keys that a batch names; return the newly closed ones in the order of their codes.
 
         The newly closed keys count as closed after `close`. A key is newly closed only in the batch that
@@ -73,7 +120,9 @@ class ClosedKeys:
         Args:
             closed_keys: keys that punctuations name, with `partition` and `offset`; `None` without any.
             widened: whether patterns came. They may complete keys that were named before.
+            time: the newest event time (µs) of the stream, by which `expire` forgets keys.
         """
+        self._time = time
         entries = None if closed_keys is None else self._unknown(self._firsts(closed_keys))
         candidates = [segment.live_batch() for segment in self.promised.segments if widened]
         candidates += [] if entries is None else [entries]
@@ -81,7 +130,7 @@ class ClosedKeys:
             return None
         keys = self._key.distinct(codec.concat([batch.select(self._key.stored) for batch in candidates]))
         found = self._key.keys(keys)
-        known = self.closed.contains(found) | self._key_promises.contain(found)
+        known = self.contain(found) | self._key_promises.contain(found)
         complete = self._count(found, entries) >= self._needed
         newly_closed = keys.filter(pa.array(complete & ~known))
         self._keep(entries, keys.filter(pa.array(known)), newly_closed)
@@ -89,18 +138,55 @@ class ClosedKeys:
 
     def close(self) -> None:
         """Store the keys that `take` has returned as closed."""
-        if self._newly_closed is not None:
-            self.closed.append(self._newly_closed)
-            self._newly_closed = None
+        if self._newly_closed is None:
+            return
+        entries, self._newly_closed = self._newly_closed, None
+        if not self._in_ranges:
+            self.recent.append(entries)
+            return
+        newest = self._newest_offsets(entries)
+        old = self._is_old(entries, newest)
+        found = self.recent.where(lambda segment: np.flatnonzero(self._is_old(segment.batch, newest)))
+        # A few old entries stay, or each small batch would write two segments.
+        if np.count_nonzero(old) + sum(map(len, found)) < RECENT and self._placed:
+            self.recent.append(entries)
+            return
+        self.recent.append(entries.filter(pa.array(~old)))
+        gone = [entries.filter(pa.array(old))]
+        for rows in kill(found):
+            # The promise of another partition may have taken the key there before.
+            known, _ = self.ranges.find(self._key.keys(rows.batch))
+            gone.append(rows.batch.filter(pa.array(~known)))
+        self.ranges.add(self._key.sorted(codec.concat(gone)), self._time)
+
+    def _newest_offsets(self, entries: pa.RecordBatch) -> Ints:
+        """Return the newest offset of each partition, among given entries and recent ones."""
+        batches = [entries, *(segment.batch for segment in self.recent.segments)]
+        partitions = np.concatenate([int64(batch.column("partition")) for batch in batches])
+        newest = np.zeros(int(partitions.max()) + 1, np.int64)
+        np.maximum.at(newest, partitions, np.concatenate([int64(b.column("offset")) for b in batches]))
+        return newest
+
+    def _is_old(self, entries: pa.RecordBatch, newest: Ints) -> Bools:
+        """Return a mask of the entries that are not recent, given the newest offset of each partition."""
+        if not self._placed:
+            return np.ones(entries.num_rows, bool)
+        old: Bools = int64(entries.column("offset")) < newest[int64(entries.column("partition"))] - RECENT
+        return old
 
     def maintain(self) -> None:
-        for entries in (self.closed, self.promised):
+        for entries in self.lists().values():
             entries.maintain()
 
+    def expire(self, before: int) -> None:
+        """Forget the keys that were closed before a time (µs), unless their promise is recent."""
+        self.ranges.ranges.expire(before)
+
     def forget(self) -> None:
-        """Drop the entries of keys that patterns close."""
-        for entries in (self.closed, self.promised):
+        """Drop the keys that patterns close."""
+        for entries in (self.recent, self.promised):
             entries.remove_where(self._key_promises.positions)
+        self.ranges.remove(self._key_promises)
 
     def promised_since(
         self, keys: Keys, partitions: Ints, closed_keys: pa.RecordBatch | None
@@ -114,13 +200,17 @@ class ClosedKeys:
                 `None` without any.
 
         Returns:
-            The offset of each promise, or `LATER` without one; and a mask of the promises that a row made.
+            The offset of each promise: `LATER` without one, and `UNKNOWN` if it is not recent. And a mask of
+            the promises that a row made.
         """
         first = np.full(len(keys), LATER)
-        for entries, i, j in self._find(keys, closed_keys, self.closed, self.promised):
-            partition, codes = int64(entries.column("partition"))[j], _codes(entries, j)
-            own = partition == partitions[i]
-            np.minimum.at(first, i[own], codes[own])
+        for entries, i, j in self._find(keys, None, self.recent, self.promised):
+            _take_first(first, partitions, entries, i, j)
+        closed, by_row = self.ranges.find(keys)
+        closed &= first == LATER
+        first[closed] = 2 * UNKNOWN + 1 - by_row[closed]
+        for entries, i, j in self._find(keys, closed_keys):
+            _take_first(first, partitions, entries, i, j)
         none = first == LATER
         return np.where(none, LATER, first >> 1), (first % 2 == 0) & ~none
 
@@ -155,7 +245,7 @@ class ClosedKeys:
     def _keep(
         self, entries: pa.RecordBatch | None, known: pa.RecordBatch, newly_closed: pa.RecordBatch
     ) -> None:
-        """Store entries in `closed` or `promised`; those of newly closed keys wait for `close`.
+        """Store entries in `recent` or `promised`; those of newly closed keys wait for `close`.
 
         Args:
             entries: the entries of the present batch; `None` without any.
@@ -167,7 +257,7 @@ class ClosedKeys:
         if entries is not None:
             keys = self._key.keys(entries)
             closed, now = keys.among(self._key.keys(known)), keys.among(new)
-            self.closed.append(entries.filter(pa.array(closed)))
+            self.recent.append(entries.filter(pa.array(closed)))
             self.promised.append(entries.filter(pa.array(~closed & ~now)))
             waiting.append(entries.filter(pa.array(now)))
         if newly_closed.num_rows:
@@ -193,6 +283,20 @@ class ClosedKeys:
         partitions = int64(entries.column("partition"))
         since, _ = self.promised_since(keys, partitions, None)
         return entries.filter(pa.array(~known & (since == LATER)))
+
+
+def _take_first(first: Ints, partitions: Ints, entries: pa.RecordBatch, i: Ints, j: Ints) -> None:
+    """Let entries lower the `first` codes of rows, if their partition is that of the row.
+
+    Args:
+        first: the code of each row's first promise so far.
+        partitions: the partitions of the rows.
+        entries: some entries.
+        i, j: positions (row, entry) of equal keys.
+    """
+    partition, codes = int64(entries.column("partition"))[j], _codes(entries, j)
+    own = partition == partitions[i]
+    np.minimum.at(first, i[own], codes[own])
 
 
 def _codes(entries: pa.RecordBatch, at: Ints) -> Ints:

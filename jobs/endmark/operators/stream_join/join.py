@@ -67,6 +67,7 @@ class StreamJoin(SegmentJoin):
         kind: decides which rows become results.
         residual: the condition that pairs of equal key must meet beside the window; `None` is always met.
         policy: the treatment of state and punctuations.
+        buckets: the number of buckets that share the keys.
         restored: a snapshot of the same join; `None` to begin without state.
     """
 
@@ -79,10 +80,11 @@ class StreamJoin(SegmentJoin):
         kind: JoinType = JoinType.INNER,
         residual: Condition | None = None,
         policy: Policy = DEFAULT,
+        buckets: int = 1,
         restored: bytes | None = None,
     ) -> None:
-        self.left = SideState(left, store, preserved=kind.keeps_left)
-        self.right = SideState(right, store, preserved=kind.keeps_right)
+        self.left = SideState(left, store, buckets=buckets, preserved=kind.keeps_left)
+        self.right = SideState(right, store, buckets=buckets, preserved=kind.keeps_right)
         self._probe = Probe(self.left, self.right, kind, residual)
         sides = self.left, self.right
         may_show = sides[:1] if kind is JoinType.SEMI else sides

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from endmark.state.search import Bools, Ints
     from endmark.state.segment import Segment
 
-# The offset of a promise that no record has made.
+# The offset of a promise whose record is not known, or that no record has made.
 UNKNOWN = -1
 
 
@@ -154,6 +154,17 @@ class Spans:
         behind = np.searchsorted(codes, self._lasts, "right")
         pieces = [np.arange(low, high) for low, high in zip(first, behind, strict=True) if low < high]
         return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+
+    def holding(self, firsts: Ints, lasts: Ints) -> Ints:
+        """Return the positions of ranges that lie in one span.
+
+        Args:
+            firsts, lasts: the codes of the first and of the last key of each range.
+        """
+        if not len(self._lows):
+            return np.empty(0, np.int64)
+        at = np.searchsorted(self._lows, firsts, "right") - 1
+        return np.flatnonzero((at >= 0) & (lasts <= self._lasts[at]))
 
 
 def offset_of(promise: Punctuation) -> int:
@@ -281,6 +292,14 @@ class KeyPromises:
         if self._everywhere is not None:
             return self._everywhere.positions(segment.keys.codes)
         return np.flatnonzero(self.contain(segment.keys))
+
+    def positions_of_ranges(self, firsts: Ints, lasts: Ints) -> Ints:
+        """Return the positions of ranges whose keys every partition has promised. The key is its own code.
+
+        Args:
+            firsts, lasts: the codes of the first and of the last key of each range.
+        """
+        return np.empty(0, np.int64) if self._everywhere is None else self._everywhere.holding(firsts, lasts)
 
     @cached_property
     def _everywhere(self) -> Spans | None:

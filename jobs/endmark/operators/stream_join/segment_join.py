@@ -177,5 +177,7 @@ class SegmentJoin(ABC):
             self.output.announced = self.key.sorted(announced_keys)
 
     def _maintain(self) -> None:
+        progress = min(side.progress for side in self.sides if not side.spec.ended)
         for side in self.sides:
+            side.forget(progress)
             side.maintain(self.spiller.barriers(side))

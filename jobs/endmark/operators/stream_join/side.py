@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # A time before any event time. A window or a lateness can be subtracted without overflow.
 NEVER = -(1 << 62)
+# A time after any event time.
+FOR_EVER = 1 << 62
 
 
 def late_rows(times: Ints, newest: int, lateness: int) -> tuple[Bools, int]:
@@ -71,6 +73,7 @@ class SideSpec:
         idle: microseconds of silence after which a partition does not hold back progress; `None`: it always
             does.
         clustered: no partition has two runs of rows of one key.
+        forget_after: microseconds of event time after which a closed key is forgotten; `None`: never.
         ended: the stream has ended before its first row, so it has closed every key, and results do not show
             its columns.
     """
@@ -91,6 +94,7 @@ class SideSpec:
     unique: bool = False
     idle: int | None = None
     clustered: bool = False
+    forget_after: int | None = None
     ended: bool = False
 
     @property
@@ -132,10 +136,13 @@ class SideState:
     Args:
         spec: the specification of the side.
         store: keeps the segments.
+        buckets: the number of buckets that share the keys.
         preserved: rows of the side without a partner become results.
     """
 
-    def __init__(self, spec: SideSpec, store: SegmentStore, *, preserved: bool = False) -> None:
+    def __init__(
+        self, spec: SideSpec, store: SegmentStore, *, buckets: int = 1, preserved: bool = False
+    ) -> None:
         self.spec = spec
         self.preserved = preserved
         self.key = spec.key.shared
@@ -149,7 +156,13 @@ class SideState:
             self.key_promises = KeyPromises(spec.name, self.key, types, spec.partitions)
         needed = 1 if spec.keyed else spec.partitions
         self.closed_keys = ClosedKeys(
-            store, self.key, self.key_promises, needed, by_rows=spec.unique or spec.clustered
+            store,
+            self.key,
+            self.key_promises,
+            needed,
+            buckets=buckets,
+            by_rows=spec.unique or spec.clustered,
+            placed=spec.offset is not None,
         )
         self.runs = KeyRuns(self.key, types)
         self.promises = Promises(spec.codec, spec.key, spec.partitions)
@@ -165,8 +178,7 @@ class SideState:
         """Return the lists of segments, by name in a manifest."""
         lists = {
             "rows": self.rows,
-            "closed_keys": self.closed_keys.closed,
-            "promised_keys": self.closed_keys.promised,
+            **self.closed_keys.lists(),
             "pending_keys": self.pending_keys,
             "spent": self.spent,
             "unpurged_keys": self.unpurged_keys,
@@ -234,7 +246,24 @@ class SideState:
         if self.order is not None:
             key_promises = [*key_promises, *self.order.take(batch.marks)]
             self.key_promises.add(key_promises)
-        return self.closed_keys.take(batch.closed_keys, widened=bool(key_promises)), key_promises
+        time = max([*self.newest.values(), *batch.newest.values()], default=FOR_EVER)
+        closed_keys = self.closed_keys.take(batch.closed_keys, widened=bool(key_promises), time=time)
+        return closed_keys, key_promises
+
+    def forget(self, progress: int) -> None:
+        """Forget the keys that were closed long ago. Call it when a batch is over.
+
+        A later row of the time at which such a key was closed, and until `forget_after` later, is late in its
+        partition. So partitions that are idle count here.
+
+        Args:
+            progress: the least progress of all sides, in microseconds. `NEVER` forgets nothing.
+        """
+        if self.spec.forget_after is None or not all(p in self.newest for p in range(self.spec.partitions)):
+            return
+        reached = min(progress, min(self.newest.values()) - self.spec.lateness)
+        if reached != NEVER:
+            self.closed_keys.expire(reached - self.spec.forget_after)
 
     def horizon(self, opposite_progress: int) -> int:
         """Return the event time (µs) before which rows of this side have left the window.
@@ -255,7 +284,7 @@ class SideState:
         """
         if self.spec.ended:
             return np.ones(len(keys), bool)
-        closed = self.closed_keys.closed.contains(keys) | self.key_promises.contain(keys)
+        closed = self.closed_keys.contain(keys) | self.key_promises.contain(keys)
         return closed if closed_keys is None else closed | keys.among(self.key.keys(closed_keys))
 
     def hold(self, closed: pa.RecordBatch, times: Ints) -> None:

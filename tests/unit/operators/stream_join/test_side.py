@@ -85,7 +85,7 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
         closed.append([] if closed_keys is None else closed_keys.column("key").to_pylist())
 
     assert closed == [[], [], [5], [4, 8]]
-    assert (side.closed_keys.closed.rows, side.closed_keys.promised.rows) == (4, 2)
+    assert (side.closed_keys.rows, side.closed_keys.promised.rows) == (4, 2)
     rows = columns(key=[5, 5, 7, 7, 8], time=[0] * 5, partition=[0, 1, 0, 1, 1], offset=[9] * 5)
     bad = violations(side, rows, StreamBatch())["closed"]
     assert bad.tolist() == [True, True, True, False, True]
@@ -99,4 +99,4 @@ def test_a_scattered_key_is_closed_once_every_partition_promised_it(tmp_path: Pa
     up_to_seven = Punctuation.of("s", {"key": Between(high=7)}, Origin(0, 9))
     side.take(StreamBatch(key_promises=[up_to_seven]))
     side.closed_keys.forget()
-    assert (side.closed_keys.closed.rows, side.closed_keys.promised.rows) == (2, 1)
+    assert (side.closed_keys.rows, side.closed_keys.promised.rows) == (2, 1)

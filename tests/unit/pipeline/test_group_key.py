@@ -1,0 +1,195 @@
+"""Groups by other columns than the join key: their names, what closes them, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from endmark.errors import ConfigError
+from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import require_bounded, states
+from endmark.types import JoinType
+from support.verify_alone import alone
+from support.verify_keys import COMPOSITE, LONG, KeyKind
+from support.verify_world import make_pipeline
+
+
+def by(
+    *columns: str,
+    mode: str = "append",
+    kind: JoinType = JoinType.INNER,
+    wider: tuple[str, ...] = (),
+    keys: KeyKind = LONG,
+    **fields: Any,
+) -> Pipeline:
+    """Auctions whose results are grouped by these columns."""
+    pipeline = make_pipeline(aggregated=False, kind=kind, wider=wider, keys=keys, **fields)
+    return grouped(pipeline, columns, mode)
+
+
+def grouped(pipeline: Pipeline, columns: tuple[str, ...], mode: str) -> Pipeline:
+    document: dict[str, Any] = pipeline.model_dump()
+    document["steps"]["by_other"] = {
+        "from": pipeline.flow.results,
+        "aggregate": {"by": columns, "measures": {"rows": "count"}},
+    }
+    document["tables"] = {"by_other": {"mode": mode}}
+    return Pipeline.model_validate(document)
+
+
+def groups_of(pipeline: Pipeline) -> str:
+    return next(str(state) for state in states(pipeline) if state.holds == "groups")
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "names"),
+    [
+        (("items.seller_id",), JoinType.INNER, ["items_seller_id"]),
+        (("name", "listed_at"), JoinType.LEFT, ["sellers_name", "items_listed_at"]),
+        (("sellers.seller_id",), JoinType.FULL, ["bids_seller_id"]),
+        (("lot",), JoinType.FULL, ["lot"]),
+        (("bids.lot",), JoinType.RIGHT, ["bids_lot"]),
+    ],
+)
+def test_columns_keep_their_origin(columns: tuple[str, ...], kind: JoinType, names: list[str]) -> None:
+    """All but those of the join key, which are of the row that is there."""
+    pipeline = by(*columns, mode="upsert", kind=kind, keys=COMPOSITE)
+
+    assert pipeline.regroups
+    assert list(pipeline.group_key) == names
+    assert list(pipeline.running_columns()) == [*names, "rows", "final", "batch"]
+    assert not pipeline.shows_results
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "wider", "closers"),
+    [
+        (("items.seller_id",), JoinType.INNER, ("seller_id",), {"items": ("seller_id",)}),
+        (("items.seller_id",), JoinType.INNER, (), {}),
+        (("sellers.name", "items.seller_id"), JoinType.LEFT, ("seller_id",), {"items": ("seller_id",)}),
+        # Results without an item have a group for each name.
+        (("sellers.name", "items.seller_id"), JoinType.RIGHT, ("seller_id",), {}),
+        (("items.seller_id",), JoinType.RIGHT, ("seller_id",), {"items": ("seller_id",)}),
+        (("sellers.seller_id",), JoinType.INNER, ("seller_id",), {"bids": ("seller_id",)}),
+        (("lot",), JoinType.INNER, (), {"items": ("lot",), "bids": ("lot",)}),
+        (("items.lot",), JoinType.INNER, (), {"items": ("lot",), "bids": ("lot",)}),
+        (("lot",), JoinType.LEFT, (), {"items": ("lot",)}),
+        (("lot",), JoinType.FULL, (), {}),
+    ],
+)
+def test_streams_that_promise_the_columns_close_groups(
+    columns: tuple[str, ...], kind: JoinType, wider: tuple[str, ...], closers: dict[str, tuple[str, ...]]
+) -> None:
+    pipeline = by(*columns, mode="changes", kind=kind, wider=wider, keys=COMPOSITE)
+
+    assert pipeline.group_closers == closers
+    require_bounded(pipeline)
+    found = groups_of(pipeline)
+    if closers:
+        assert found.startswith(f"groups: bounded by {next(iter(closers))}' punctuations on ")
+    else:
+        assert found == f"groups: one for each value of {', '.join(columns)}, for by_other"
+
+
+def test_a_closing_rule_closes_groups() -> None:
+    declared: tuple[dict[str, Any], dict[str, Any]] = ({"closes": {"on": "seller_id", "when": "true"}}, {})
+
+    assert by("items.seller_id", declared=declared).group_closers == {"items": ("seller_id",)}
+
+
+def test_some_presets_announce_no_pattern() -> None:
+    pipeline = by(
+        "items.seller_id", mode="upsert", wider=("seller_id",), join={"preset": "pjoin"}, windows=(None, None)
+    )
+
+    assert pipeline.group_closers == {}
+
+
+@pytest.mark.parametrize(
+    ("columns", "mode", "says"),
+    [
+        (
+            ("items.seller_id",),
+            "append",
+            "ever close; set streams.items.punctuated_on: [seller_id], or write the groups so far: tables.by",
+        ),
+        (("sellers.name",), "append", "so no group would ever close; write the groups so far"),
+        (
+            ("item_id", "sellers.name"),
+            "upsert",
+            "'item_id', 'sellers.name' has more columns than the join key",
+        ),
+        (
+            ("items.item_id",),
+            "upsert",
+            "'items.item_id' has more columns than the join key 'item_id', or names",
+        ),
+        (("bids.price",), "upsert", "column 'price' is double"),
+        (
+            ("seller_id",),
+            "upsert",
+            "'seller_id' may be one of items.seller_id, bids.seller_id, sellers.seller",
+        ),
+        (("shops.name",), "upsert", "'shops' is not one of streams or relations"),
+        (("bids.seller_id", "sellers.seller_id"), "upsert", "name a column twice; leave one out"),
+        (("bids.seller_id", "bids.seller_id"), "upsert", "'bids.seller_id' stands twice"),
+        (("bids.seller id",), "upsert", "'seller id' is not a name"),
+    ],
+)
+def test_other_groups_are_refused(columns: tuple[str, ...], mode: str, says: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        by(*columns, mode=mode)
+
+    assert says in str(caught.value)
+    assert "steps.by_other" in str(caught.value)
+
+
+def test_texts_of_the_key_are_no_partitions_of_an_upserted_table() -> None:
+    """An empty text would be taken for null there, and both are groups."""
+    document: dict[str, Any] = by("sellers.name", "bids.due", mode="upsert").model_dump()
+    document["tables"]["by_other"]["partition_by"] = ["bids_due"]
+    Pipeline.model_validate(document)
+    document["tables"]["by_other"]["partition_by"] = ["sellers_name"]
+
+    with pytest.raises(
+        ValidationError, match=r"tables.by_other.partition_by: column 'sellers_name' is a text"
+    ):
+        Pipeline.model_validate(document)
+
+
+def test_a_semi_join_has_no_right_columns() -> None:
+    with pytest.raises(ValidationError, match="is on the right of a semi join"):
+        by("bids.seller_id", mode="upsert", kind=JoinType.SEMI)
+
+
+def test_groups_by_an_open_join_key_need_a_table_of_groups_so_far() -> None:
+    """No stream closes keys, so the groups are state that the file asks for."""
+    with pytest.raises(ValidationError, match="no stream is punctuated on 'item_id'"):
+        by("item_id", punctuated=(False, False))
+    pipeline = by("item_id", mode="upsert", punctuated=(False, False))
+
+    assert not pipeline.regroups
+    require_bounded(pipeline)
+    assert groups_of(pipeline) == "groups: one for each value of item_id, for by_other"
+
+
+def test_unbounded_rows_are_refused_beside_open_groups() -> None:
+    pipeline = by("sellers.name", mode="upsert", punctuated=(False, False), windows=(None, 5))
+
+    with pytest.raises(ConfigError, match="items rows: unbounded"):
+        require_bounded(pipeline)
+
+
+def test_a_stream_alone_is_grouped_by_its_own_columns_or_in_a_further_stage() -> None:
+    pipeline = alone(make_pipeline(aggregated=False, wider=("seller_id",)), "bids")
+    own = grouped(pipeline, ("bids.seller_id",), "append")
+    found = grouped(pipeline, ("sellers.name",), "upsert")
+
+    assert (own.key, own.regroups, list(own.group_key)) == (("seller_id",), False, ["seller_id"])
+    assert (found.key, found.regroups, list(found.group_key)) == (
+        ("item_id", "seller_id"),
+        True,
+        ["sellers_name"],
+    )
