@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +59,9 @@ class StageProcessor(StatefulProcessor):
         with failing_at(lambda: f"bucket {key[0]}"):
             yield from self._rows(key[0], packed)
 
+    @abstractmethod
     def _rows(self, label: int, packed: Iterator[tuple[str, bytes]]) -> Iterator[Row]:
         """Yield the output of a bucket as rows, given its label and its blobs."""
-        raise NotImplementedError
 
     def close(self) -> None:
         pass
