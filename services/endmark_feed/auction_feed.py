@@ -11,12 +11,11 @@ from endmark.client import Delivery
 from endmark_feed.message import BAD, BIDS, ITEMS, Kind
 from endmark_feed.options import FeedOptions
 from endmark_feed.producer import create_topics, send, when_due
+from endmark_feed.publish import PROGRESS_SECONDS
 from endmark_feed.relation import seed_relation
 from endmark_feed.workload import messages
 
 __all__ = ["FeedOptions", "FeedProgress", "run_feed", "seed_relation"]
-
-PROGRESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)

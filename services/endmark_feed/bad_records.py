@@ -1,36 +1,56 @@
-"""Bad records of the auction. They are made from copies of good records, which are the same at every rate."""
+"""Bad records of a workload. They are made from copies of good records, which are the same at every rate."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from endmark_feed.message import BAD, BIDS, ITEMS, Kind, Message
-from endmark_feed.options import FeedOptions
+from endmark_feed.message import BAD, Kind, Message
 
-_TIME_COLUMN = {ITEMS: "listed_at", BIDS: "bid_at"}
-_REMEMBERED = 1_000  # closed keys to choose from, so a row may break a punctuation that came seconds before
+_REMEMBERED = 1_000  # closed keys to choose from, so a row may break a promise that was made seconds before
 
 
-def with_bad_records(good: Iterator[Message], options: FeedOptions) -> Iterator[Message]:
+@dataclass(frozen=True)
+class Spoilable:
+    """A stream of JSON rows that gets bad records. None of its columns is nullable.
+
+    Args:
+        time_column: the column of its event time.
+        key_column: the column, a long, of which its promises name a value.
+        unique: whether each row promises that its key does not come again; otherwise punctuations do.
+    """
+
+    time_column: str
+    key_column: str
+    unique: bool = False
+
+
+def with_bad_records(
+    good: Iterator[Message], streams: Mapping[str, Spoilable], share: float, random: np.random.Generator
+) -> Iterator[Message]:
     """Yield every good record, and bad records between them.
 
-    The share of bad records among all is `options.bad_rate`. Each kind of bad record comes equally often, on
-    both topics.
+    Each kind of bad record comes equally often, on all topics.
+
+    Args:
+        good: the good records.
+        streams: the stream of each topic.
+        share: the share of bad records among all.
+        random: the source of randomness of the bad records alone.
     """
-    if options.bad_rate == 0:
+    if share == 0:
         yield from good
         return
-    random = options.random_stream("bad records")
-    chance = options.bad_rate / (1.0 - options.bad_rate)
-    plan = _plan(random)
-    closed: dict[str, deque[Message]] = {topic: deque(maxlen=_REMEMBERED) for topic in _TIME_COLUMN}
-    waiting: dict[str, list[Kind]] = {topic: [] for topic in _TIME_COLUMN}
+    chance = share / (1.0 - share)
+    plan = _plan(random, streams)
+    closed: dict[str, deque[Message]] = {topic: deque(maxlen=_REMEMBERED) for topic in streams}
+    waiting: dict[str, list[Kind]] = {topic: [] for topic in streams}
     gap = int(random.geometric(chance))
     for message in good:
         yield message
@@ -39,25 +59,28 @@ def with_bad_records(good: Iterator[Message], options: FeedOptions) -> Iterator[
             gap = int(random.geometric(chance))
             topic, kind = next(plan)
             waiting[topic].append(kind)
-        if message.kind is Kind.PUNCTUATION:
-            closed[message.topic].append(message)
-        elif waiting[message.topic]:
+        stream = streams[message.topic]
+        if message.kind is not Kind.PUNCTUATION and waiting[message.topic]:
             # A bad record follows its model at once, when the model's key is open and its event time newest.
             ruled_out = closed[message.topic]
             now = [kind for kind in waiting[message.topic] if ruled_out or kind is not Kind.CLOSED]
             waiting[message.topic] = [kind for kind in waiting[message.topic] if kind not in now]
             for kind in now:
-                yield _spoil(message, kind, ruled_out, random)
+                yield _spoil(message, kind, stream, ruled_out, random)
+        if stream.unique or message.kind is Kind.PUNCTUATION:
+            closed[message.topic].append(message)
 
 
-def _plan(random: np.random.Generator) -> Iterator[tuple[str, Kind]]:
-    cards = [(topic, kind) for topic in _TIME_COLUMN for kind in BAD]
+def _plan(random: np.random.Generator, topics: Mapping[str, Spoilable]) -> Iterator[tuple[str, Kind]]:
+    cards = [(topic, kind) for topic in topics for kind in BAD]
     while True:
         for card in random.permutation(len(cards)).tolist():
             yield cards[card]
 
 
-def _spoil(model: Message, kind: Kind, ruled_out: deque[Message], random: np.random.Generator) -> Message:
+def _spoil(
+    model: Message, kind: Kind, stream: Spoilable, ruled_out: deque[Message], random: np.random.Generator
+) -> Message:
     match kind:
         case Kind.TRUNCATED:
             text = model.value.decode()  # cut between characters, which breaks the JSON but not the UTF-8
@@ -67,15 +90,15 @@ def _spoil(model: Message, kind: Kind, ruled_out: deque[Message], random: np.ran
         case Kind.NOT_UTF8:
             value = model.value.replace(b'Z"', b'Z\xff"')
         case Kind.CLOSED:
-            model = _after_closing(model, ruled_out[int(random.integers(len(ruled_out)))])
+            model = _after_closing(model, stream, ruled_out[int(random.integers(len(ruled_out)))])
             value = model.value
         case _:
-            value = _dump(_change(json.loads(model.value), kind, _TIME_COLUMN[model.topic], random))
+            value = _dump(_change(json.loads(model.value), kind, stream.time_column, random))
     return model._replace(value=value, kind=kind)
 
 
-def _after_closing(model: Message, promise: Message) -> Message:
-    row = json.loads(model.value) | {"item_id": int(promise.key)}
+def _after_closing(model: Message, stream: Spoilable, promise: Message) -> Message:
+    row = json.loads(model.value) | {stream.key_column: int(promise.key)}
     return model._replace(partition=promise.partition, key=promise.key, value=_dump(row))
 
 

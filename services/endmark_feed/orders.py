@@ -6,24 +6,24 @@ of its order.
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from endmark.client import key_hash
+from endmark_feed.customers import CUSTOMERS, fill_customers
+from endmark_feed.due_order import in_due_order
 from endmark_feed.message import EPOCH, Kind, Message
 from endmark_feed.options import random_stream
-from endmark_feed.relation import COUNTRIES, FIRST_NAMES, KEY, LAST_NAMES, fill_table
+from endmark_feed.relation import KEY, fill_table
 
 ORDERS, PAYMENTS = "shop.orders", "payments"
 PARTITIONS = {ORDERS: 2, PAYMENTS: 2}
-CUSTOMERS, PRODUCTS = 5_000, 500
+PRODUCTS = 500
 UNKNOWN_SHARE = 0.01  # share of orders whose customer and product are not in the master tables
 UNPAID_SHARE = 0.1
 CHANGED_SHARE = 0.01
@@ -32,16 +32,6 @@ FILED_SECONDS = 5.0  # an order is deleted after this time
 _PER_ORDER = 4.8  # records of an order: itself, 1.8 payments on average, the deletion and its tombstone
 _BEGIN = datetime.fromisoformat(EPOCH)
 
-customers_table = sa.Table(
-    "customers",
-    sa.MetaData(),
-    sa.Column("customer_id", KEY, primary_key=True, autoincrement=False),
-    sa.Column("name", sa.String(100), nullable=False),
-    sa.Column("country", sa.String(2), nullable=False),
-    mysql_engine="InnoDB",
-    mysql_charset="utf8mb4",
-    mysql_collate="utf8mb4_bin",
-)
 products_table = sa.Table(
     "products",
     sa.MetaData(),
@@ -56,26 +46,16 @@ products_table = sa.Table(
 
 def fill(url: str, seed: int) -> int:
     """Create and fill the tables of customers and products; return the number of rows written."""
-    random = random_stream(seed, "customers")
-    customers = [
-        {
-            "customer_id": number,
-            "name": f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}",
-            "country": str(random.choice(COUNTRIES)),
-        }
-        for number in range(1, CUSTOMERS + 1)
-    ]
+    random = random_stream(seed, "products")
     products = [
         {"product_id": number, "title": f"Product {number}", "price": float(random.integers(1, 20_000)) / 100}
         for number in range(1, PRODUCTS + 1)
     ]
-    return fill_table(url, customers_table, CUSTOMERS, [customers]) + fill_table(
-        url, products_table, PRODUCTS, [products]
-    )
+    return fill_customers(url, seed) + fill_table(url, products_table, PRODUCTS, [products])
 
 
 def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
-    """Yield the records of as many complete orders as fit, at least one. Event times never go back.
+    """Return the records of as many complete orders as fit, at least one. Event times never go back.
 
     Args:
         seed: equal seeds give equal records.
@@ -84,16 +64,8 @@ def messages(seed: int, seconds: float, rate: float) -> Iterator[Message]:
     """
     random = random_stream(seed, "orders")
     orders = max(1, round(seconds * rate / _PER_ORDER))
-    serial = count()  # keeps the heap from comparing messages of equal times
-    waiting: list[tuple[float, int, Message]] = []
-    for number in range(1, orders + 1):
-        begin = (number - 1) / orders * seconds
-        while waiting and waiting[0][0] <= begin:
-            yield heapq.heappop(waiting)[2]
-        for message in _of_order(number, begin, random):
-            heapq.heappush(waiting, (message.due_seconds, next(serial), message))
-    while waiting:
-        yield heapq.heappop(waiting)[2]
+    begins = ((number, (number - 1) / orders * seconds) for number in range(1, orders + 1))
+    return in_due_order((begin, _of_order(number, begin, random)) for number, begin in begins)
 
 
 def _of_order(number: int, begin: float, random: np.random.Generator) -> Iterator[Message]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,25 +12,34 @@ from endmark_feed.message import Kind, Message
 from endmark_feed.producer import create_topics, send, when_due
 
 Pace = Literal["real", "fast"]
+PROGRESS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Published:
-    """The records that the broker acknowledged, and the real time that this took.
+    """The records handed to the broker so far, and the real time that this took.
 
     Args:
         rows: the number of records that are not punctuations; tombstones count as rows.
         punctuations: the number of punctuations.
-        seconds: real time from the first record to the last acknowledgement.
+        seconds: real time since the first record.
     """
 
     rows: int
     punctuations: int
     seconds: float
 
+    @property
+    def records(self) -> int:
+        return self.rows + self.punctuations
+
 
 def publish(
-    messages: Iterable[Message], bootstrap: str, partitions: Mapping[str, int], pace: Pace
+    messages: Iterable[Message],
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    pace: Pace,
+    progress: Callable[[Published], None] | None = None,
 ) -> Published:
     """Publish messages to empty topics, and return when the broker has acknowledged all of them.
 
@@ -41,6 +50,7 @@ def publish(
         bootstrap: the broker's host:port.
         partitions: the number of partitions of each topic.
         pace: `real` publishes each message when it is due, `fast` as fast as the broker takes it.
+        progress: called about once a second while records flow; with `None`, nothing is called.
 
     Raises:
         MissingPartError: the broker cannot be reached or stops taking records.
@@ -48,7 +58,7 @@ def publish(
     """
     create_topics(bootstrap, partitions)
     rows = punctuations = 0
-    start = time.monotonic()
+    reported = start = time.monotonic()
 
     def elapsed() -> float:
         return time.monotonic() - start if pace == "real" else float("inf")
@@ -59,4 +69,7 @@ def publish(
             closing = sum(message.kind is Kind.PUNCTUATION for message in chunk)
             punctuations += closing
             rows += len(chunk) - closing
+            if progress is not None and time.monotonic() - reported >= PROGRESS_SECONDS:
+                reported = time.monotonic()
+                progress(Published(rows, punctuations, reported - start))
     return Published(rows, punctuations, time.monotonic() - start)

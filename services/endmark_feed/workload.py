@@ -6,19 +6,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from endmark_feed.bad_records import with_bad_records
+from endmark_feed.bad_records import Spoilable, with_bad_records
 from endmark_feed.bursts import arrival_blocks, even_blocks
 from endmark_feed.house import AuctionHouse, Tick
-from endmark_feed.message import EPOCH, Message
+from endmark_feed.message import BIDS, EPOCH, ITEMS, Message
 from endmark_feed.options import FeedOptions
 
 BIDDERS = 1_000_000
 MOST_RAISED = 2_500  # the most cents by which a bid exceeds the bid before
+_STREAMS = {ITEMS: Spoilable("listed_at", "item_id"), BIDS: Spoilable("bid_at", "item_id")}
 
 
 def messages(options: FeedOptions) -> Iterator[Message]:
     """Yield every record of a run of the auction. Event times never go back, except in bad records."""
-    return with_bad_records(_good_messages(options), options)
+    random = options.random_stream("bad records")
+    return with_bad_records(_good_messages(options), _STREAMS, options.bad_rate, random)
 
 
 def _good_messages(options: FeedOptions) -> Iterator[Message]:

@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from endmark.embedded.broker import Broker
 from endmark.pipelines import AUCTION
 from support.commands import endmark
+from support.output_topic import read_topic
 
 
-@pytest.mark.parametrize("name", ["news", "orders"])
+@pytest.mark.parametrize("name", ["fulfilment", "news", "orders"])
 def test_an_example_verifies(name: str, broker: Broker, jars: list[Path], tmp_path: Path) -> None:
     """All of it in Kafka once, done by a bounded run, and equal to its recomputation."""
     assert jars
@@ -36,6 +38,22 @@ def test_an_example_verifies(name: str, broker: Broker, jars: list[Path], tmp_pa
     topics = {topic["topic"]: topic for topic in report["topics"] if "control" not in topic["topic"]}
     read = published["rows"] + published["punctuations"]
     assert sum(topic["records"] for topic in topics.values()) == read > 15_000
+    if name == "fulfilment":
+        orders, payments, shipments = topics.values()
+        assert tables["fulfilled"] > 3_000
+        assert tables["by_country"] == 17  # guests have none
+        assert tables["punctuations"] >= 3 * tables["fulfilled"]  # one on the order of each stream
+        assert orders["filtered"] > 50
+        assert orders["lookup_missed"] > 50
+        assert orders["violations"]["repeated"] > 0
+        assert all(topic["dead_letters"] > 0 for topic in topics.values())
+        assert all(topic["violations"]["closed"] > 0 for topic in (payments, shipments))
+        results = [each for each in read_topic(broker.bootstrap, "fulfilled") if each.is_result]
+        assert len(results) == tables["fulfilled"]
+        by_day = DeltaTable(str(tmp_path / "warehouse" / "fulfilled"))
+        assert by_day.metadata().partition_columns == ["orders_day"]
+        assert len(by_day.partitions()) > 1
+        return
     assert not any(any(topic["violations"].values()) for topic in topics.values())
     if name == "news":
         articles = topics["news-articles"]["rows"]

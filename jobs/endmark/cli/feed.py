@@ -59,7 +59,9 @@ def feed(
 
 def feed_example(
     bootstrap: Bootstrap,
-    name: Annotated[Literal["news", "orders"], typer.Argument(help="The example pipeline to feed.")],
+    name: Annotated[
+        Literal["fulfilment", "news", "orders"], typer.Argument(help="The example pipeline to feed.")
+    ],
     relation_url: Annotated[
         str | None,
         typer.Option(
@@ -69,20 +71,30 @@ def feed_example(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal records.")] = 1,
-    minutes: Annotated[float, typer.Option(help="Length of the run, in event time.")] = 5.0,
+    minutes: Annotated[float, typer.Option(help="Length of the run.")] = 5.0,
     rate: Annotated[float, typer.Option(help="Mean records a second.")] = 1_000.0,
     pace: Annotated[
         Literal["real", "fast"], typer.Option(help="real is the stream's own pace; fast is the broker's.")
     ] = "real",
     as_json: AsJson = False,
 ) -> None:
-    """Publish the workload of an example pipeline: news access in XML, or orders captured by Debezium."""
+    """Publish the workload of an example pipeline.
+
+    It is a shop's orders with payments and shipments, news access in XML, or orders captured by Debezium.
+    """
     from endmark_feed.examples import EXAMPLES, run_example
 
     output = Output(as_json)
+
+    def report(progress: Published) -> None:
+        if as_json:
+            output.emit({**asdict(progress), "records": progress.records})
+        else:
+            output.say(f"{progress.records:,} records in {progress.seconds:.0f} s")
+
     if relation_url is not None:
         output.say(f"master tables: {EXAMPLES[name].fill(relation_url, seed):,} rows")
-    _done(output, run_example(name, bootstrap, seed, minutes, rate, pace), as_json=as_json)
+    _done(output, run_example(name, bootstrap, seed, minutes, rate, pace, report), as_json=as_json)
 
 
 def _list_workloads(asked: bool) -> None:
@@ -138,7 +150,7 @@ def feed_workload(
 
 def _done(output: Output, published: Published, *, as_json: bool) -> None:
     if as_json:
-        output.emit(asdict(published))
+        output.emit({**asdict(published), "records": published.records})
     else:
         rows, punctuations = published.rows, published.punctuations
         typer.echo(f"{rows:,} rows and {punctuations:,} punctuations in {published.seconds:.0f} s")

@@ -14,7 +14,7 @@ PipelineOrExample = Annotated[Path, typer.Argument(help="Pipeline file.", show_d
 Assignments = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Set a field, such as join.window.left=10s; may be repeated."
+        "--set", metavar="FIELD=VALUE", help="Set a field, such as steps.matched.window=10s; may be repeated."
     ),
 ]
 Bootstrap = Annotated[str, typer.Option(help="Kafka broker, host:port.", envvar="ENDMARK_BOOTSTRAP")]

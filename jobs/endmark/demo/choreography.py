@@ -1,4 +1,7 @@
-"""The demo starts broker, relation, feed, job and sidecar, stops the job after the feed, and verifies it."""
+"""The demo starts broker, relation, feed, job and sidecar, stops the job after the feed, and verifies it.
+
+On request it kills the job on the way.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from rich.console import Console
 from rich.live import Live
 
 from endmark.control.database import OpsDatabase
+from endmark.demo.kills import Kills
 from endmark.demo.view import DemoState, live_view, lookup_lines
 from endmark.embedded.broker import Broker
 from endmark.embedded.jars import broker_jars
@@ -27,15 +31,17 @@ from endmark.embedded.process import ManagedProcess
 from endmark.errors import MissingPartError
 from endmark.metrics import sample
 from endmark.pipeline.file import load
+from endmark.pipelines import AUCTION
 from endmark.spark.class_archive import local_jars
 from endmark.verify.report import VerifyReport, render
 from endmark.verify.verification import verify
 from endmark_feed.auction_feed import seed_relation
+from endmark_feed.examples import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DRAIN_SECONDS = 300.0
+_BATCH_SECONDS = 300.0  # the longest wait for a batch, on a busy machine
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,18 @@ class DemoOptions:
     """The options of the demo.
 
     Args:
-        pipeline: the pipeline file.
+        example: the example pipeline: `auction`, or one of `EXAMPLES`.
         minutes: how long the feed runs.
         seed: the seed of the feed; equal seeds give equal records.
         rate: the feed's mean records a second.
-        sellers: the number of rows of the master table.
-        lookup: the kind of database for the master table.
+        sellers: the number of rows of the auction's master table.
+        lookup: the kind of database for the master tables.
         directory: where runs are kept, in one folder each.
         port: the port of the dashboard; 0 takes a free one.
+        kills: how often the job is killed and started again while the feed runs.
     """
 
-    pipeline: Path
+    example: str
     minutes: float
     seed: int
     rate: float
@@ -61,6 +68,12 @@ class DemoOptions:
     lookup: Literal["sqlite", "mysql"]
     directory: Path
     port: int
+    kills: int
+
+    @property
+    def pipeline(self) -> Path:
+        """The pipeline file."""
+        return AUCTION.with_name(f"{self.example}.yaml")
 
 
 def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
@@ -78,7 +91,8 @@ def run_demo(options: DemoOptions, *, as_json: bool) -> bool:
         typer.echo(report.to_json())
     else:
         demo.console.print(render(report))
-        demo.console.print(f"Delta tables, logs and checkpoint are in {os.path.relpath(folder)}")
+        warehouse = os.path.relpath(folder / "warehouse")
+        demo.console.print(f"Delta tables are in {warehouse}, logs and checkpoint beside it")
     return report.ok
 
 
@@ -100,11 +114,12 @@ class _Demo:
         self._say("starting the broker")
         broker = self._parts.enter_context(Broker(self._folder / "broker", say=self._say))
         feed = self._start_feed(broker.bootstrap)
+        kills = Kills(self._options.kills, self._options.minutes * 60)
         job = self._start_job(broker.bootstrap)
         ops = self._parts.enter_context(closing(OpsDatabase(self._ops_url)))
         url = self._start_sidecar(broker.bootstrap)
         self._say(f"dashboard: {url}   metrics: {url}metrics   logs: {os.path.relpath(self._folder)}")
-        self._watch(DemoState(pipeline.name, url, ops), feed, job, broker.bootstrap)
+        job = self._watch(DemoState(pipeline.name, url, ops), feed, job, kills, broker.bootstrap)
         self._say("stopping the job, then recomputing everything from Kafka and the relation")
         job.stop()
         return verify(pipeline, broker.bootstrap, self._warehouse)
@@ -120,8 +135,12 @@ class _Demo:
             url = f"sqlite:///{self._folder / 'relation.db'}"
         # The URL is in the environment, since the list of processes shows command lines to all users.
         os.environ["ENDMARK_RELATION_URL"] = url
-        rows = seed_relation(url, self._options.sellers, self._options.seed)
-        self._say(f"relation sellers: {rows:,} rows in {self._options.lookup}")
+        options = self._options
+        if options.example == "auction":
+            rows = seed_relation(url, options.sellers, options.seed)
+        else:
+            rows = EXAMPLES[options.example].fill(url, options.seed)
+        self._say(f"master tables: {rows:,} rows in {options.lookup}")
 
     def _start_feed(self, bootstrap: str) -> ManagedProcess:
         options = self._options
@@ -131,9 +150,10 @@ class _Demo:
             f"--seed={options.seed}",
             f"--minutes={options.minutes}",
             f"--rate={options.rate}",
-            f"--sellers={options.sellers}",
         ]
-        return self._start("feed", arguments)
+        if options.example == "auction":
+            return self._start("feed", [*arguments, f"--sellers={options.sellers}"])
+        return self._start("feed-example", [options.example, *arguments])
 
     def _start_job(self, bootstrap: str) -> ManagedProcess:
         self._say("starting the Spark job")
@@ -171,9 +191,15 @@ class _Demo:
         log = self._folder / f"{command}.log"
         return self._parts.enter_context(ManagedProcess(f"endmark {command}", line, log, stop_seconds=90))
 
-    def _watch(self, state: DemoState, feed: ManagedProcess, job: ManagedProcess, bootstrap: str) -> None:
-        """Show progress until the feed is done and the job has read all its records."""
-        deadline = None
+    def _watch(
+        self, state: DemoState, feed: ManagedProcess, job: ManagedProcess, kills: Kills, bootstrap: str
+    ) -> ManagedProcess:
+        """Show progress until the feed is done and the job has read all its records.
+
+        Returns:
+            The job, which is another one after a kill.
+        """
+        newest, since = -1, time.monotonic()
         with Live(console=self.console, refresh_per_second=2, transient=True) as live:
             while True:
                 fed = [line for line in json_lines(feed.log) if "records" in line]
@@ -181,19 +207,30 @@ class _Demo:
                 live.update(live_view(state))
                 if not job.running:
                     raise MissingPartError(f"the job ended: {_last_error(job.log)}; see {job.log}")
+                batch = state.ops.latest_batch(state.pipeline)
+                if batch is not None and batch.batch_id > newest:
+                    newest, since = batch.batch_id, time.monotonic()
+                if kills.due(newest):
+                    job.kill()
+                    self._say(f"killed the job (SIGKILL), time {kills.done} of {kills.number}")
+                    job = self._start_job(bootstrap)
                 if not feed.running:
                     feed.wait_done(1)
-                    deadline = deadline or time.monotonic() + _DRAIN_SECONDS
                     if caught_up(state.ops, state.pipeline, bootstrap):
                         break
-                if deadline is not None and time.monotonic() > deadline:
-                    raise MissingPartError(
-                        f"the job did not catch up in {_DRAIN_SECONDS:.0f} s after the feed; see {job.log}"
-                    )
+                    if time.monotonic() - since > _BATCH_SECONDS:
+                        raise MissingPartError(
+                            f"the job has finished no batch for {_BATCH_SECONDS:.0f} s; see {job.log}"
+                        )
                 time.sleep(0.5)
         self.console.print(live_view(state))
         for lookup in lookup_lines(state):
             self.console.print(lookup)
+        if kills.done < kills.number:
+            self._say(
+                f"killed the job {kills.done} times, since the feed ended first; give it more --minutes"
+            )
+        return job
 
 
 def caught_up(ops: OpsDatabase, pipeline: str, bootstrap: str) -> bool:

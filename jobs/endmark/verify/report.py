@@ -111,32 +111,22 @@ def render(report: VerifyReport) -> Table:
 
 
 def _render_topics(topics: list[TopicCounts]) -> Table:
-    table = _table("Records in Kafka", "topic")
-    reasons = dict.fromkeys(reason for topic in topics for reason in topic.violations)
-    shows_filtered = any(topic.filtered for topic in topics)
-    # Long headings have two lines, so that millions of records fit a terminal of 80 columns.
-    for heading in (
-        "records",
-        "processed",
-        *(["filtered"] if shows_filtered else []),
-        "dead\nletters",
-        *reasons,
-        "punctu-\nations",
-        "no\nmatch",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
+    # Each topic is a column, since a terminal of 80 columns has no room for every reason of a violation.
+    table = _table("Records in Kafka", "")
     for topic in topics:
-        rejected = (topic.dead_letters, *(topic.violations.get(reason, 0) for reason in reasons))
-        filtered = [topic.filtered] if shows_filtered else []
-        counts = (
-            topic.records,
-            topic.processed,
-            *filtered,
-            *rejected,
-            topic.punctuations,
-            topic.lookup_missed,
-        )
-        table.add_row(topic.topic, *(f"{count:,}" for count in counts))
+        table.add_column(topic.topic, justify="right", min_width=9, overflow="fold")
+    reasons = dict.fromkeys(reason for topic in topics for reason in topic.violations)
+    counts: dict[str, list[int]] = {
+        "records": [topic.records for topic in topics],
+        "processed": [topic.processed for topic in topics],
+        **({"filtered": filtered} if any(filtered := [topic.filtered for topic in topics]) else {}),
+        "dead letters": [topic.dead_letters for topic in topics],
+        **{reason: [topic.violations.get(reason, 0) for topic in topics] for reason in reasons},
+        "punctuations": [topic.punctuations for topic in topics],
+        "no match": [topic.lookup_missed for topic in topics],
+    }
+    for heading, each in counts.items():
+        table.add_row(heading, *(f"{count:,}" for count in each))
     return table
 
 

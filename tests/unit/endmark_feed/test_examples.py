@@ -15,7 +15,7 @@ from endmark.pipeline import Pipeline
 from endmark.pipeline.file import load
 from endmark.pipelines import AUCTION
 from endmark_feed.examples import EXAMPLES, run_example
-from endmark_feed.message import Kind
+from endmark_feed.message import DEAD_LETTERS, VIOLATIONS, Kind
 
 
 def pipeline(name: str, url: str = "sqlite://") -> Pipeline:
@@ -43,8 +43,10 @@ def test_records_are_those_of_the_pipeline(name: str) -> None:
         assert plan.parser is not None
         parsed = plan.parser().parse(pa.array(values, pa.binary()))
         kinds = Counter(each.kind for each in mine)
-        assert {each.reason for each in parsed.rejections} <= {"update"}
-        assert parsed.rows.num_rows + len(parsed.rejections) == kinds[Kind.ROW]
+        unreadable = sum(kinds[kind] for kind in DEAD_LETTERS)
+        updates = sum(each.reason == "update" for each in parsed.rejections)
+        assert len(parsed.rejections) == unreadable + updates
+        assert parsed.rows.num_rows + updates == sum(kinds[kind] for kind in (Kind.ROW, *VIOLATIONS))
         assert (parsed.closed_keys.num_rows, parsed.skipped) == (
             kinds[Kind.PUNCTUATION],
             kinds[Kind.TOMBSTONE],

@@ -35,7 +35,7 @@ def test_schema_is_current() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_are_valid(example: Path) -> None:
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
     assert VALIDATOR.is_valid(PipelineText(example).document)
 
 

@@ -19,8 +19,8 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(tmp_path)
 
 
-def rendered(report: VerifyReport) -> str:
-    console = Console(file=StringIO(), width=120)
+def rendered(report: VerifyReport, width: int = 120) -> str:
+    console = Console(file=StringIO(), width=width)
     console.print(render(report))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert isinstance(text, str)
@@ -37,6 +37,22 @@ def test_the_report_reads_well(warehouse: Warehouse) -> None:
     bad = rendered(warehouse.verify())
     assert "This does not add up: tables that differ: groups, dead_letters; records not conserved." in bad
     assert "missing item_id=2, bids=3" in bad
+
+
+def test_a_small_terminal_shows_every_count(warehouse: Warehouse) -> None:
+    """However many topics and reasons there are."""
+    report = warehouse.verify()
+    topic, *_ = report.topics
+    reasons = ("null", "future", "late", "unordered", "closed", "repeated", "unclustered", "idle")
+    violations = {reason: 1_234_000 + at for at, reason in enumerate(reasons)}
+    wide = topic.model_copy(update={"violations": violations, "filtered": 7_654_321})
+    topics = [wide.model_copy(update={"topic": f"a-long-name-of-a-topic-{at}"}) for at in range(4)]
+    lines = rendered(report.model_copy(update={"topics": topics}), width=80).splitlines()
+
+    assert sum(line.count("a-long-name") for line in lines) == 4
+    rows = {line[:12].strip(): line[12:].split() for line in lines}
+    assert rows["filtered"] == ["7,654,321"] * 4
+    assert [rows[reason] for reason in reasons] == [[f"{count:,}"] * 4 for count in violations.values()]
 
 
 def test_a_value_cannot_command_the_terminal(warehouse: Warehouse) -> None:
