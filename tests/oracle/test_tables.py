@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -21,11 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.engine.bucket import lookups
-from endmark.metrics import sample
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
 from endmark.wire.control import Turn
-from support.bucket_tasks import BucketTasks, Tables, total
+from support.bucket_tasks import BucketTasks, Tables, pauses, total
 from support.cases import cases
 from support.kept_promises import broken_promises
 from support.sizes import SIZES
@@ -315,15 +314,6 @@ def test_a_pattern_waits_for_parked_rows(
     assert results[0] > 1
     with recomputed(pipeline, records, found=total(batches)) as session:
         require_within(session, pipeline)
-
-
-def pauses(tasks: BucketTasks) -> Iterator[Tables]:
-    """Batches without a record, until nothing waits for one."""
-    waits = True
-    while waits:
-        yield tasks.batch([])
-        due = sample("batch_due_time_seconds")
-        waits = any(due in report.get("least", {}) for report in tasks.reports)
 
 
 def in_batches(pipeline: Pipeline, records: list[Record], size: int, directory: Path) -> Tables:

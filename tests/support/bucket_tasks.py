@@ -22,6 +22,7 @@ from endmark.engine.groups.task import GroupTask
 from endmark.engine.ingest.control_rows import ControlPlan
 from endmark.engine.ingest.ingest import Ingest
 from endmark.engine.streams import arrow_schema, stream_plans
+from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Pipeline, Relation
 from endmark.relation.contract import PagedRelation
@@ -163,6 +164,15 @@ class BucketTasks:
                 handed_over += self._groups.stage.hand_over(label, output)
         if self._groups is not None:
             yield from self._groups.run(handed_over)
+
+
+def pauses(tasks: BucketTasks) -> Iterator[Tables]:
+    """Batches without a record, until nothing waits for one."""
+    waits = True
+    while waits:
+        yield tasks.batch([])
+        due = sample("batch_due_time_seconds")
+        waits = any(due in report.get("least", {}) for report in tasks.reports)
 
 
 class GroupTasks:
