@@ -8,6 +8,7 @@ UNITS: dict[str, str] = {
     "punctuations_total": "punctuations",
     "tombstones_total": "records",
     "extra_rows_total": "rows",
+    "filtered_rows_total": "rows",
     "closing_rows_total": "rows",
     "closing_failed_rows_total": "rows",
     "dead_letters_total": "records",

@@ -178,6 +178,7 @@ class _Run:
         self._snapshots: list[bytes | None] = [None] * len(lookups)
         self.due: int | None = None
         self.held: list[Punctuation] = []
+        self.since: int | None = None
         self.now = 0
 
     def _source(self, place: int) -> Source:
@@ -226,6 +227,7 @@ class _Run:
         self._snapshots = list(snapshots)
         self.due = min((due for gate in gates if (due := gate.due(self.now)) is not None), default=None)
         self.held = [promise for gate in gates for promise in gate.held_promises]
+        self.since = min((gate.waits_since for gate in gates if gate.waits_since is not None), default=None)
 
 
 @cases(40)
@@ -235,6 +237,7 @@ def test_lookups_of_a_stream_enter_together(history: list[Given], lookups: list[
     bring on all there is, then none is due."""
     entered: list[Said] = []
     expected: list[Said] = []
+    came_at: list[int] = []
     rows = number = 0
     with tempfile.TemporaryDirectory() as directory, small_reads(2):
         run = _Run(lookups, Path(directory))
@@ -247,6 +250,7 @@ def test_lookups_of_a_stream_enter_together(history: list[Given], lookups: list[
                 rows += len(batch.keys)
             run.now = max(run.now, STEP * number if number < len(history) else run.due or 0)
             attempts = list(run.attempts(came, batch))
+            came_at.append(run.now)
             assert attempts[0] == attempts[-1]
             entered += [one for one in attempts[-1] if one != NOTHING]
             assert entered == expected[: len(entered)]
@@ -255,6 +259,7 @@ def test_lookups_of_a_stream_enter_together(history: list[Given], lookups: list[
             assert (run.due is None) == (len(entered) == len(expected))
             said = [promise for one in expected[len(entered) :] for promise in one[2]]
             assert {promise.origin for promise in run.held} == {promise.origin for promise in said}
+            assert run.since == (came_at[len(entered)] if said else None)
             number += 1
             assert number < 4 * len(lookups) * (len(history) + 1)
     assert len(entered) == len(expected)

@@ -20,10 +20,10 @@ from support.cases import cases
 from support.kept_promises import broken_promises
 from support.sizes import SIZES
 from support.verify_histories import histories, pipelines
-from support.verify_keys import KEY_KINDS, KeyKind
+from support.verify_keys import KEY_KINDS, LONG, KeyKind
 from support.verify_others import OTHERS
 from support.verify_recompute import recomputed, require_within, sellers_of
-from support.verify_steps import with_row_step, with_row_steps
+from support.verify_steps import with_row_step, with_row_steps, with_steps
 from support.verify_world import PARTITIONS, Record, bid, close, heartbeat, item, locate, make_pipeline, raw
 
 BATCH_SIZES = [1, 2, 3, 9]
@@ -55,6 +55,39 @@ def test_rows_behind_steps_equal_their_recomputation(
         came = [tasks.batch(batch) for batch in [*batches, []]]
 
     assert list(broken_promises(pipeline, came)) == []
+    with recomputed(pipeline, records, total(came), sizes.partitions) as session:
+        require_within(session, pipeline)
+
+
+@cases(20, among=25)
+@given(data=st.data(), wider=st.sampled_from([(), ("seller_id",)]))
+def test_a_derived_key_equals_its_recomputation(data: st.DataObject, wider: tuple[str, ...]) -> None:
+    """Rows without it are violations, unless they are filtered; patterns on other columns still count."""
+    pipeline = make_pipeline(
+        windows=(5, data.draw(st.sampled_from([2, None]))),
+        lateness=(1, 1),
+        punctuated=(False, False),
+        wider=wider,
+        aggregated=False,
+        kind=data.draw(st.sampled_from(JoinType)),
+    )
+    steps: dict[str, Any] = {}
+    for stream in pipeline.streams:
+        derive = {"pair": "CASE WHEN seller_id <> 3 THEN 'no. ' || item_id % 3 END"}
+        where = data.draw(st.sampled_from([None, "seller_id <> 2", "seller_id <> 3"]))
+        steps[f"paired_{stream}"] = {"from": stream, "derive": derive, "where": where}
+    pipeline = with_steps(pipeline, steps, on=["pair"])
+    sizes = data.draw(SIZES)
+    located = locate(records := data.draw(histories(LONG, sizes.partitions, pipeline.streams)))
+    size = data.draw(st.integers(1, 20))
+
+    with tempfile.TemporaryDirectory() as directory, sizes.merging.limits():
+        tasks = BucketTasks(
+            pipeline, sellers_of(pipeline), sizes.partitions, Path(directory), buckets=sizes.buckets
+        )
+        batches = [located[at : at + size] for at in range(0, len(located), size)]
+        came = [tasks.batch(batch) for batch in [*batches, []]]
+
     with recomputed(pipeline, records, total(came), sizes.partitions) as session:
         require_within(session, pipeline)
 

@@ -32,10 +32,16 @@ LATER = {"twice": "twice <> 8", "word": "word LIKE '%1'", "on_day": "on_day IS N
 
 def with_row_step(pipeline: Pipeline, stream: str, **step: Any) -> Pipeline:
     """The pipeline with one row step, named `first`, on a stream."""
-    document = _fed_by(pipeline.model_dump(by_alias=True), stream, "first")
-    return Pipeline.model_validate(
-        document | {"steps": {"first": {"from": stream, **step}} | document["steps"]}
-    )
+    return with_steps(pipeline, {"first": {"from": stream, **step}})
+
+
+def with_steps(pipeline: Pipeline, steps: dict[str, Any], **join: Any) -> Pipeline:
+    """The pipeline with row steps, one on a stream at most, and with other fields of its join."""
+    document = pipeline.model_dump(by_alias=True)
+    for name, step in steps.items():
+        document = _fed_by(document, step["from"], name)
+    joined = {name: step | (join if "join" in step else {}) for name, step in document["steps"].items()}
+    return Pipeline.model_validate(document | {"steps": steps | joined})
 
 
 @st.composite

@@ -166,10 +166,10 @@ def plan(
 ) -> None:
     """Measure reads of the relation; predict the rate of each lookup strategy and the state of the join.
 
-    Without a join there is nothing to predict of it.
+    The state is predicted for a join of two streams.
     """
     from endmark.planning.forecast import forecast
-    from endmark.planning.join_forecast import forecast_join, measured, with_given
+    from endmark.planning.join_forecast import forecast_join, is_predictable, measured, with_given
     from endmark.planning.join_state import BATCHES
 
     spec = load(pipeline, assignments=assignments or ())
@@ -181,7 +181,7 @@ def plan(
     if ops_url:
         with closing(OpsDatabase(ops_url)) as database:
             batches = database.batches_after(spec.name, -1, BATCHES)
-    is_planned = spec.join is not None or lag is not None or any(given.values())
+    is_planned = is_predictable(spec) or lag is not None or any(given.values())
     figures = with_given(spec, measured(spec, batches), given, lag) if is_planned else None
     join = None if figures is None else forecast_join(spec, figures, buckets)
     found = forecast(spec, relation, memory, batch_rows, exponent) if spec.lookups or relation else None
@@ -196,7 +196,9 @@ def plan(
         return
     lines = [] if found is None else [*found.lines(), ""]
     unknown = "the join is not predicted: give --rate of each stream, or --ops-url of a job that has run"
-    if spec.join is not None:
+    if len(spec.sides) > 2:
+        lines.append(f"the join is not predicted: the model is for two streams, not {len(spec.sides)}")
+    elif spec.join is not None:
         lines += [unknown] if join is None else join.lines()
     typer.echo("\n".join(lines))
 

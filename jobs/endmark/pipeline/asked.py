@@ -79,7 +79,7 @@ def _column(pipeline: Pipeline, lookup: Lookup, reference: str, field: str, kind
         origin = found[0] if found else next(iter(origins))
     if origin not in origins:
         there = ", ".join(origins)
-        later = origin in pipeline.relations and pipeline.stream_of(origin) in origins
+        later = origin != lookup.relation and pipeline.stream_of(origin) in origins
         what_to_do = f"look up {origin} before this step" if later else "name one of them"
         raise ValueError(f"{field}: rows have no columns of {origin!r} here, but of {there}; {what_to_do}")
     if origin in pipeline.relations and name in pipeline.relations[origin].key:

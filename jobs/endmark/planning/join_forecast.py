@@ -306,11 +306,16 @@ def _apart(held_back: Sequence[float], windows: tuple[float | None, float | None
     return float(mean), float(left[at] / (left[at] + right[at]))
 
 
+def is_predictable(pipeline: Pipeline) -> bool:
+    """Return whether the state of a pipeline can be predicted: that of the join of two streams."""
+    return pipeline.join is not None and len(pipeline.sides) == 2
+
+
 def _join_of(pipeline: Pipeline) -> JoinStep:
-    if pipeline.join is None:
+    if pipeline.join is None or not is_predictable(pipeline):
         raise ConfigError(
-            f"pipeline {pipeline.name} has no join whose state could be predicted; leave out --rate, "
-            "--interval, --until-closed and --lag"
+            f"pipeline {pipeline.name} has no join of two streams, whose state could be predicted; leave out "
+            "--rate, --interval, --until-closed and --lag"
         )
     return pipeline.join
 

@@ -147,7 +147,7 @@ def test_a_join_has_no_knobs_and_no_forecast() -> None:
     assert tuned_of(BIDS) == []
     with pytest.raises(ConfigError, match=r"'steps\.matched\.memory' is no knob; there are steps\.known"):
         turned(steps, "steps.matched.memory", 1)
-    with pytest.raises(ConfigError, match="pipeline small has no join whose state could be predicted"):
+    with pytest.raises(ConfigError, match="pipeline small has no join of two streams, whose state"):
         measured(BIDS, [])
 
 
