@@ -198,15 +198,6 @@ class GroupTasks:
                 self._snapshots[label] = task.snapshot()
 
 
-def pauses(tasks: BucketTasks) -> Iterator[Tables]:
-    """Batches without a record, until nothing waits for one."""
-    waits = True
-    while waits:
-        yield tasks.batch([])
-        due = sample("batch_due_time_seconds")
-        waits = any(due in report.get("least", {}) for report in tasks.reports)
-
-
 def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the punctuations table: what the reports of all buckets of a batch say of patterns."""
     return [{"punctuation": text, "completed_by": by} for text, by in aligned(reports).items()]

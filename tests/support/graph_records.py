@@ -119,11 +119,7 @@ class _Producer:
         )
         ends = st.fixed_dictionaries(
             {}, optional={"from": value, "to": value, "from_open": st.booleans(), "to_open": st.booleans()}
-        ).map(
-            lambda ends: {
-                name: each for name, each in ends.items() if name.removesuffix("_open") in ends
-            }
-        )
+        ).map(lambda ends: {name: each for name, each in ends.items() if name.removesuffix("_open") in ends})
         return st.one_of(
             value.map(lambda each: {"equals": each}),
             st.lists(value, max_size=3, unique=True).map(lambda each: {"one_of": each}),

@@ -74,7 +74,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
     document = draw(_streams())
     document |= {"name": "graph", "unbounded_state": "allow", "relations": {}, "steps": {}}
     ends = {stream: stream for stream in document["streams"]}
-    for stream in ends:
+    for stream in document["streams"]:
         for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
             _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
     draw(_lookups(document, ends, url, parking=parking))
@@ -137,7 +137,9 @@ def _stream(draw: st.DrawFn, name: str, key: Mapping[str, str], *, idle: bool) -
     columns = {**key, "seller_id": "long", **{each: OWN[each][0] for each in others}, TIME: "timestamp"}
     declared: Document = {"topic": f"of.{name}"}
     promised: list[str] = [*key] if draw(st.integers(0, 3)) else []
-    wider = draw(st.lists(st.sampled_from(["seller_id", "seller_id", TIME, *others]), max_size=2, unique=True))
+    wider = draw(
+        st.lists(st.sampled_from(["seller_id", "seller_id", TIME, *others]), max_size=2, unique=True)
+    )
     promised += wider if draw(st.booleans()) else []
     declared["punctuated_on"] = draw(st.permutations(promised))
     declared["punctuation_scope"] = draw(st.sampled_from(["partition", "partition", "topic"]))
@@ -199,8 +201,11 @@ def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str
     matching = draw(st.sampled_from(["many_to_one", "many_to_many", "as_of"]))
     where: dict[str, str] = {}
     for relation in draw(st.permutations(["sellers", "ranks", "badges", "titles", "colours"])):
-        asked = {"titles": {"ranks": "rank", "badges": "rank", "sellers": "name"}, "colours": {"titles": "title"}}
-        keys = {stream: "seller_id" for stream in ends}
+        asked = {
+            "titles": {"ranks": "rank", "badges": "rank", "sellers": "name"},
+            "colours": {"titles": "title"},
+        }
+        keys = dict.fromkeys(ends, "seller_id")
         if relation in asked:
             keys = {where[by]: f"{by}.{column}" for by, column in asked[relation].items() if by in where}
         if not keys or draw(st.integers(0, 2)):
@@ -318,9 +323,7 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
         changed = _if_valid(
             document,
             lambda new, wanted=wanted: (
-                new["steps"].update(
-                    grouped={"from": results, "aggregate": {"by": by, "measures": measures}}
-                ),
+                new["steps"].update(grouped={"from": results, "aggregate": {"by": by, "measures": measures}}),
                 new["tables"].update(wanted),
             ),
         )

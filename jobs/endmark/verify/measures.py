@@ -52,14 +52,10 @@ def expression(pipeline: Pipeline, measure: Measure) -> str:
     function = FUNCTIONS[measure.function]
     if measure.column is None:
         return function.sql
-    origin, column = pipeline.resolved(measure.column)
-    stream = pipeline.stream_of(origin)
+    stream = pipeline.stream_of(pipeline.resolved(measure.column)[0])
     place = [pipeline.streams[stream].event_time.column, *COORDINATES]
-    if origin in pipeline.relations and column in (key := pipeline.relations[origin].key):
-        # R's key is not repeated in the results: the stream's own key column equals it.
-        origin, column = stream, pipeline.lookup_in(origin).key[key.index(column)]
     return fill(
         function.own.get(pipeline.type_of(measure.column).domain, function.sql),
-        value=name(f"{origin}_{column}"),
+        value=name(pipeline.result_column(measure.column)),
         place=", ".join(name(f"{stream}_{each}") for each in place),
     )
