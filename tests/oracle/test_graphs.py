@@ -16,10 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from endmark.engine import channels
 from endmark.engine.bucket import lookups
 from endmark.pipeline import Pipeline
-from support.bucket_tasks import BucketTasks, Tables, pauses, total
+from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
 from support.cases import cases
 from support.graph_records import graph_records
 from support.graph_world import graphs
@@ -72,20 +71,10 @@ def require_same(
         came = [*map(tasks.batch, batches), *pauses(tasks)]
     if pipeline.shows_results:
         assert list(broken_promises(pipeline, came)) == []
-    found = written(pipeline, came)
+    found = upserted(pipeline, total(came))
     with recomputed(pipeline, records, found, partitions) as session:
         require_within(session, pipeline)
     return found
-
-
-def written(pipeline: Pipeline, batches: list[Tables]) -> Tables:
-    """The rows of all tables. In an upserted one, a newer row has replaced the older one of its group."""
-    tables = total(batches)
-    running = pipeline.laid_out.get("running")
-    if running is not None and running.mode == "upsert":
-        rows = {tuple(row[name] for name in pipeline.group_key): row for row in tables[channels.RUNNING]}
-        tables[channels.RUNNING] = list(rows.values())
-    return tables
 
 
 @pytest.mark.parametrize("mode", ["changes", "upsert"])

@@ -216,3 +216,12 @@ def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:
         for channel, rows in batch.items():
             tables.setdefault(channel, []).extend(rows)
     return tables
+
+
+def upserted(pipeline: Pipeline, tables: Tables) -> Tables:
+    """The rows of all tables, where in an upserted one the newer row replaces the older one of its group."""
+    running = pipeline.laid_out.get(channels.RUNNING)
+    if running is None or running.mode != "upsert":
+        return tables
+    rows = {tuple(row[name] for name in pipeline.group_key): row for row in tables[channels.RUNNING]}
+    return tables | {channels.RUNNING: list(rows.values())}

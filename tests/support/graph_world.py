@@ -75,7 +75,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
     document |= {"name": "graph", "unbounded_state": "allow", "relations": {}, "steps": {}}
     ends = {stream: stream for stream in document["streams"]}
     for stream in document["streams"]:
-        for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
             _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
     draw(_lookups(document, ends, url, parking=parking))
     results = next(iter(ends.values()))
@@ -87,7 +87,7 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
     if plain.join is not None:
         draft = draw(_conditions(plain))
         document = _if_valid(document, lambda new: new["steps"]["joined"].update(where=draft))
-    if draw(st.integers(0, 3)) > 0:
+    if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
     return require(document)
 
@@ -242,7 +242,7 @@ def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str
 def _join(draw: st.DrawFn, document: Document, ends: Mapping[str, str]) -> Document:
     inputs = draw(st.permutations(list(ends.values())))
     kind = draw(st.sampled_from(JoinType)) if len(inputs) == 2 else JoinType.INNER
-    preset = draw(st.sampled_from([*Preset, *[Preset.AUTO] * 4]))
+    preset = draw(st.sampled_from([*[Preset.AUTO] * 8, *Preset]))
     able = PRESETS[preset]
     idle = any(stream["event_time"]["idle"] for stream in document["streams"].values())
     seconds = st.integers(0, 2 if idle else 5)

@@ -206,7 +206,7 @@ def histories(
         kind = draw(st.sampled_from(kinds))
         stream = _stream_of(kind)
         declared, count = streams.get(stream), partitions[f"all.{stream}"]
-        key = draw(numbers(declared if kind in STREAM_OF else None, 5 * place // size))
+        key = draw(_numbers(declared if kind in STREAM_OF else None, 5 * place // size))
         scattered = declared is not None and declared.punctuation_scope == "topic"
         home = draw(st.integers(0, count - 1)) if scattered else keys.home(key, count)
         came = stamp(place * pace)
@@ -278,8 +278,8 @@ def broken_histories(
     ]
 
 
-def numbers(declared: Stream | None, up: int) -> st.SearchStrategy[int]:
-    """Numbers of keys; of an ordered stream, most of the time those that it has come to."""
+def _numbers(declared: Stream | None, up: int) -> st.SearchStrategy[int]:
+    """Keys; of an ordered stream, most of the time those that it has come to."""
     unique = declared is not None and declared.unique
     anywhere = st.integers(0, 8 if unique else 4)
     if declared is None or not (declared.ordered or declared.clustered):
