@@ -166,6 +166,15 @@ class BucketTasks:
             yield from self._groups.run(handed_over)
 
 
+def pauses(tasks: BucketTasks) -> Iterator[Tables]:
+    """Batches without a record, until nothing waits for one."""
+    waits = True
+    while waits:
+        yield tasks.batch([])
+        due = sample("batch_due_time_seconds")
+        waits = any(due in report.get("least", {}) for report in tasks.reports)
+
+
 class GroupTasks:
     """One task for each bucket of the second stage, restored from its snapshot before every batch."""
 
@@ -189,15 +198,6 @@ class GroupTasks:
                 self._snapshots[label] = task.snapshot()
 
 
-def pauses(tasks: BucketTasks) -> Iterator[Tables]:
-    """Batches without a record, until nothing waits for one."""
-    waits = True
-    while waits:
-        yield tasks.batch([])
-        due = sample("batch_due_time_seconds")
-        waits = any(due in report.get("least", {}) for report in tasks.reports)
-
-
 def announced_together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the punctuations table: what the reports of all buckets of a batch say of patterns."""
     return [{"punctuation": text, "completed_by": by} for text, by in aligned(reports).items()]
@@ -216,3 +216,12 @@ def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:
         for channel, rows in batch.items():
             tables.setdefault(channel, []).extend(rows)
     return tables
+
+
+def upserted(pipeline: Pipeline, tables: Tables) -> Tables:
+    """The rows of all tables, where in an upserted one the newer row replaces the older one of its group."""
+    running = pipeline.laid_out.get(channels.RUNNING)
+    if running is None or running.mode != "upsert":
+        return tables
+    rows = {tuple(row[name] for name in pipeline.group_key): row for row in tables[channels.RUNNING]}
+    return tables | {channels.RUNNING: list(rows.values())}

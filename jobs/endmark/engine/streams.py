@@ -88,13 +88,15 @@ class GroupPlan:
         keys: the columns of the group key.
         measures: the measures.
         columns: the columns of the groups table, in order.
-        running: whether each batch also puts out the groups that it has changed.
+        running: whether each batch puts out the groups that it has changed.
+        final: whether groups are put out when they are closed.
     """
 
     keys: list[KeyColumn]
     measures: list[MeasureSpec]
     columns: list[str]
     running: bool = False
+    final: bool = True
 
 
 def stream_plans(pipeline: Pipeline, partitions: dict[str, int]) -> dict[str, StreamPlan]:
@@ -181,7 +183,8 @@ def grouped_by(pipeline: Pipeline, aggregate: Aggregate, keys: list[KeyColumn]) 
         )
         for name, measure in aggregate.measures.items()
     ]
-    return GroupPlan(keys, measures, list(columns), bool(pipeline.running_columns()))
+    tables = pipeline.laid_out
+    return GroupPlan(keys, measures, list(columns), "running" in tables, "groups" in tables)
 
 
 def _source(pipeline: Pipeline, measure: Measure) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Grouping:
             JoinType.LEFT,
             residual=None,
             policy=policy(Preset.AUTO, windowed=False),
-            group=GroupPlan(columns, measures, group.names, running),
+            group=GroupPlan(columns, measures, group.names, running, final=not running),
             buckets=buckets,
             made_with={
                 **_made_with(declared, ordered_by, rows, buckets),

@@ -188,7 +188,7 @@ class BucketTask:
                 if self._running is not None:
                     self._running.note(measured, closed)
             samples[sample("groups_closed_total")] += closed.num_rows
-            if closed.num_rows:
+            if closed.num_rows and self._plan.group.final:
                 yield channels.GROUPS, codec.encode(closed.select(self._plan.group.columns))
 
     def _results(self, batches: Sequence[StreamBatch], *, catch_up: bool) -> Iterator[pa.RecordBatch]:

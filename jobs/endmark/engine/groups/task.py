@@ -74,7 +74,7 @@ class GroupTask:
             self._groups.add(inputs)
             closed = self._closed(aligned(reports))
         samples[sample("groups_closed_total")] += closed.num_rows
-        if closed.num_rows:
+        if closed.num_rows and self._stage.group.final:
             yield channels.GROUPS, codec.encode(closed.select(self._stage.group.columns))
         if self._running is not None:
             with self._profile.phase("aggregate"):

@@ -1,0 +1,108 @@
+"""Random pipelines of any shape, from Kafka's bytes to tables, against the recomputation of `verify`.
+
+A pipeline has one to five streams, row steps, lookups, a join and groups, as its file may say.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from endmark.engine.bucket import lookups
+from endmark.pipeline import Pipeline
+from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
+from support.cases import cases
+from support.graph_records import graph_records
+from support.graph_world import graphs
+from support.kept_promises import broken_promises
+from support.sizes import BUCKETS, MERGING, PARTITIONS
+from support.verify_others import OTHERS
+from support.verify_recompute import recomputed, require_within, sellers_of
+from support.verify_world import TWO_EACH, Record, bid, close, item, locate, make_pipeline, promise
+
+STEP = 200_000  # microseconds, of the clock that tells when parked rows are due
+
+
+@cases(15)
+@given(data=st.data())
+def test_graphs_equal_their_recomputation(data: st.DataObject) -> None:
+    """Whatever the batches and the buckets of both stages, which are restored before each batch; and no
+    result breaks a punctuation of an earlier batch."""
+    pipeline = data.draw(graphs())
+    partitions = {stream.topic: data.draw(PARTITIONS) for stream in pipeline.streams.values()}
+    records = data.draw(graph_records(pipeline, partitions))
+    cuts = data.draw(st.sets(st.integers(0, len(records)), max_size=6))
+    sizes = {"buckets": data.draw(BUCKETS), "group_buckets": data.draw(BUCKETS)}
+    full_batch = data.draw(st.sampled_from([None, 1, 8]))
+    with data.draw(MERGING).limits():
+        require_same(pipeline, records, cuts, partitions, full_batch=full_batch, **sizes)
+
+
+def require_same(
+    pipeline: Pipeline,
+    records: list[Record],
+    cuts: Collection[int],
+    partitions: Mapping[str, int],
+    **sizes: Any,
+) -> Tables:
+    """Assert that all tables equal their recomputation, and return them.
+
+    Args:
+        pipeline: the pipeline.
+        records: all records.
+        cuts: the numbers of records behind which batches end.
+        partitions: counted by topic.
+        sizes: further arguments of `BucketTasks`.
+    """
+    clock = count(0, STEP)
+    located, places = locate(records), sorted(cuts)
+    batches = [located[start:end] for start, end in zip([0, *places], [*places, len(located)], strict=True)]
+    with tempfile.TemporaryDirectory() as directory, patch.object(lookups, "_now", clock.__next__):
+        sellers = sellers_of(pipeline)
+        tasks = BucketTasks(pipeline, sellers, partitions, Path(directory), others=OTHERS, **sizes)
+        came = [*map(tasks.batch, batches), *pauses(tasks)]
+    if pipeline.shows_results:
+        assert list(broken_promises(pipeline, came)) == []
+    found = upserted(pipeline, total(came))
+    with recomputed(pipeline, records, found, partitions) as session:
+        require_within(session, pipeline)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["changes", "upsert"])
+@pytest.mark.parametrize("by", ["item_id", "items.seller_id"])
+def test_a_table_of_groups_so_far_alone(by: str, mode: str) -> None:
+    """It has the final rows, too. No blob of final groups is left over, for which there is no table."""
+    document = make_pipeline(windows=(None, None), lookup="items", wider=("seller_id",)).model_dump(
+        by_alias=True
+    )
+    document["steps"]["by_key"]["aggregate"] = {"by": by, "measures": {"rows": "count"}}
+    document["tables"] = {"running": {"from": "by_key", "mode": mode}}
+    records = [item(0, 0), bid(0, 1), item(2, 2, seller=2), close("items", 0), close("bids", 0)]
+    records += [promise("items", {"seller_id": {"equals": 1}}, at) for at in range(2)]
+
+    found = require_same(Pipeline.model_validate(document), records, [2], TWO_EACH)
+
+    assert [row["rows"] for row in found["running"] if row["final"]] == [1]
+
+
+def test_a_measure_of_the_key_of_a_relation_behind_another() -> None:
+    """It is the column by which the relation was asked, of another relation."""
+    pipeline = make_pipeline(
+        windows=(None, None),
+        others={"titles": {"stream": "bids", "key": "sellers.name"}},
+        measures={"ranks": {"sorted": "titles.rank"}},
+    )
+    records = [item(0, 0), *(bid(0, 1, seller) for seller in (1, 2)), close("items", 0), close("bids", 0)]
+
+    assert require_same(pipeline, records, [2], TWO_EACH)["groups"] == [
+        {"item_id": 0, "ranks": ["Ann", "Bo"]}
+    ]

@@ -1,0 +1,166 @@
+"""Random records for any pipeline of `graph_world`, which collide: few keys, four sellers, few partitions."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from endmark.pipeline import Pipeline
+from support.graph_world import TIME, spell, value_of
+from support.sizes import speakers
+from support.verify_gaps import with_gaps
+from support.verify_histories import stamp
+from support.verify_world import Record, instant, promise
+
+KINDS = [*["row"] * 12, *["close"] * 3, *["pattern"] * 3, "heartbeat", "bad"]
+_LATER = [*[0] * 70, *[-2, -1, 1, 2] * 7, 250_000_000_000]  # seconds, than time moves on
+_LAST_KEY = 8
+BAD = [b"{", None, b'{"seller_id": 1}', b'{"$punctuation": {"nowhere": {"equals": 1}}}', b"[]"]
+
+
+@st.composite
+def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, int]) -> list[Record]:
+    """Records which mostly keep what their streams declare; time moves on, else most rows would be late.
+
+    A few rows are of a far future. Partitions are counted by topic.
+    """
+    pace = draw(st.sampled_from([0.1, 0.25, 0.5]))
+    size = draw(st.integers(20, 30 + 20 * len(pipeline.sides)))
+    producers = [_Producer(draw, pipeline, stream, partitions) for stream in pipeline.sides]
+    found: list[Record] = []
+    for place in range(size):
+        producer = draw(st.sampled_from(producers))
+        now = place * pace + draw(st.sampled_from(_LATER))
+        seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
+        said = producer.says(draw(st.sampled_from(KINDS)), _LAST_KEY * place // size, seller, now)
+        found += [replace(record, timestamp=stamp(place * pace)) for record in said]
+    for producer in producers:
+        if draw(st.integers(0, 3)) < 3:
+            found += [replace(each, timestamp=stamp(size * pace)) for each in producer.ends(size * pace)]
+    return found
+
+
+class _Producer:
+    """The producer of one stream, which mostly keeps what the stream declares."""
+
+    def __init__(
+        self, draw: st.DrawFn, pipeline: Pipeline, stream: str, partitions: Mapping[str, int]
+    ) -> None:
+        self.stream = stream
+        self._draw = draw
+        self._declared = pipeline.streams[stream]
+        self._topic = self._declared.topic
+        self._count = partitions[self._topic]
+        self._key = [name for name in pipeline.key if name in self._declared.columns]
+        # A key that is derived from the columns of a stream is in any partition.
+        self._scattered = self._declared.punctuation_scope == "topic" or not self._key
+
+    def says(self, kind: str, up: int, seller: int, now: float) -> list[Record]:
+        """Records of a kind, when keys have come up to a number."""
+        match kind:
+            case "row":
+                return [self._row(self._key_near(up), seller, now)]
+            case "close" if self._closes:
+                key = max(0, up - self._draw(st.integers(0, 3)))
+                return self._close(spell(self._declared, key, seller, now))
+            case "pattern" if self._declared.punctuated_on:
+                return self._pattern(up, now)
+            case "heartbeat":
+                ends = {"to": instant(now - self._draw(st.integers(0, 2)))}
+                ends |= {"to_open": True} if self._draw(st.booleans()) else {}
+                return self._promised({TIME: {"between": ends}})
+        at = self._draw(st.integers(0, self._count - 1))
+        return [Record(self._topic, at, self._draw(st.sampled_from(BAD)))]
+
+    def ends(self, now: float) -> list[Record]:
+        """Promises of most keys and of a time, so that groups are final."""
+        said = self._promised({TIME: {"between": {"to": instant(now + self._draw(st.integers(-2, 9)))}}})
+        if self._closes:
+            last = spell(self._declared, self._draw(st.integers(5, _LAST_KEY)), 1, now)
+            said += self._promised({name: {"between": {"to": last[name]}} for name in self._key[:1]})
+        return said
+
+    def _row(self, key: int, seller: int, now: float) -> Record:
+        row = json.dumps(spell(self._declared, key, seller, now)).encode()
+        record = self._draw(with_gaps(Record(self._topic, 0, row), self._declared, self._key))
+        return replace(record, partition=self._home(json.loads(record.value or b"")))
+
+    @property
+    def _closes(self) -> bool:
+        return bool(self._key) and set(self._key) <= set(self._declared.punctuated_on)
+
+    def _close(self, row: Mapping[str, Any]) -> list[Record]:
+        named = {name: {"equals": row[name]} for name in self._key}
+        if self._declared.punctuation_scope == "topic":
+            return self._promised(named)
+        return [self._promise(named, self._home(row))]
+
+    def _key_near(self, up: int) -> int:
+        """The number of a row's key; of an ordered stream, mostly the one that has come."""
+        if self._declared.ordered or self._declared.clustered:
+            falls = "descending" in self._declared.ordered.values()
+            return self._draw(st.sampled_from([_LAST_KEY - up if falls else up] * 5 + [up]))
+        return self._draw(st.integers(max(0, up - 2), min(_LAST_KEY, up + 1)))
+
+    def _pattern(self, up: int, now: float) -> list[Record]:
+        """A pattern that mostly all partitions promise; or names of keys, each in its own partition."""
+        on = self._draw(
+            st.lists(st.sampled_from(self._declared.punctuated_on), min_size=1, max_size=2, unique=True)
+        )
+        patterns = {column: self._draw(self._of(column, up, now)) for column in on}
+        restricting = {column for column, each in patterns.items() if "anything" not in each}
+        if restricting != set(self._key) or self._declared.punctuation_scope == "topic":
+            return self._promised(patterns)
+        if len(self._key) == 1 and "one_of" in patterns[self._key[0]]:
+            (column,) = self._key
+            return [
+                self._promise(patterns | {column: {"one_of": living}}, home)
+                for home in range(self._count)
+                for living in [
+                    [each for each in patterns[column]["one_of"] if self._home({column: each}) == home]
+                ]
+            ]
+        if all("equals" in patterns[column] for column in self._key):
+            home = self._home({column: patterns[column]["equals"] for column in self._key})
+            return [self._promise(patterns, home)]
+        return self._promised(patterns)
+
+    def _of(self, column: str, up: int, now: float) -> st.SearchStrategy[dict[str, Any]]:
+        """A pattern on a column, mostly of values that are over."""
+        kind = str(self._declared.columns[column])
+        value = st.builds(
+            lambda key, seller, back: value_of(column, kind, key, seller, now - back),
+            st.integers(0, max(0, up - 1)),
+            st.sampled_from([1, 2, 3, 3, 4, 4]),
+            st.integers(0, 3),
+        )
+        bounds = st.sampled_from([("to",)] * 6 + [("from", "to"), ("from", "to"), ("from",), ()])
+        between = bounds.flatmap(
+            lambda names: st.fixed_dictionaries(
+                dict.fromkeys(names, value), optional={f"{name}_open": st.booleans() for name in names}
+            )
+        )
+        return st.one_of(
+            *[value.map(lambda each: {"equals": each})] * 3,
+            *[st.lists(value, max_size=3, unique=True).map(lambda each: {"one_of": each})] * 2,
+            *[between.map(lambda each: {"between": each})] * 4,
+            st.just({"anything": True}),
+        )
+
+    def _promised(self, patterns: Mapping[str, Any]) -> list[Record]:
+        """The promise of some partitions, mostly of all."""
+        return [self._promise(patterns, home) for home in self._draw(speakers(self._count))]
+
+    def _promise(self, patterns: Mapping[str, Any], home: int) -> Record:
+        return replace(promise("", patterns, home), topic=self._topic)
+
+    def _home(self, row: Mapping[str, Any]) -> int:
+        """The partition of a row. Equal keys are spelled alike."""
+        if self._scattered:
+            return self._draw(st.integers(0, self._count - 1))
+        return zlib.crc32(json.dumps([row.get(name) for name in self._key]).encode()) % self._count

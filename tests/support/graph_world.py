@@ -1,0 +1,350 @@
+"""Random pipeline files of every shape: streams, row steps, lookups, a join, groups and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from endmark.domain import Domain
+from endmark.errors import ConfigError
+from endmark.operators.lookup.strategies import STRATEGIES
+from endmark.operators.stream_join.presets import PRESETS, Preset
+from endmark.pipeline import Pipeline, Stream
+from endmark.pipeline.measures import FUNCTIONS
+from endmark.types import ColumnType, JoinType
+from support.verify_declared import LAST
+from support.verify_histories import AHEAD, PRICES, matched, misses
+from support.verify_others import COLUMNS
+from support.verify_steps import DERIVE, LATER, WHERE
+from support.verify_world import instant
+
+Document = dict[str, Any]
+STREAMS = ("north", "east", "south", "west", "far")
+TIME = "moment"
+# The types of key columns, and how each spells a small number.
+KEY_TYPES: dict[str, Callable[[int], Any]] = {
+    "long": lambda n: n,
+    "string": lambda n: "\u00fc" * n,
+    "date": lambda n: f"2026-01-0{n + 1}",
+    "decimal(6,2)": lambda n: f"-{n}.5",
+    "timestamp": lambda n: f"2026-01-01T00:00:00.{n}Z",
+    "boolean": lambda n: n % 2 == 0,
+}
+# Columns beside the key, of which `seller_id` is in each stream, and how each spells the number of a seller.
+OWN: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "seller_id": ("long", lambda n: n),
+    "price": ("double", lambda n: PRICES[n % 3]),
+    "tip": ("decimal(6,2)", lambda n: f"{n}.5"),
+    "urgent": ("boolean", lambda n: n % 2 == 0),
+    "note": ("string", lambda n: "" if n == 3 else f"bid \u00fc {n}"),
+    "due": ("date", lambda n: f"2026-01-{10 + n}"),
+}
+KEY = ("item_id", "lot")
+
+
+def spell(declared: Stream, key: int, seller: int, seconds: float) -> dict[str, Any]:
+    """The members of a row."""
+    return {
+        name: value_of(name, str(kind.required), key, seller, seconds)
+        for name, kind in declared.columns.items()
+    }
+
+
+def value_of(column: str, kind: str, key: int, seller: int, seconds: float) -> Any:
+    """The value of a column of a stream, as JSON has it."""
+    if column == TIME:
+        return instant(seconds)
+    if column in OWN:
+        return OWN[column][1](seller)
+    # Six keys of two columns: three values of the first one, two of the other.
+    spelled = KEY_TYPES[kind]
+    return spelled(key) if column.startswith("only_") else spelled(key // 2 if "item" in column else key % 2)
+
+
+@st.composite
+def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> Pipeline:
+    """Any pipeline that its file can say; `url` may have a place for one of `MATCHINGS`.
+
+    Parts that do not fit to the others are left out.
+    """
+    document = draw(_streams())
+    document |= {"name": "graph", "unbounded_state": "allow", "relations": {}, "steps": {}}
+    ends = {stream: stream for stream in document["streams"]}
+    for stream in document["streams"]:
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+            _add(document, ends, stream, draw(_row_step(document, stream, ends[stream])))
+    draw(_lookups(document, ends, url, parking=parking))
+    results = next(iter(ends.values()))
+    if len(ends) > 1:
+        results = "joined"
+        document["steps"]["joined"] = draw(_join(document, ends))
+    document["tables"] = {"results": {"from": results}}
+    plain = require(document)
+    if plain.join is not None:
+        draft = draw(_conditions(plain))
+        document = _if_valid(document, lambda new: new["steps"]["joined"].update(where=draft))
+    if draw(st.integers(0, 5)) < 5:
+        document = draw(_grouped(document, require(document), results))
+    return require(document)
+
+
+def require(document: Document) -> Pipeline:
+    """The pipeline of a document; the example is given up if there is none."""
+    pipeline = valid(document)
+    assume(pipeline is not None)
+    assert pipeline is not None
+    return pipeline
+
+
+def valid(document: Document) -> Pipeline | None:
+    try:
+        return Pipeline.model_validate(document)
+    except (ValidationError, ConfigError):
+        return None
+
+
+def _if_valid(document: Document, change: Callable[[Document], Any]) -> Document:
+    """The changed document, if it is one of a pipeline."""
+    changed = {**document, "steps": {name: dict(step) for name, step in document["steps"].items()}}
+    changed["tables"] = dict(document["tables"])
+    change(changed)
+    return document if valid(changed) is None else changed
+
+
+def _add(document: Document, ends: dict[str, str], stream: str, step: Document) -> None:
+    name = f"step{len(document['steps'])}"
+    document["steps"][name] = {"from": ends[stream], **step}
+    ends[stream] = name
+
+
+@st.composite
+def _streams(draw: st.DrawFn) -> Document:
+    count = draw(st.sampled_from([1, 2, 2, 2, 3, 3, 4, 5]))
+    key = {name: draw(st.sampled_from(list(KEY_TYPES))) for name in KEY[: draw(st.sampled_from([1, 1, 2]))]}
+    if len(key) == 1:
+        key = {"only_id": next(iter(key.values()))}
+    idle = draw(st.integers(0, 9)) == 0
+    return {"streams": {name: draw(_stream(name, key, idle=idle)) for name in STREAMS[:count]}}
+
+
+@st.composite
+def _stream(draw: st.DrawFn, name: str, key: Mapping[str, str], *, idle: bool) -> Document:
+    others = draw(st.lists(st.sampled_from(list(OWN)[1:]), max_size=3, unique=True))
+    columns = {**key, "seller_id": "long", **{each: OWN[each][0] for each in others}, TIME: "timestamp"}
+    declared: Document = {"topic": f"of.{name}"}
+    promised: list[str] = [*key] if draw(st.integers(0, 3)) else []
+    wider = draw(
+        st.lists(st.sampled_from(["seller_id", "seller_id", TIME, *others]), max_size=2, unique=True)
+    )
+    promised += wider if draw(st.booleans()) else []
+    declared["punctuated_on"] = draw(st.permutations(promised))
+    declared["punctuation_scope"] = draw(st.sampled_from(["partition", "partition", "topic"]))
+    if len(key) == 1 and (direction := draw(st.sampled_from([None, None, None, "ascending", "descending"]))):
+        declared["ordered"] = dict.fromkeys(key, direction)
+    if runs := draw(st.sampled_from([None, None, None, None, "unique", "clustered"])):
+        declared[runs] = [*key]
+    if draw(st.integers(0, 3)) == 0:
+        on = draw(st.sampled_from([[*key], [*key], ["seller_id"], [*key, "seller_id"]]))
+        declared["closes"] = {"on": on, "when": draw(st.sampled_from(list(LAST)))}
+    taken = {*promised, *declared.get("closes", {"on": []})["on"], TIME}
+    taken |= {column for field in ("ordered", "unique", "clustered") for column in declared.get(field, ())}
+    free = [column for column in columns if column not in taken]
+    gaps = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
+    declared["columns"] = {column: f"{kind}?" if column in gaps else kind for column, kind in columns.items()}
+    declared["extra"] = draw(st.sampled_from(["dead_letter", "dead_letter", "ignore"]))
+    silence = draw(st.integers(1, 2)) if idle and draw(st.booleans()) else None
+    declared["event_time"] = {
+        "column": TIME,
+        "lateness": f"{draw(st.integers(0, 1 if idle else 3))}s",
+        "ahead": draw(st.sampled_from(AHEAD)),
+        "idle": silence and f"{silence}s",
+    }
+    return declared
+
+
+@st.composite
+def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Document:
+    """A row step that fits behind the last one of its stream, as far as that is easily known."""
+    before = document["steps"].get(end, {})
+    derived = list(before.get("derive", {}))
+    fresh = [column for column in DERIVE if column not in derived]
+    derive = draw(st.lists(st.sampled_from(fresh), max_size=2, unique=True))
+    declared = document["streams"][stream]
+    kept = {TIME, "seller_id", *KEY, "only_id", *declared["punctuated_on"]}
+    free = [name for name in declared["columns"] if name not in kept and end == stream]
+    drop = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
+    step: Document = {
+        "where": draw(
+            st.sampled_from([None, *WHERE, *(LATER[column] for column in derived if column in LATER)])
+        ),
+        "derive": {column: DERIVE[column] for column in derive},
+    }
+    # A later step may use a derived column, and give a lost column's name anew.
+    lost = before.get("drop", [])
+    step["derive"] |= dict.fromkeys(lost[:1], derived[0] if derived else "seller_id + 1")
+    if drop and draw(st.booleans()):
+        step["select"] = [name for name in [*declared["columns"], *derive] if name not in drop]
+    else:
+        step["drop"] = drop
+    step["where"] = step["where"] and step["where"].replace("$time", TIME)
+    step["derive"] = {column: text.replace("$time", TIME) for column, text in step["derive"].items()}
+    return step
+
+
+@st.composite
+def _lookups(draw: st.DrawFn, document: Document, ends: dict[str, str], url: str, *, parking: bool) -> None:
+    """Lookups of some streams, each behind those by whose answers it asks."""
+    matching = draw(st.sampled_from(["many_to_one", "many_to_many", "as_of"]))
+    where: dict[str, str] = {}
+    for relation in draw(st.permutations(["sellers", "ranks", "badges", "titles", "colours"])):
+        asked = {
+            "titles": {"ranks": "rank", "badges": "rank", "sellers": "name"},
+            "colours": {"titles": "title"},
+        }
+        keys = dict.fromkeys(ends, "seller_id")
+        if relation in asked:
+            keys = {where[by]: f"{by}.{column}" for by, column in asked[relation].items() if by in where}
+        if not keys or draw(st.integers(0, 2)):
+            continue
+        stream = draw(st.sampled_from(list(keys)))
+        where[relation] = stream
+        columns = COLUMNS.get(relation, {"seller_id": "long", "name": "string", "rating": "double"})
+        lookup: Document = {"key": keys[stream]}
+        if relation == "sellers":
+            lookup |= {"cardinality": matching} if matching != "as_of" else {}
+            if matching == "as_of":
+                columns = columns | {"since": "timestamp"}
+                lookup["as_of"] = matched("as_of", "items")["as_of"] | {"stream": TIME}
+        elif relation in ("badges", "colours"):
+            lookup["cardinality"] = "many_to_many"
+        lookup |= {
+            "relation": relation,
+            "strategy": draw(st.sampled_from(list(STRATEGIES))),
+            "miss": draw(misses(parking=parking and draw(st.integers(0, 3)) == 0)),
+            "time_per_batch": draw(st.sampled_from([None, None, "0ms"])),
+            "memory": draw(st.sampled_from([1, 500, 64_000_000])),
+            "cache": draw(st.sampled_from([None, {"memory": 300}])),
+        }
+        document["relations"][relation] = {
+            "url": url.format(matching),
+            "table": relation,
+            "key": next(iter(columns)),
+            "columns": columns,
+        }
+        _add(document, ends, stream, {"lookup": lookup})
+
+
+@st.composite
+def _join(draw: st.DrawFn, document: Document, ends: Mapping[str, str]) -> Document:
+    inputs = draw(st.permutations(list(ends.values())))
+    kind = draw(st.sampled_from(JoinType)) if len(inputs) == 2 else JoinType.INNER
+    preset = draw(st.sampled_from([*[Preset.AUTO] * 8, *Preset]))
+    able = PRESETS[preset]
+    idle = any(stream["event_time"]["idle"] for stream in document["streams"].values())
+    seconds = st.integers(0, 2 if idle else 5)
+    bound = st.one_of(seconds, st.none()) if able.window else st.none()
+    window: Any = draw(bound)
+    if draw(st.booleans()):
+        window = {name: draw(bound) for name in draw(st.permutations(inputs))}
+    waits = able.batch and (len(inputs) == 2 or preset in (Preset.PJOIN, Preset.MJOIN))
+    return {
+        "join": inputs,
+        "on": draw(st.permutations([name for name in (*KEY, "only_id") if name in _columns(document)])),
+        "type": kind,
+        "window": window,
+        "preset": preset,
+        "purge_every": draw(st.integers(1, 4)) if waits else 1,
+        "memory": draw(st.sampled_from([None, None, 1, 2000])) if able.spill else None,
+    }
+
+
+def _columns(document: Document) -> set[str]:
+    return {name for stream in document["streams"].values() for name in stream["columns"]}
+
+
+@st.composite
+def _conditions(draw: st.DrawFn, pipeline: Pipeline) -> str | None:
+    """A condition on a result, which may fail."""
+    columns = pipeline.pair_columns()
+    longs = [name for name, kind in columns.items() if kind.domain is Domain.LONG and "kafka" not in name]
+    if not longs or draw(st.booleans()):
+        return None
+    one, other, third = (draw(st.sampled_from(longs)) for _ in range(3))
+    text = draw(
+        st.sampled_from(
+            [
+                f"{one} <> {other}",
+                f"{one.upper()} + {other} < 6 -- a comment",
+                f"{one} < 2 OR {other} IS NULL OR {third} > 1",
+                f"{one} = 1 OR {other} + 9223372036854775805 > 0",  # which fails above 2
+            ]
+        )
+    )
+    doubles = [name for name, kind in columns.items() if kind.domain is Domain.DOUBLE]
+    if doubles and draw(st.booleans()):
+        text = f"{draw(st.sampled_from(doubles))} > 0 OR ({one} IS NOT NULL)"
+    return text
+
+
+@st.composite
+def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: str) -> Document:
+    """The document with groups, by the key or by other columns, in tables of any mode."""
+    shown = _shown(pipeline)
+    able = [name for name, kind in shown.items() if kind.domain is not Domain.DOUBLE]
+    by = list(draw(st.permutations(pipeline.key)))
+    promised = [
+        f"{stream}.{column}"
+        for stream in pipeline.shown
+        for column in pipeline.streams[stream].promised_on
+        if f"{stream}.{column}" in able and column not in pipeline.key
+    ]
+    if draw(st.integers(0, 3)) > 0:
+        columns = draw(st.sampled_from([[*able, *pipeline.key], promised or able, promised or able]))
+        by = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=2, unique=True))
+    if draw(st.booleans()):  # where one origin alone has the column
+        by = [each.rpartition(".")[2] if _alone(shown, each) else each for each in by]
+    measures: Document = {"rows": "count"}
+    for number in range(draw(st.integers(0, 5))):
+        column = draw(st.sampled_from(list(shown)))
+        kind = shown[column]
+        adds = kind.domain in (Domain.LONG, Domain.DOUBLE, Domain.DECIMAL) and kind.precision <= 20
+        functions = [name for name, each in FUNCTIONS.items() if name != "count" and (adds or not each.adds)]
+        measures[f"m{number}"] = {draw(st.sampled_from(functions)): column}
+    tables: Document = {"groups": {"from": "grouped"}}
+    if running := draw(st.sampled_from([None, "changes", "upsert"])):
+        tables["running"] = {"from": "grouped", "mode": running}
+    if running and draw(st.booleans()):
+        del tables["groups"]
+    for wanted in (tables, tables | {"running": {"from": "grouped", "mode": "upsert"}}):
+        changed = _if_valid(
+            document,
+            lambda new, wanted=wanted: (
+                new["steps"].update(grouped={"from": results, "aggregate": {"by": by, "measures": measures}}),
+                new["tables"].update(wanted),
+            ),
+        )
+        if changed is not document:
+            break
+    if changed is not document and draw(st.integers(0, 4)) == 0:
+        del changed["tables"]["results"]
+    return changed
+
+
+def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
+    """The columns of results, as measures name them, with their types."""
+    found = {}
+    for stream in pipeline.shown:
+        found |= {f"{stream}.{name}": kind for name, kind in pipeline.stream_columns(stream).items()}
+        for lookup in pipeline.lookups_of(stream):
+            kinds = pipeline.relations[lookup.relation].columns
+            found |= {f"{lookup.relation}.{name}": kind for name, kind in kinds.items()}
+    return found
+
+
+def _alone(shown: Mapping[str, ColumnType], reference: str) -> bool:
+    name = reference.rpartition(".")[2]
+    return sum(each.rpartition(".")[2] == name for each in shown) == 1
