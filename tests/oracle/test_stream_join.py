@@ -202,6 +202,26 @@ def test_a_row_of_a_forgotten_key_is_late(tmp_path: Path) -> None:
     assert actual.announced == [0]
 
 
+def test_a_key_is_remembered_while_its_rows_are_not_late(tmp_path: Path) -> None:
+    """The left side closes key 0 at time 5 and forgets keys after 6. Both sides are at 8, so a row of time 9
+    is no late one, and breaks the promise."""
+    left = [Event(0, 5), Event(0, None), *(Event(1, 8) for _ in range(6)), Event(0, 9)]
+    history = History(
+        kind=JoinType.INNER,
+        residual=False,
+        streams={"left": [left], "right": [[Event(1, 8)]]},
+        windows={"left": 6, "right": 6},
+        lateness={"left": 0, "right": 0},
+        keyed={"left": True, "right": True},
+        cuts=[{"left": [2], "right": [0]}, {"left": [6], "right": [1]}],
+    )
+    with patch.object(closed_keys, "RECENT", -1):
+        driver = Driver(history, KINDS[0], tmp_path, restart=True, forget_after={"left": 6})
+        actual = driver.run()
+
+    assert actual.violations == Counter({("left", "closed", 0, 8): 1})
+
+
 @pytest.mark.parametrize("preset", [preset for preset in Preset if PRESETS[preset].spill])
 @cases(50, among=4)
 @given(
