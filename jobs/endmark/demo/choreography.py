@@ -208,8 +208,9 @@ class _Demo:
                 if not job.running:
                     raise MissingPartError(f"the job ended: {_last_error(job.log)}; see {job.log}")
                 batch = state.ops.latest_batch(state.pipeline)
-                if batch is not None and batch.batch_id > newest:
-                    newest, since = batch.batch_id, time.monotonic()
+                if feed.running or (batch is not None and batch.batch_id > newest):
+                    since = time.monotonic()
+                newest = -1 if batch is None else batch.batch_id
                 if kills.due(newest):
                     job.kill()
                     self._say(f"killed the job (SIGKILL), time {kills.done} of {kills.number}")

@@ -92,7 +92,7 @@ class Forecast:
             "hybrid with more or less memory, and pages that suit it:",
             *(_line(each, f"{memory / 1e6:g} MB") for memory, each in self.what_if.items()),
             "",
-            f"without skew, pages of {self.best_page_rows:,} rows are best (lookup.page_rows)",
+            f"without skew, pages of {self.best_page_rows:,} rows are best (page_rows)",
         ]
 
 
@@ -156,7 +156,7 @@ def _lookup(pipeline: Pipeline, relation: str | None) -> Lookup:
 
 def _payload(pipeline: Pipeline, lookup: Lookup) -> int:
     """The bytes of a stream row, estimated from the types of its columns."""
-    kinds = pipeline.streams[pipeline.stream_of(lookup.relation)].columns.values()
+    kinds = pipeline.stream_columns(pipeline.stream_of(lookup.relation)).values()
     return sum(_BYTES.get(kind.domain, 8) for kind in kinds)
 
 
