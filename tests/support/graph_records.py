@@ -71,7 +71,7 @@ class _Producer:
             case "pattern" if self._declared.punctuated_on:
                 return self._pattern(up, now)
             case "heartbeat":
-                ends = {"to": instant(now - self._draw(st.integers(0, 2)))}
+                ends: dict[str, Any] = {"to": instant(now - self._draw(st.integers(0, 2)))}
                 ends |= {"to_open": True} if self._draw(st.booleans()) else {}
                 return self._promised({TIME: {"between": ends}})
         at = self._draw(st.integers(0, self._count - 1))

@@ -85,8 +85,8 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
     document["tables"] = {"results": {"from": results}}
     plain = require(document)
     if plain.join is not None:
-        draft = draw(_conditions(plain))
-        document = _if_valid(document, lambda new: new["steps"]["joined"].update(where=draft))
+        joined = document["steps"]["joined"] | {"where": draw(_conditions(plain))}
+        document = _if_valid(document, {"steps": {"joined": joined}})
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
     return require(document)
@@ -107,11 +107,9 @@ def valid(document: Document) -> Pipeline | None:
         return None
 
 
-def _if_valid(document: Document, change: Callable[[Document], Any]) -> Document:
-    """The changed document, if it is one of a pipeline."""
-    changed = {**document, "steps": {name: dict(step) for name, step in document["steps"].items()}}
-    changed["tables"] = dict(document["tables"])
-    change(changed)
+def _if_valid(document: Document, changes: Mapping[str, Document]) -> Document:
+    """The document with other steps or tables, if it is one of a pipeline."""
+    changed = document | {part: document[part] | mine for part, mine in changes.items()}
     return document if valid(changed) is None else changed
 
 
@@ -176,7 +174,7 @@ def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Doc
     declared = document["streams"][stream]
     kept = {TIME, "seller_id", *KEY, "only_id", *declared["punctuated_on"]}
     free = [name for name in declared["columns"] if name not in kept and end == stream]
-    drop = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
+    drop: list[str] = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
     step: Document = {
         "where": draw(
             st.sampled_from([None, *WHERE, *(LATER[column] for column in derived if column in LATER)])
@@ -186,7 +184,8 @@ def _row_step(draw: st.DrawFn, document: Document, stream: str, end: str) -> Doc
     # A later step may use a derived column, and give a lost column's name anew.
     lost = before.get("drop", [])
     step["derive"] |= dict.fromkeys(lost[:1], derived[0] if derived else "seller_id + 1")
-    if drop and draw(st.booleans()):
+    selects = draw(st.booleans())
+    if drop and selects:
         step["select"] = [name for name in [*declared["columns"], *derive] if name not in drop]
     else:
         step["drop"] = drop
@@ -285,7 +284,8 @@ def _conditions(draw: st.DrawFn, pipeline: Pipeline) -> str | None:
         )
     )
     doubles = [name for name, kind in columns.items() if kind.domain is Domain.DOUBLE]
-    if doubles and draw(st.booleans()):
+    of_doubles = draw(st.booleans())
+    if doubles and of_doubles:
         text = f"{draw(st.sampled_from(doubles))} > 0 OR ({one} IS NOT NULL)"
     return text
 
@@ -320,23 +320,18 @@ def _grouped(draw: st.DrawFn, document: Document, pipeline: Pipeline, results: s
     if running and draw(st.booleans()):
         del tables["groups"]
     for wanted in (tables, tables | {"running": {"from": "grouped", "mode": "upsert"}}):
-        changed = _if_valid(
-            document,
-            lambda new, wanted=wanted: (
-                new["steps"].update(grouped={"from": results, "aggregate": {"by": by, "measures": measures}}),
-                new["tables"].update(wanted),
-            ),
-        )
+        step = {"from": results, "aggregate": {"by": by, "measures": measures}}
+        changed = _if_valid(document, {"steps": {"grouped": step}, "tables": wanted})
         if changed is not document:
-            break
-    if changed is not document and draw(st.integers(0, 4)) == 0:
-        del changed["tables"]["results"]
-    return changed
+            if draw(st.integers(0, 4)) == 0:
+                del changed["tables"]["results"]
+            return changed
+    return document
 
 
 def _shown(pipeline: Pipeline) -> dict[str, ColumnType]:
     """The columns of results, as measures name them, with their types."""
-    found = {}
+    found: dict[str, ColumnType] = {}
     for stream in pipeline.shown:
         found |= {f"{stream}.{name}": kind for name, kind in pipeline.stream_columns(stream).items()}
         for lookup in pipeline.lookups_of(stream):
