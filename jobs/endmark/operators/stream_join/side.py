@@ -246,7 +246,7 @@ class SideState:
         if self.order is not None:
             key_promises = [*key_promises, *self.order.take(batch.marks)]
             self.key_promises.add(key_promises)
-        newest = self.newest | batch.newest
+        newest = {**self.newest, **batch.newest}
         # A key that is closed before its partition has a time is never forgotten.
         times = [*self.newest.values(), *batch.newest.values()]
         time = max(times) if len(newest) >= self.spec.partitions else FOR_EVER
