@@ -171,8 +171,14 @@ def test_validate_tells_programs_the_same(tmp_path: Path) -> None:
     told = json.loads(printed)
     assert told["valid"] is True
     assert told["state"][:2] == [
-        {"input": "items", "holds": "rows", "bounded_by": [], "note": why},
-        {"input": "bids", "holds": "rows", "bounded_by": [by_time, by_key], "note": None},
+        {"input": "items", "holds": "rows", "bounded_by": [], "note": why, "declared": False},
+        {
+            "input": "bids",
+            "holds": "rows",
+            "bounded_by": [by_time, by_key],
+            "note": None,
+            "declared": False,
+        },
     ]
     assert [(state["input"], state["holds"]) for state in told["state"][2:]] == [
         ("groups", "groups"),

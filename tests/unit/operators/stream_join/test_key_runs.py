@@ -74,8 +74,8 @@ def test_they_bound_state_as_punctuations_do() -> None:
         "items rows: bounded by bids' punctuations on item_id",
         "bids rows: bounded by items' clusters on item_id",
         "groups: bounded by items' clusters and bids' punctuations on item_id",
-        "items closed keys: unbounded, remembered until a pattern holds them",
-        "bids closed keys: unbounded, remembered until a pattern holds them",
+        "items closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
+        "bids closed keys: unbounded, remembered until a pattern holds them, in ranges of 24 bytes",
     ]
     with pytest.raises(ValueError, match="clustered: unique keys are in clusters anyhow; leave it out"):
         make_pipeline(declared=({"clustered": "item_id", "unique": "item_id"}, {}))
