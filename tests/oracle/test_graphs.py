@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endmark.engine.bucket import lookups
+from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
+from endmark.pipeline.boundedness import states
 from support.bucket_tasks import BucketTasks, Tables, pauses, total, upserted
 from support.cases import cases
 from support.graph_records import graph_records
@@ -106,3 +108,20 @@ def test_a_measure_of_the_key_of_a_relation_behind_another() -> None:
     assert require_same(pipeline, records, [2], TWO_EACH)["groups"] == [
         {"item_id": 0, "ranks": ["Ann", "Bo"]}
     ]
+
+
+@pytest.mark.parametrize(
+    "preset", [name for name, able in PRESETS.items() if able.propagate is Propagation.NEVER]
+)
+def test_groups_stay_open_if_no_key_is_announced(preset: Preset) -> None:
+    """A table has the groups so far, which are never final, though both streams close their keys."""
+    document = make_pipeline(windows=(None, None), running=True).model_dump(by_alias=True)
+    document["steps"]["matched"]["preset"] = preset
+    pipeline = Pipeline.model_validate(document)
+    records = [item(0, 0), bid(0, 1), close("items", 0), close("bids", 0)]
+
+    found = require_same(pipeline, records, [2], TWO_EACH)
+
+    assert found["groups"] == []
+    assert [row["final"] for row in found["running"]] == [False]
+    assert [state.bounded_by for state in states(pipeline) if state.holds == "groups"] == [()]

@@ -291,6 +291,8 @@ def _mend_punctuations(silent: Sequence[_Input]) -> str:
 
 
 def _groups(inputs: list[_Input], preset: Preset) -> State:
+    if PRESETS[preset].propagate is Propagation.NEVER:
+        return State("groups", "groups", note=f"since preset {preset} announces no key")
     bounds: list[Bound] = []
     notes, mends = [], []
     early = PRESETS[preset].propagate is Propagation.EARLY

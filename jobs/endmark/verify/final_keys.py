@@ -56,7 +56,8 @@ def find_final(session: Session, pipeline: Pipeline, final: str, reached: str) -
     """Add the final keys of a join to a table, and make the tables `waiting_rows`.
 
     A later row without a partner is a result of its key if its side is preserved. So no key is final then
-    before that side has closed it. Keys without results are final, too.
+    before that side has closed it. Keys without results are final, too. If the preset announces no key, none
+    is final.
 
     Args:
         session: the session.
@@ -66,11 +67,13 @@ def find_final(session: Session, pipeline: Pipeline, final: str, reached: str) -
     """
     key = names([key_column(column) for column in pipeline.key])
     by_side = [fill(_KEYS, key=key, closed=name(f"closed_{stream}")) for stream in pipeline.sides]
-    session.run("INSERT INTO $final $by_all", final=final, by_all=" INTERSECT ".join(by_side))
+    announced = announces(pipeline)
+    if announced != "never":
+        session.run("INSERT INTO $final $by_all", final=final, by_all=" INTERSECT ".join(by_side))
     sides = {side.stream: side for side in join_sides(pipeline)}
     for side in sides.values():
         _find_waiting(session, pipeline, side, reached)
-        if announces(pipeline) != "closed by all" and not any(sides[each].preserved for each in side.others):
+        if announced == "closed by any" and not any(sides[each].preserved for each in side.others):
             session.run(
                 _FINAL_WITHOUT_ROWS,
                 final=final,
