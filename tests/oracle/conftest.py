@@ -11,7 +11,7 @@ from endmark.operators.stream_join import closed_keys
 from endmark.verify import broken_promises
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _recent() -> Iterator[None]:
     """The place of a promise that names a key is forgotten after three records: worlds have few."""
     with patch.object(closed_keys, "RECENT", 3), patch.object(broken_promises, "RECENT", 3):

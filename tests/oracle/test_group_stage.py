@@ -103,19 +103,20 @@ class Definition:
 
     def _closing(self, written: str) -> str | None:
         """The condition on groups that a pattern makes final; `None` if it makes none final."""
-        patterns = json.loads(written)
-        key = self._pipeline.key[0]
-        if len(patterns) == 1 and any(
-            patterns.get(f"{stream}_{key}") == {"between": {}} for stream in present(self._pipeline)
-        ):
-            return "true"
+        # A column of the join key is never null in a stream that is there, so all of its values are all rows.
+        whole = {f"{stream}_{column}" for stream in present(self._pipeline) for column in self._pipeline.key}
+        patterns = {
+            column: pattern
+            for column, pattern in json.loads(written).items()
+            if not (column in whole and pattern == {"between": {}})
+        }
         conditions = []
         for column, pattern in patterns.items():
             group = self._group_column(column)
             if group is None:
                 return None
             conditions.append(_condition(name(group), pattern))
-        return " AND ".join(conditions)
+        return " AND ".join(conditions) or "true"
 
     def _group_column(self, column: str) -> str | None:
         """The column of the group key that is equal to a column of results."""

@@ -124,12 +124,15 @@ def _any_of(conditions: Iterator[str]) -> str:
 
 def _closing(session: Session, pipeline: Pipeline, table: str) -> Iterator[str]:
     """The conditions under which a group is closed by a pattern of a table, over columns of the group key."""
-    ends: list[dict[str, Any]] = [
-        {f"{stream}_{pipeline.key[0]}": {"between": {}}} for stream in _in_all_results(pipeline)
-    ]
+    # A column of the join key is never null in a stream that is there, so all of its values are all rows.
+    whole = {f"{stream}_{column}" for stream in _in_all_results(pipeline) for column in pipeline.key}
     for row in session.run("SELECT DISTINCT punctuation FROM $table", table=table):
-        patterns = json.loads(row["punctuation"])
-        if patterns in ends:
+        patterns: dict[str, Any] = {
+            column: pattern
+            for column, pattern in json.loads(row["punctuation"]).items()
+            if not (column in whole and pattern == {"between": {}})
+        }
+        if not patterns:
             yield "true"
             continue
         restricted = {_group_column(pipeline, column): pattern for column, pattern in patterns.items()}
