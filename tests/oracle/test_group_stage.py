@@ -226,7 +226,7 @@ def hold(data: st.DataObject, pipeline: Pipeline, records: list[Record], sizes: 
 
 
 @pytest.mark.parametrize("kind", [*JoinType, None])
-@cases(10, among=40)
+@cases(7, among=40)
 @given(data=st.data(), keys=st.sampled_from([LONG, COMPOSITE]))
 def test_groups_by_another_key(kind: JoinType | None, data: st.DataObject, keys: KeyKind) -> None:
     """Whatever the join, the columns of the key, the batches and the buckets of each stage."""
@@ -262,7 +262,7 @@ def promised(draw: st.DrawFn, partitions: Mapping[str, int]) -> list[Record]:
 
 
 @pytest.mark.parametrize("kind", JoinType)
-@cases(10, among=20)
+@cases(7, among=20)
 @given(data=st.data())
 def test_promised_groups(kind: JoinType, data: st.DataObject) -> None:
     """Groups are final when no bucket has an open row of a promised seller."""
