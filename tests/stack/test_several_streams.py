@@ -89,7 +89,7 @@ def test_three_streams_are_joined_at_once(
     report = verify(load(file, {}), broker.bootstrap, tmp_path / "warehouse")
     assert report.ok, report.to_json()
     rows = {table.table: table.actual for table in report.tables}
-    assert 0.9 * KEYS < rows["groups"] == rows["running"] <= KEYS
-    assert rows["results"] > KEYS * ROWS
+    assert 0.9 * KEYS < rows["by_key"] == rows["running"] <= KEYS
+    assert rows["fulfilled"] > KEYS * ROWS
     assert rows["violations"] == rows["dead_letters"] == 0
     assert rows["punctuations"] == KEYS * len(STREAMS)
