@@ -56,7 +56,7 @@ def test_killed_between_two_stages(by: str, tables: dict[str, Any], jars: list[P
         promised = {1, *range(2, SELLERS, 2)}
         assert set(groups["items_seller_id"].to_pylist()) <= promised
         assert rows["by_item"] > SELLERS / 4
-        assert rows["running"] > rows["by_item"]
+        assert rows["open"] > rows["by_item"]
     else:
         assert groups.num_rows == len(set(groups["sellers_country"].to_pylist())) > 1
         assert not any(groups["final"].to_pylist())
