@@ -207,7 +207,7 @@ def test_results_of_another_form_are_refused_by_a_checkpoint(
         ({"on": "city"}, "on, time: the left frame has no column city"),
         ({"on": "score"}, "on: column 'score' is double, which is no key; cast it to string"),
         ({"on": "size"}, "on: column 'size' is int32 on the left, int64 on the right; cast one"),
-        ({"where": "left_cost > 1"}, r"join\.where: no column 'left_cost'"),
+        ({"where": "left_cost > 1"}, r"where: no column 'left_cost'"),
         ({"on": []}, "on: it names no column"),
         (
             {"on": [("shop", "size")]},
