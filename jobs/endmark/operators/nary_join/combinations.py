@@ -50,7 +50,7 @@ class Combinations:
     def __init__(self, sides: Sequence[SideState], residual: Condition | None) -> None:
         self._sides = sides
         self._residual = residual
-        self.failures = Failures("join.where" if residual is None else residual.field)
+        self.failures = Failures("where" if residual is None else residual.field)
         self._windowed = any(side.spec.window is not None for side in sides)
 
     def find(
