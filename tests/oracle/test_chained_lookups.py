@@ -26,7 +26,7 @@ def tasks_of(pipeline: Pipeline, directory: Path) -> BucketTasks:
 
 
 def run(pipeline: Pipeline, directory: Path, *records: Record) -> Tables:
-    """What comes out, after it is held against its recomputation."""
+    """Return the tables of a run, after they are held against their recomputation."""
     found = tasks_of(pipeline, directory).batch(locate(records))
     with recomputed(pipeline, list(records), found=found) as session:
         require_within(session, pipeline)

@@ -168,7 +168,7 @@ def grouped(draw: st.DrawFn, kind: JoinType | None, keys: KeyKind) -> Pipeline:
 
 
 def regroups(pipeline: Pipeline, by: list[str]) -> bool:
-    """Whether these columns are another key. A stream alone has its own columns in `by` as its key."""
+    """Return whether these columns are another key. A stream alone has its own columns in `by` as its key."""
     key = pipeline.key
     if pipeline.join is None:
         if all(name.partition(".")[0] in pipeline.streams for name in by):

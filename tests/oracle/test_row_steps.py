@@ -153,7 +153,7 @@ def test_a_filtered_row_is_in_order(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("size", BATCH_SIZES)
 def test_a_closing_rule_asks_the_streams_own_columns(tmp_path: Path, size: int) -> None:
-    """Of rows that are filtered, and of columns that the step has lost."""
+    """Promises count of rows that are filtered, and of columns that the step has lost."""
     rule = {"closes": {"on": "item_id", "when": "urgent"}}
     pipeline = make_pipeline(
         windows=(None, None), lookup="items", punctuated=(True, False), declared=({}, rule)

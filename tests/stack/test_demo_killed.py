@@ -9,7 +9,7 @@ from support.demo import DEADLINE_SECONDS, running_demo
 
 
 def test_a_demo_whose_job_is_killed_twice(tmp_path: Path) -> None:
-    """Of three streams, row steps, chained lookups and a second stage, nothing is lost or comes twice."""
+    """Nothing is lost or comes twice of three streams, row steps, chained lookups and a second stage."""
     arguments = ["--example=fulfilment", "--kills=2", "--minutes=1", "--rate=1500", "--seed=3"]
     with running_demo(tmp_path, *arguments) as demo:
         output, _ = demo.process.communicate(timeout=DEADLINE_SECONDS)

@@ -1,4 +1,4 @@
-"""What a stream may say of closed keys that it forgets."""
+"""Tests of `forget_keys_after`: which streams may have it, and from which time on."""
 
 from __future__ import annotations
 

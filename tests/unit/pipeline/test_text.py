@@ -137,6 +137,13 @@ def test_what_cannot_be_set_is_named(assignment: str, says: str) -> None:
         load(ORDERS, ENVIRONMENT, [assignment])
 
 
+def test_a_topic_of_two_streams_is_named() -> None:
+    """Any two of three streams may share it."""
+    assignment = "streams.shipments.topic=shop-payments"
+    with pytest.raises(ConfigError, match="streams: topic 'shop-payments' is named twice"):
+        load(AUCTION.with_name("fulfilment.yaml"), ENVIRONMENT, [assignment])
+
+
 def test_a_secret_comes_from_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "url"
     secret.write_text("sqlite:///secret.db\n")

@@ -1,4 +1,4 @@
-"""What `verify` says of filtered and failing rows."""
+"""Tests of the report of `verify` on filtered and failing rows."""
 
 from __future__ import annotations
 

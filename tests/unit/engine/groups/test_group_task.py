@@ -76,7 +76,7 @@ def test_a_group_waits_for_all_partitions_and_buckets(tmp_path: Path) -> None:
 
 
 def test_null_is_a_group_that_only_the_end_closes(tmp_path: Path) -> None:
-    """As are rows without a match in R. They are one group of all buckets, which no pattern matches."""
+    """Nulls are one group of all buckets, as of rows without a match in R, and no pattern matches it."""
     rows = [item(0, 1), item(1, 1), bid(0, 2, seller=9), bid(1, 2, seller=9), bid(1, 3, seller=1)]
     some = over({"seller_id": {"between": {"to": 100}}}, "bids")
     end = over({"seller_id": {"anything": True}})

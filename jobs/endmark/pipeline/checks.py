@@ -1,0 +1,327 @@
+"""Checks that the parts of a pipeline fit together: its lookups, keys, groups, tables and topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from endmark.domain import Domain
+from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
+from endmark.pipeline.asked import asked
+from endmark.pipeline.fields import require_column, require_key_column, require_name
+from endmark.pipeline.tables import RESERVED, require_layout
+from endmark.types import ColumnType, JoinType
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.steps import Aggregate, Lookup, Measure
+    from endmark.pipeline.tables import Table
+
+
+def require_sound(pipeline: Pipeline) -> None:
+    """Refuse a pipeline whose parts do not fit together.
+
+    Raises:
+        ValueError: some parts do not fit. The error names the field.
+    """
+    _check_inputs(pipeline)
+    topics = [stream.topic for stream in pipeline.streams.values()]
+    if twice := next((topic for topic in topics if topics.count(topic) > 1), None):
+        raise ValueError(f"streams: topic {twice!r} is named twice")
+    for step in pipeline.publish:
+        if step != pipeline.flow.results:
+            raise ValueError(
+                f"publish.{step}: {step!r} is not the step whose rows are the results, which is "
+                f"{pipeline.flow.results}; publish that one"
+            )
+    if pipeline.output_topic in topics:
+        raise ValueError(
+            f"publish.{pipeline.flow.results}.topic: {pipeline.output_topic!r} is read by a stream, which "
+            "would get the job's own results; name another topic"
+        )
+    if pipeline.control_topic in [*topics, pipeline.output_topic]:
+        raise ValueError(
+            f"control.topic: {pipeline.control_topic!r} is a topic of a stream or of publish; name another"
+        )
+    for lookup in pipeline.lookups:
+        _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
+    _check_relations(pipeline)
+    _check_key(pipeline)
+    if pipeline.aggregate is not None:
+        _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
+    _check_tables(pipeline)
+    _check_names(pipeline)
+
+
+def _check_inputs(pipeline: Pipeline) -> None:
+    flow = pipeline.flow
+    if pipeline.join is None:
+        return
+    if len(pipeline.sides) > 2 and pipeline.join.type is not JoinType.INNER:
+        raise ValueError(
+            f"steps.{flow.join}.type: only an inner join has more than two inputs; write inner, or leave "
+            f"out {_listed(pipeline.sides[2:])}"
+        )
+    # It raises for a field that the preset has no use for.
+    pipeline.join.policy(field=f"steps.{flow.join}")
+
+
+def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
+    require_name(pipeline.relations, lookup.relation, f"{field}.relation", "relations")
+    relation = pipeline.relations[lookup.relation]
+    if len(lookup.key) != len(relation.key):
+        raise ValueError(
+            f"{field}.key: {_listed(lookup.key)} must have a column for each of "
+            f"relations.{lookup.relation}.key: {_listed(relation.key)}"
+        )
+    asked(pipeline, lookup)  # raises for a column that rows do not have
+    if (as_of := lookup.as_of) is None:
+        return
+    require_column(relation.columns, as_of.relation, f"{field}.as_of.relation", ColumnType.TIMESTAMP)
+    if as_of.relation in relation.key:
+        raise ValueError(
+            f"{field}.as_of.relation: {as_of.relation!r} is in relations.{lookup.relation}.key, so "
+            "each version would have a key of its own; leave it out there"
+        )
+    if not lookup.unique:
+        raise ValueError(
+            f"{field}.cardinality: as_of picks one of a key's rows; leave cardinality out, or as_of"
+        )
+
+
+def _check_relations(pipeline: Pipeline) -> None:
+    """Check that each relation has one lookup: its name stands for the lookup's columns and knobs."""
+    looked_up = [lookup.relation for lookup in pipeline.lookups]
+    for name in pipeline.relations:
+        if name in pipeline.streams:
+            raise ValueError(f"relations.{name}: a stream has this name, too; rename one of them")
+        if name not in looked_up:
+            raise ValueError(f"relations.{name}: no lookup asks it; leave it out")
+        if looked_up.count(name) > 1:
+            again = [lookup for lookup in pipeline.lookups if lookup.relation == name][1]
+            raise ValueError(
+                f"{pipeline.place_of(again)}.relation: {name!r} is looked up twice; declare it once more "
+                "under another name"
+            )
+
+
+def _check_key(pipeline: Pipeline) -> None:
+    origin, key = pipeline.key_place
+    for name in key:
+        _check_key_column(pipeline, name, origin)
+    whose = "key" if pipeline.join is None else "join key"
+    for side in pipeline.sides:
+        missing = tuple(name for name in key if name not in pipeline.streams[side].promised_on)
+        if missing and len(missing) < len(key):
+            raise ValueError(
+                f"streams.{side}.punctuated_on: {_listed(missing)} of the {whose} {_listed(key)} is "
+                "missing; name all of the key, or none of it"
+            )
+        declared = pipeline.streams[side]
+        if declared.unique and declared.clustered:
+            raise ValueError(f"streams.{side}.clustered: unique keys are in clusters anyhow; leave it out")
+        implied = {
+            "ordered": tuple(declared.ordered),
+            "unique": declared.unique,
+            "clustered": declared.clustered,
+        }
+        for field, by in implied.items():
+            if by and (set(by) != set(key) or (field == "ordered" and len(key) > 1)):
+                raise ValueError(
+                    f"streams.{side}.{field}: {_listed(by)} is not the {whose} {_listed(key)}, so it "
+                    "closes no key; leave it out"
+                )
+        if declared.forget_keys_after is not None:
+            _check_forgetting(pipeline, side, declared.forget_keys_after)
+
+
+def _check_forgetting(pipeline: Pipeline, side: str, forget_after: timedelta) -> None:
+    """Check that a row of a forgotten key is late, and that no result and no group waits for the key."""
+    field, join = f"streams.{side}.forget_keys_after", pipeline.join
+    if not pipeline.closes_keys(side):
+        raise ValueError(f"{field}: {side} closes no key; leave it out")
+    if join is None:
+        return
+    step = f"steps.{pipeline.flow.join}"
+    if PRESETS[join.preset].propagate is Propagation.CLOSED:
+        raise ValueError(
+            f"{field}: preset {join.preset} announces a key once all streams have closed it, so none may "
+            f"be forgotten before; leave it out, or choose {step}.preset: {Preset.AUTO}"
+        )
+    for other in pipeline.sides:
+        kept = join.type.keeps_right if pipeline.sides.index(other) else join.type.keeps_left
+        if other != side and kept:
+            raise ValueError(
+                f"{field}: rows of {other} are results once {side} has closed their key, so it must not "
+                f"be forgotten; leave it out, or choose another {step}.type"
+            )
+        window = pipeline.window_of(other) if PRESETS[join.preset].window else None
+        if window is None:
+            raise ValueError(
+                f"{field}: rows of {other} would stay for ever once their key is forgotten; set {step}.window"
+            )
+        if other == side and forget_after < window:
+            raise ValueError(
+                f"{field}: {_seconds(forget_after)} is less than the window of {side}, "
+                f"{_seconds(window)}, in which a key still has results; use the window or more"
+            )
+
+
+def _check_key_column(pipeline: Pipeline, name: str, field: str) -> None:
+    for side in pipeline.sides:
+        require_column(pipeline.stream_columns(side), name, field)
+    kinds = {side: pipeline.stream_columns(side)[name].required for side in pipeline.sides}
+    first, kind = next(iter(kinds.items()))
+    if odd := [side for side, other in kinds.items() if other != kind]:
+        raise ValueError(
+            f"{field}: column {name!r} is {kind} in stream {first}, but {kinds[odd[0]]} in {odd[0]}; "
+            f"declare one type for {'both' if len(kinds) == 2 else 'all'}"
+        )
+    if ColumnType.DOUBLE in kinds.values():
+        raise ValueError(
+            f"{field}: column {name!r} is double, and equal doubles are a matter of rounding; declare it "
+            "long, string or decimal(18,2) in each stream"
+        )
+
+
+def _check_aggregate(pipeline: Pipeline, aggregate: Aggregate, field: str) -> None:
+    for reference in aggregate.by:
+        _check_group_column(pipeline, reference, f"{field}.by")
+    if len(pipeline.group_key) < len(aggregate.by):
+        raise ValueError(f"{field}.by: {_listed(aggregate.by)} name a column twice; leave one out")
+    if pipeline.regroups:
+        _check_regrouping(pipeline, aggregate, field)
+    elif not pipeline.running_columns():
+        _check_closing(pipeline, field)
+    for name, measure in aggregate.measures.items():
+        if measure.column is not None:
+            _check_measure(pipeline, f"{field}.measures.{name}", measure, measure.column)
+
+
+def _check_group_column(pipeline: Pipeline, reference: str, field: str) -> None:
+    if reference in pipeline.key:  # which `_check_key` has checked
+        return
+    origin, column = _require_column(pipeline, reference, field)
+    require_key_column(pipeline.origins[origin], column, field)
+
+
+def _check_regrouping(pipeline: Pipeline, aggregate: Aggregate, field: str) -> None:
+    """Check groups by other columns than the join key."""
+    named = {column for origin, column in pipeline.group_origins() if origin not in pipeline.relations}
+    if named >= set(pipeline.key) and any(map(pipeline.closes_keys, pipeline.sides)):
+        whose = "key" if pipeline.join is None else "join key"
+        raise ValueError(
+            f"{field}.by: {_listed(aggregate.by)} has more columns than the {whose} "
+            f"{_listed(pipeline.key)}, or names the stream of one; name that key alone and without a stream, "
+            "or leave a column of it out"
+        )
+    if pipeline.group_closers or pipeline.running_columns():
+        return
+    able = [(origin, column) for origin, column in pipeline.group_origins() if origin in pipeline.streams]
+    mends = [f"set streams.{origin}.punctuated_on: [{column}]" for origin, column in able[:1]]
+    mends.append(
+        f"write the groups so far: tables.{pipeline.flow.aggregate}: "
+        f"{{from: {pipeline.flow.aggregate}, mode: upsert}}"
+    )
+    raise ValueError(
+        f"{field}.by: no stream promises anything about {_listed(aggregate.by)} that holds for all "
+        f"results, so no group would ever close; {', or '.join(mends)}"
+    )
+
+
+def _check_closing(pipeline: Pipeline, field: str) -> None:
+    """Check that groups by the join key are closed."""
+    if not any(pipeline.closes_keys(side) for side in pipeline.sides):
+        raise ValueError(
+            f"{field}.by: no stream is punctuated on {_listed(pipeline.key)}, so no group would ever "
+            f"close; set streams.<name>.punctuated_on: [{', '.join(pipeline.key)}]"
+        )
+    if pipeline.join is not None and PRESETS[pipeline.join.preset].propagate is Propagation.NEVER:
+        able = [preset for preset, ability in PRESETS.items() if ability.propagate is not Propagation.NEVER]
+        raise ValueError(
+            f"{field}: preset {pipeline.join.preset} announces no key, so no group would ever close; "
+            f"leave it out, or choose steps.{pipeline.flow.join}.preset: {', '.join(able)}"
+        )
+
+
+def _require_column(pipeline: Pipeline, reference: str, field: str) -> tuple[str, str]:
+    """Return the origin and the name of a column of results, or refuse it."""
+    try:
+        origin, column = pipeline.resolved(reference)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error
+    require_name(pipeline.origins, origin, field, "streams or relations")
+    require_column(pipeline.origins[origin], column, field)
+    if pipeline.stream_of(origin) not in pipeline.shown:
+        raise ValueError(
+            f"{field}: {reference!r} is on the right of a semi join, whose results have the left "
+            f"columns alone; steps.{pipeline.flow.join}.type: inner keeps both"
+        )
+    return origin, column
+
+
+def _check_measure(pipeline: Pipeline, field: str, measure: Measure, reference: str) -> None:
+    _require_column(pipeline, reference, field)
+    try:
+        measure.kind(pipeline.type_of(reference))
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error
+
+
+def _check_names(pipeline: Pipeline) -> None:
+    for role, columns in pipeline.table_columns().items():
+        seen: dict[str, str] = {}
+        for name in columns:  # Spark and Delta ignore the case of letters in names
+            if (other := seen.setdefault(name.lower(), name)) != name or columns.count(name) > 1:
+                raise ValueError(
+                    f"tables.{pipeline.directories[role]}: columns {other!r} and {name!r} are one to Delta; "
+                    "rename a stream, a relation, a column or a measure"
+                )
+
+
+def _check_tables(pipeline: Pipeline) -> None:
+    if not pipeline.tables and not pipeline.publish:
+        raise ValueError(
+            f"tables: no table has the rows of {pipeline.flow.last}; name one, such as "
+            f"tables: {{{pipeline.flow.last}: {{}}}}"
+        )
+    written: dict[str, str] = {}
+    for name in [*RESERVED, *pipeline.tables]:  # some file systems ignore the case of letters, too
+        if (other := written.setdefault(name.lower(), name)) != name or (
+            name in RESERVED and name in pipeline.tables
+        ):
+            raise ValueError(f"tables.{name}: {other!r} is another table's name too; rename one")
+    roles: dict[str, str] = {}
+    for name, table in pipeline.tables.items():
+        role = pipeline.role_of(name, table)
+        if (other := roles.setdefault(role, name)) != name:
+            raise ValueError(
+                f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
+            )
+        require_layout(table, pipeline.columns_of(role), f"tables.{name}")
+        if table.mode == "upsert" and pipeline.regroups:
+            _check_upserted(pipeline, table, f"tables.{name}.partition_by")
+    if pipeline.flow.aggregate and not {"groups", "running"} & roles.keys():
+        raise ValueError(
+            f"steps.{pipeline.flow.aggregate}: no table has its groups; add "
+            f"tables.{pipeline.flow.aggregate}: {{}}, or leave the step out"
+        )
+
+
+def _check_upserted(pipeline: Pipeline, table: Table, field: str) -> None:
+    columns = pipeline.group_columns()
+    for name in table.partition_by:
+        if name in pipeline.group_key and columns[name].domain is Domain.STRING:
+            raise ValueError(
+                f"{field}: column {name!r} is a text of the group key, and Delta reads an empty text "
+                "there as null, which is a group of its own; leave it out"
+            )
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():g} s"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
