@@ -277,3 +277,24 @@ def test_promised_groups(kind: JoinType, data: st.DataObject) -> None:
     sizes = data.draw(SIZES)
     records = data.draw(promised(sizes.partitions))
     hold(data, regrouped(pipeline, by, {"rows": "count"}), records, sizes)
+
+
+def test_promised_groups_end_with_their_stream(tmp_path: Path) -> None:
+    """All values of several key columns are the end of a stream, as are those of the first one."""
+    plain = make_pipeline(keys=COMPOSITE, windows=(None, None), punctuated=(True, True), aggregated=False)
+    pipeline = regrouped(plain, ["bids.seller_id"], {"rows": "count"})
+    records = [item(1, 0, partition=0, keys=COMPOSITE), bid(1, 1, partition=0, keys=COMPOSITE)]
+    both: dict[str, Any] = {"item_id": {"between": {}}, "lot": {"between": {}}}
+    ends = [promise("bids", both, partition) for partition in range(2)]
+    ends += [promise("items", {"item_id": {"between": {}}}, 0), promise("items", both, 1)]
+    partitions = {"all.items": 2, "all.bids": 2}
+    tasks = BucketTasks(pipeline, sellers_of(pipeline), partitions, tmp_path, buckets=2, group_buckets=2)
+    located = locate([*records, *ends])
+
+    first, second = tasks.batch(located[: len(records)]), tasks.batch(located[len(records) :])
+
+    announced = {row["punctuation"] for row in tasks.patterns}
+    assert '{"items_item_id": {"between": {}}, "items_lot": {"between": {}}}' in announced
+    assert (first["groups"], [row["rows"] for row in second["groups"]]) == ([], [1])
+    with recomputed(pipeline, [*records, *ends], total([first, second]), partitions) as session:
+        require_within(session, pipeline)
