@@ -109,6 +109,8 @@ class BucketTasks:
             )
         self.plan = BucketPlan.of(pipeline, streams, lookups, buckets, full_batch)
         self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
+        if pipeline.shows_results:
+            self._schemas.setdefault(channels.RESULTS, arrow_schema(dict(pipeline.result_columns())))
         stage = GroupStage.of(pipeline, buckets, Buckets(LABELS[-group_buckets:]))
         self._groups = None if stage is None else GroupTasks(stage, directory)
         self._batches = 0

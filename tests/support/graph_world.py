@@ -17,7 +17,7 @@ from endmark.pipeline import Pipeline, Stream
 from endmark.pipeline.measures import FUNCTIONS
 from endmark.types import ColumnType, JoinType
 from support.verify_declared import LAST
-from support.verify_histories import AHEAD, PRICES, matched, misses
+from support.verify_histories import AHEAD, FORMATS, PRICES, matched, misses
 from support.verify_others import COLUMNS
 from support.verify_steps import DERIVE, LATER, WHERE
 from support.verify_world import instant
@@ -89,6 +89,10 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
         document = _if_valid(document, {"steps": {"joined": joined}})
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
+    if draw(st.integers(0, 3)) == 0:
+        document |= {"publish": {results: {"topic": "published"}}}
+        if len(document["tables"]) == 1 or draw(st.booleans()):
+            document["tables"].pop("results", None)
     return require(document)
 
 
@@ -98,6 +102,15 @@ def require(document: Document) -> Pipeline:
     assume(pipeline is not None)
     assert pipeline is not None
     return pipeline
+
+
+def with_published_rows(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with a table of its results, if it only publishes them."""
+    if not pipeline.shows_results or "results" in pipeline.laid_out:
+        return pipeline
+    document = pipeline.model_dump(by_alias=True)
+    document["tables"]["published"] = {"from": pipeline.flow.results}
+    return Pipeline.model_validate(document)
 
 
 def valid(document: Document) -> Pipeline | None:
@@ -154,6 +167,7 @@ def _stream(draw: st.DrawFn, name: str, key: Mapping[str, str], *, idle: bool) -
     gaps = draw(st.lists(st.sampled_from(free), max_size=2, unique=True)) if free else []
     declared["columns"] = {column: f"{kind}?" if column in gaps else kind for column, kind in columns.items()}
     declared["extra"] = draw(st.sampled_from(["dead_letter", "dead_letter", "ignore"]))
+    declared |= draw(st.sampled_from([{}, {}, {}, *FORMATS]))
     silence = draw(st.integers(1, 2)) if idle and draw(st.booleans()) else None
     declared["event_time"] = {
         "column": TIME,
