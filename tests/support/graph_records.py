@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
-from support.formats import said
 from support.graph_world import TIME, spell, value_of
 from support.sizes import speakers
 from support.verify_gaps import with_gaps
@@ -61,7 +60,7 @@ class _Producer:
         self._declared = pipeline.streams[stream]
         self._topic = self._declared.topic
         self._count = partitions[self._topic]
-        self._key = [name for name in pipeline.key if name in self._declared.columns]
+        self._key = [name for name in pipeline.stage_of(stream).key if name in self._declared.columns]
         # A key that is derived from the columns of a stream is in any partition.
         self._scattered = self._declared.punctuation_scope == "topic" or not self._key
 
