@@ -53,6 +53,16 @@ class Stage:
         return tuple(self.steps.paths)
 
     @property
+    def before(self) -> tuple[Stage, ...]:
+        """The stages before this one, in order."""
+        return () if self.earlier is None else (*self.earlier.before, self.earlier)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The inputs that are streams."""
+        return tuple(name for name in self.inputs if name in self.pipeline.streams)
+
+    @property
     def derived(self) -> str | None:
         """The input that has the results of the stage before; `None` in the first stage."""
         return None if self.earlier is None else self.earlier.steps.join
@@ -100,7 +110,9 @@ class Stage:
 
     def window_field(self, given: str) -> str:
         """Return the field that has the window of an input of the join."""
-        return "" if self.join is None else f"{self.place}.window.{self.join.inputs[self.inputs.index(given)]}"
+        return (
+            "" if self.join is None else f"{self.place}.window.{self.join.inputs[self.inputs.index(given)]}"
+        )
 
     def preserved(self, given: str) -> bool:
         """Return whether rows of an input are results even without a partner."""
@@ -192,6 +204,11 @@ class Stage:
                 f"{', or of '.join(found)}, or derive it there under another name"
             )
         return f"{found[0]}_{name}"
+
+    @property
+    def present_keys(self) -> frozenset[str]:
+        """The columns of the key that are null in no result, by their names there."""
+        return frozenset(column for given in self.present_inputs for column in self.key_columns(given))
 
     @property
     def key_types(self) -> dict[str, ColumnType]:
