@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from endmark.domain import Domain
 from endmark.pipeline import Pipeline
+from support.formats import said
 from support.graph_world import TIME, spell, value_of
 from support.sizes import speakers
 from support.verify_gaps import with_gaps
@@ -40,8 +41,8 @@ def graph_records(draw: st.DrawFn, pipeline: Pipeline, partitions: Mapping[str, 
         producer = draw(st.sampled_from(producers))
         now = place * pace + draw(st.sampled_from(_LATER))
         seller = draw(st.sampled_from([1, 1, 2, 3, 4]))
-        said = producer.says(draw(st.sampled_from(KINDS)), last * place // size, seller, now)
-        found += [replace(record, timestamp=stamp(place * pace)) for record in said]
+        records = producer.says(draw(st.sampled_from(KINDS)), last * place // size, seller, now)
+        found += [replace(record, timestamp=stamp(place * pace)) for record in records]
     for producer in producers:
         if draw(st.integers(0, 3)) < 3:
             found += [replace(each, timestamp=stamp(size * pace)) for each in producer.ends(size * pace)]
