@@ -91,7 +91,7 @@ class Shuffled(BucketTasks):
 
     def held(self) -> list[dict[str, Any]]:
         """What each bucket has been told of knobs."""
-        return [json.loads(task.snapshot().knobs or b"{}") for task in self._tasks.values()]
+        return [json.loads(task.snapshot().knobs or b"{}") for task in self._stages[0].tasks.values()]
 
 
 def whole() -> Pipeline:

@@ -259,7 +259,7 @@ def _derived(stage: Stage, name: str) -> _Input:
         stage.key,
         f"no stream of {name} has punctuations on {', '.join(stage.key)}",
         mend,
-        None if oldest.bounded_by else f"the progress of {name} waits for {first.name} rows, which stay",
+        None if oldest.bounded_by else f"the progress of {name} waits for {first.name} rows, which stay,",
         oldest.mends,
     )
 

@@ -82,7 +82,9 @@ class OutputTopic:
             bootstrap: the broker's host:port.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
-        key = {name: [f"{stream}_{name}" for stream in pipeline.shown] for name in pipeline.key}
+        stage = pipeline.last_stage
+        sources = zip(*(stage.key_columns(given) for given in stage.shown_inputs), strict=True)
+        key = {name: list(columns) for name, columns in zip(stage.key, sources, strict=True)}
         return cls(pipeline.result_columns(), key, topic, partitions, bootstrap, app_id)
 
     def publish(

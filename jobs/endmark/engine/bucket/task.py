@@ -104,9 +104,9 @@ class BucketTask:
         """
         arrived: dict[str, list[bytes]] = {}
         for channel, blob in packed:
-            if channel in channels.TO_SINK:
+            if self._plan.passes_on(channel):
                 yield channel, blob
-            else:
+            if self._plan.takes(channel):
                 arrived.setdefault(channel, []).append(blob)
         records = sum(json.loads(blob)["records"] for blob in arrived.get(channels.READ, []))
         full = self._join.notes.get("full_batch")
@@ -116,6 +116,9 @@ class BucketTask:
                 stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
                 for stream in self._plan.streams
             }
+            if (derived := self._plan.derived) is not None:
+                reports = arrived.get(channels.REPORT, [])
+                came[derived.stream.name] = derived.with_reports(came[derived.stream.name], reports)
         samples: Counter[str] = Counter()
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
@@ -137,7 +140,11 @@ class BucketTask:
             samples[sample("running_groups_total")] += running_rows.num_rows
             if running_rows.num_rows:
                 yield channels.RUNNING, codec.encode(running_rows)
-        if patterns:
+        if self._plan.goes_on:
+            # The report is sent even if it is empty, so that silence is not taken for a statement.
+            told = vars(patterns) | {"progress": self._join.oldest_to_come}
+            yield channels.REPORT, json.dumps(told).encode()
+        elif patterns:
             yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))
@@ -208,7 +215,9 @@ class BucketTask:
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:
-            stream = self._plan.stream(violation.side)
+            stream, derived = self._plan.stream(violation.side), self._plan.derived
+            if derived is not None and stream.name == derived.stream.name:
+                raise AssertionError(f"rows of {stream.name} are {violation.reason}, though no row can be")
             if self._plan.in_band:
                 yield channels.REFUSED, codec.encode(frame_rejects.violations(stream, violation))
             elif stream.side.partition is not None:  # rows of a frame have no coordinates
