@@ -154,7 +154,7 @@ def pipeline(
 
 @app.command()
 def three_streams(
-    records: Annotated[int, typer.Option(min=3, help="In all topics.")] = 600_000,
+    records: Annotated[int, typer.Option(min=3, help="In all topics.")] = 500_000,
     batch_records: BatchRecords = 100_000,
     rate: Annotated[float, typer.Option(min=1, help="Records for four hours of event time.")] = 20_000.0,
     repeats: Repeats = 3,
@@ -188,13 +188,13 @@ def lookup_alone(
 
 @app.command()
 def further_stage(
-    records: Records = 900_000,
+    records: Records = 600_000,
     batch_records: BatchRecords = 100_000,
     sellers: Sellers = 50_000,
     rate: Rate = 20_000.0,
     repeats: Repeats = 3,
     fed: Annotated[float, typer.Option(min=1, help="Records a second, for the latency.")] = 10_000.0,
-    warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before latency is measured.")] = 15.0,
+    warm_seconds: Annotated[float, typer.Option(min=0, help="Fed before latency is measured.")] = 12.0,
     seconds: Annotated[float, typer.Option(min=1, help="Fed while latency is measured.")] = 15.0,
     trigger_seconds: Annotated[float, typer.Option(min=0, help="Least time between batch starts.")] = 1.0,
     latency_repeats: Annotated[int, typer.Option(min=1, help="Runs of each job for its latency.")] = 2,

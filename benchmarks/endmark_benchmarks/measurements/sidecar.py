@@ -165,8 +165,8 @@ def main(
     report: dict[str, Any] = {"bench": "sidecar", **origin(), "options": options}
     rates: dict[str, list[float]] = defaultdict(list)
     answers: list[dict[str, float]] = []
-    found = recorded(Path("var/bench"), workload(records / rate, rate, sellers))
-    with running(found, print) as servers:
+    auction = recorded(Path("var/bench"), workload(records / rate, rate, sellers))
+    with running(auction, print) as servers:
         for repeat, name in interleaved((ALONE, ASKED), repeats):
             reached, found = run(servers, batch_records, requests if name == ASKED else None)
             rates[name].append(reached)
