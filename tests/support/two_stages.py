@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline import Pipeline
 from endmark.types import JoinType
-from endmark.verify.session import Session
+from endmark.verify.session import Session, fill
 from support.bucket_tasks import Located, Tables
 from support.sizes import PARTITIONS, speakers
 from support.verify_recompute import SELLERS
@@ -262,8 +262,9 @@ class Definition:
             kinds |= {f"{name}_kafka_partition": pa.int64(), f"{name}_kafka_offset": pa.int64()}
             session.run_on(
                 pa.Table.from_pylist(rows, pa.schema(kinds)),
-                f"CREATE TABLE {name} AS SELECT * REPLACE (CAST({name}_at AS TIMESTAMPTZ) AS {name}_at) "
-                "FROM arriving",
+                "CREATE TABLE $of AS SELECT * REPLACE (CAST($at AS TIMESTAMPTZ) AS $at) FROM arriving",
+                of=name,
+                at=f"{name}_at",
             )
         sellers = pa.table(dict(zip(_TABLE, zip(*SELLERS, strict=True), strict=True)))
         session.run_on(sellers, "CREATE TABLE sellers AS SELECT * FROM arriving")
@@ -287,17 +288,18 @@ class Definition:
 
     def _looked_up(self, given: str) -> str:
         """The rows of an input with what is looked up for them; those without a second key left out."""
-        rows = f"SELECT * FROM {given}"
-        if given == "paid":
-            there = " AND ".join(f"{column} IS NOT NULL" for column in self._key(given))
-            rows += f" WHERE {there}"
+        there = [f"{column} IS NOT NULL" for column in self._key(given)] if given == "paid" else []
+        rows = fill("SELECT * FROM $given WHERE $there", given=given, there=" AND ".join(there) or "true")
         for lookup in self._pipeline.lookups_of(given):
             kind = "JOIN" if lookup.miss == "drop" else "LEFT JOIN"
             asked = LOOKUPS[given].rpartition(".")[2]
             by = f"{ORIGINS[asked] if given == 'paid' else given}_{asked}"
-            rows = (
-                f"SELECT r.*, s.name AS sellers_name, s.rating AS sellers_rating "
-                f"FROM ({rows}) r {kind} sellers s ON s.seller_id = r.{by}"
+            rows = fill(
+                "SELECT r.*, s.name AS sellers_name, s.rating AS sellers_rating "
+                "FROM ($rows) r $kind sellers s ON s.seller_id = r.$by",
+                rows=rows,
+                kind=kind,
+                by=by,
             )
         return rows
 
@@ -317,7 +319,10 @@ class Definition:
                 seconds = window.total_seconds()
                 conditions.append(f"({later} <= {earlier} + INTERVAL {seconds:.0f} SECOND)")
         kind = "SEMI" if stage.join.type is JoinType.SEMI else stage.join.type.upper()
-        return (
-            f"SELECT * FROM ({self._looked_up(left)}) a {kind} JOIN ({self._looked_up(right)}) b "
-            f"ON {' AND '.join(conditions)}"
+        return fill(
+            "SELECT * FROM ($left) a $kind JOIN ($right) b ON $met",
+            left=self._looked_up(left),
+            right=self._looked_up(right),
+            kind=kind,
+            met=" AND ".join(conditions),
         )

@@ -1,11 +1,11 @@
 """The results of a stage as a derived stream of the next one.
 
-The next stage has buckets of its own key. In every batch, each bucket of the earlier stage sends each of these
-buckets its share of the results, and a report. A report has the bucket's statements on patterns that can close
-a key, and the least event time that its later results may have. So a bucket of the next stage aligns the
-reports itself: a pattern that all buckets announce together is a promise of the derived stream, and the least
-of the times is its progress. The derived stream counts as one partition whose promises stand behind the rows of
-their batch. No row of it ever breaks a promise or is late.
+The next stage has buckets of its own key. In every batch, each bucket of the earlier stage sends each of
+these buckets its share of the results, and a report. A report has the bucket's statements on patterns that
+can close a key, and the least event time that its later results may have. So a bucket of the next stage
+aligns the reports itself: a pattern that all buckets announce together is a promise of the derived stream,
+and the least of the times is its progress. The derived stream counts as one partition whose promises stand
+behind the rows of their batch. No row of it ever breaks a promise or is late.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ freed then. If rows of the other stream are results even without a partner, the 
 the key too. The bound of groups is also the bound of the closed keys that wait to be announced. Groups by
 another key than the join's are final when a stream that has a row in every result has promised them.
 
-The results of a stage are a derived stream of the next one. It closes a key when a stream of the earlier stage
-has promised it. Its rows have the event time of the first input there. So its progress follows the oldest row
-of this input in state, and moves if something frees these rows.
+The results of a stage are a derived stream of the next one. It closes a key when a stream of the earlier
+stage has promised it. Its rows have the event time of the first input there. So its progress follows the
+oldest row of this input in state, and moves if something frees these rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 

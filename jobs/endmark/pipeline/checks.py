@@ -31,6 +31,19 @@ def require_sound(pipeline: Pipeline) -> None:
         _check_inputs(stage)
     for earlier in stages[:-1]:
         _check_derived(earlier)
+    _check_topics(pipeline)
+    for lookup in pipeline.lookups:
+        _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
+    _check_relations(pipeline)
+    for stage in stages:
+        _check_key(stage)
+    if pipeline.aggregate is not None:
+        _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
+    _check_tables(pipeline)
+    _check_names(pipeline)
+
+
+def _check_topics(pipeline: Pipeline) -> None:
     topics = [stream.topic for stream in pipeline.streams.values()]
     if twice := next((topic for topic in topics if topics.count(topic) > 1), None):
         raise ValueError(f"streams: topic {twice!r} is named twice")
@@ -49,15 +62,6 @@ def require_sound(pipeline: Pipeline) -> None:
         raise ValueError(
             f"control.topic: {pipeline.control_topic!r} is a topic of a stream or of publish; name another"
         )
-    for lookup in pipeline.lookups:
-        _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
-    _check_relations(pipeline)
-    for stage in stages:
-        _check_key(stage)
-    if pipeline.aggregate is not None:
-        _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
-    _check_tables(pipeline)
-    _check_names(pipeline)
 
 
 def _check_inputs(stage: Stage) -> None:
@@ -75,12 +79,13 @@ def _check_inputs(stage: Stage) -> None:
 def _check_derived(earlier: Stage) -> None:
     """Check that the results of a stage can be rows of the next one: each has an event time."""
     first, *others = earlier.inputs
-    if first not in earlier.present_inputs and earlier.join is not None:
-        raise ValueError(
-            f"{earlier.place}.type: results of a {earlier.join.type} join may lack a row of {first}, the first "
-            f"input, whose event time is theirs in the next step; write inner, left or semi, or name "
-            f"{others[0]} first"
-        )
+    if earlier.join is None or first in earlier.present_inputs:
+        return
+    flipped = f", or left with {others[0]} first" if earlier.join.type is JoinType.RIGHT else ""
+    raise ValueError(
+        f"{earlier.place}.type: results of a {earlier.join.type} join may lack a row of {first}, whose event "
+        f"time is theirs in the next step, as it is the first input; write inner, left or semi{flipped}"
+    )
 
 
 def _check_lookup(pipeline: Pipeline, lookup: Lookup, field: str) -> None:
@@ -245,8 +250,8 @@ def _check_behind_stages(pipeline: Pipeline, field: str) -> None:
         return
     place = field if final is None else f"tables.{pipeline.directories['groups']}.mode"
     raise ValueError(
-        f"{place}: groups behind {pipeline.last_stage.derived}, whose rows go on into another stage, are never "
-        f"final; write the groups so far: tables.{step}: {{from: {step}, mode: upsert}}"
+        f"{place}: groups behind {pipeline.last_stage.derived}, whose rows go on into another stage, are "
+        f"never final; write the groups so far: tables.{step}: {{from: {step}, mode: upsert}}"
     )
 
 

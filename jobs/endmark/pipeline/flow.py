@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endmark.pipeline.steps import AggregateStep, JoinStep, LookupStep, RowStep
+from endmark.pipeline.steps import AggregateStep, JoinStep, RowStep
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

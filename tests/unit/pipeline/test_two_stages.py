@@ -89,20 +89,19 @@ def test_it_is_drawn_and_not_predicted() -> None:
     [
         (
             {"steps": {"paid": {"join": ["orders", "payments"], "on": "order_id", "type": "full"}}},
-            "steps.paid.type: results of a full join may lack a row of orders, the first input, whose event",
+            "steps.paid.type: results of a full join may lack a row of orders, whose event time is theirs",
         ),
         (
             {"steps": {"paid": {"join": ["orders", "payments"], "on": "order_id", "type": "right"}}},
-            "write inner, left or semi, or name payments first",
+            "write inner, left or semi, or left with payments first",
         ),
         (
             {"steps": {"served": {"join": ["known", "tickets"], "on": "price"}}},
-            "steps.served.on: column 'price'",
+            "steps.served.on: paid has no column 'price'; it has order_id, customer_id, at, payer_id",
         ),
         (
             {"steps": {"served": {"join": ["known", "tickets"], "on": "at"}}},
-            "steps.served.on: 'at' of paid may be that of orders and payments; drop it in a row step of "
-            "orders, or of payments, or derive it there under another name",
+            "steps.served.on: 'at' of paid may be that of orders and payments; drop it in a row step of",
         ),
         (
             {"steps": {"dear": {"from": "known", "where": "orders_order_id > 1"}}},
@@ -180,8 +179,8 @@ def test_groups_of_a_further_stage_are_running(by: list[str]) -> None:
     with pytest.raises(ValidationError) as caught:
         Pipeline.model_validate(document | {"tables": {"grouped": {}}})
     assert (
-        "tables.grouped.mode: groups behind paid, whose rows go on into another stage, are never final; write "
-        "the groups so far: tables.grouped: {from: grouped, mode: upsert}"
+        "tables.grouped.mode: groups behind paid, whose rows go on into another stage, are never final; "
+        "write the groups so far: tables.grouped: {from: grouped, mode: upsert}"
     ) in str(caught.value)
     written = Pipeline.model_validate(document | {"tables": {"grouped": {"mode": "upsert"}}})
     assert states(written)[-1].declared
@@ -215,9 +214,7 @@ def test_progress_that_stands_still_frees_nothing() -> None:
         "tickets rows: unbounded, since the progress of paid waits for orders rows, which stay, and no stream "
         "of paid has punctuations on customer_id"
     ) in str(caught.value)
-    mended = two_stages(
-        paid={"window": {"orders": "2d", "payments": "2d"}}, served={"window": "1d"}, unbounded_state="refuse"
-    )
+    mended = two_stages(paid={"window": "2d"}, served={"window": "1d"}, unbounded_state="refuse")
     require_bounded(mended)
 
 

@@ -162,7 +162,7 @@ def _misses(declared: Declared) -> Misses:
 
 
 def _schema(stream: StreamPlan, place: LookupPlace) -> pa.Schema:
-    """Return the schema of the rows that a lookup gets: they arrive packed, and earlier levels add columns."""
+    """Return the schema of the rows that a lookup gets: they arrive packed; earlier levels add columns."""
     fields = [(name, kind.arrow) for name, kind in stream.columns.items()]
     if stream.side.partition is not None:
         fields = [(f"{stream.name}_{name}", kind) for name, kind in fields]

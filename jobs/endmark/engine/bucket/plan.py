@@ -28,7 +28,7 @@ _OF_ALL_STAGES = (channels.READ, channels.KNOBS)
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """The plan of a bucket of one stage: the join of its streams, and the group-by on its key if there is one.
+    """The plan of a bucket of one stage: the join of its streams, and the group-by on its key, if any.
 
     A stream without a join is joined with a stream that has ended (`nobody`).
 

@@ -112,13 +112,7 @@ class BucketTask:
         full = self._join.notes.get("full_batch")
         pause = full is None or records < full
         with self._profile.phase("unpack"):
-            came = {
-                stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
-                for stream in self._plan.streams
-            }
-            if (derived := self._plan.derived) is not None:
-                reports = arrived.get(channels.REPORT, [])
-                came[derived.stream.name] = derived.with_reports(came[derived.stream.name], reports)
+            came = self._came(arrived)
         samples: Counter[str] = Counter()
         with self._profile.phase("lookup"):
             looked_up = self._lookups.process(came, pause=pause)
@@ -140,12 +134,7 @@ class BucketTask:
             samples[sample("running_groups_total")] += running_rows.num_rows
             if running_rows.num_rows:
                 yield channels.RUNNING, codec.encode(running_rows)
-        if self._plan.goes_on:
-            # The report is sent even if it is empty, so that silence is not taken for a statement.
-            told = vars(patterns) | {"progress": self._join.oldest_to_come}
-            yield channels.REPORT, json.dumps(told).encode()
-        elif patterns:
-            yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
+        yield from self._told(patterns)
         self._join.notes["full_batch"] = self._plan.full_batch
         self._knobs.turn(arrived.get(channels.KNOBS, []))
         failures = self._join.failures
@@ -159,6 +148,26 @@ class BucketTask:
         report["greatest"] = self._lookups.ages()
         report["least"] = self._lookups.times(owed=self._join.spiller.owes)
         yield channels.METRICS, json.dumps(report).encode()
+
+    def _came(self, arrived: Mapping[str, list[bytes]]) -> dict[str, StreamBatch]:
+        """Unpack the batch of each stream, given the blobs of the bucket by channel."""
+        came = {
+            stream.name: _unpacked(stream, arrived, looked_up=stream.name in self._lookups.streams)
+            for stream in self._plan.streams
+        }
+        if (derived := self._plan.derived) is not None:
+            name, reports = derived.stream.name, arrived.get(channels.REPORT, [])
+            came[name] = derived.with_reports(came[name], reports)
+        return came
+
+    def _told(self, patterns: Report) -> Iterator[tuple[str, bytes]]:
+        """Yield the statements of a batch for the next stage, or for the sink."""
+        if self._plan.goes_on:
+            # The report is sent even if it is empty, so that silence is not taken for a statement.
+            told = vars(patterns) | {"progress": self._join.oldest_to_come}
+            yield channels.REPORT, json.dumps(told).encode()
+        elif patterns:
+            yield channels.PATTERNS, json.dumps(vars(patterns)).encode()
 
     def _expect_promises(self) -> None:
         for side in self._join.sides:

@@ -1,9 +1,9 @@
 """The plan of a stage of groups, and the work of the stage before it.
 
-A stage of groups is the last one of a query. It groups the results of the stage before by another key, and its
-buckets are of that key. In every batch, each bucket of the stage before sends each of these buckets its share
-of the results, and its report on the patterns that can close a group. So a bucket of groups aligns the reports
-itself, as the sink does.
+A stage of groups is the last one of a query. It groups the results of the stage before by another key, and
+its buckets are of that key. In every batch, each bucket of the stage before sends each of these buckets its
+share of the results, and its report on the patterns that can close a group. So a bucket of groups aligns the
+reports itself, as the sink does.
 """
 
 from __future__ import annotations
