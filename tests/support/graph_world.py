@@ -1,4 +1,4 @@
-"""Random pipeline files of every shape: streams, row steps, lookups, joins in two stages and groups."""
+"""Random pipeline files of every shape: streams, row steps, lookups, joins in two stages, groups, tables."""
 
 from __future__ import annotations
 
