@@ -48,6 +48,7 @@ def require_sound(pipeline: Pipeline) -> None:
         _check_lookup(pipeline, lookup, pipeline.place_of(lookup))
     _check_relations(pipeline)
     _check_key(pipeline)
+    _check_duplicates(pipeline)
     if pipeline.aggregate is not None:
         _check_aggregate(pipeline, pipeline.aggregate, f"steps.{pipeline.flow.aggregate}.aggregate")
     _check_tables(pipeline)
@@ -134,6 +135,28 @@ def _check_key(pipeline: Pipeline) -> None:
                 )
         if declared.forget_keys_after is not None:
             _check_forgetting(pipeline, side, declared.forget_keys_after)
+
+
+def _check_duplicates(pipeline: Pipeline) -> None:
+    """Check that duplicates come to the same bucket, and that they are no violations."""
+    for side in pipeline.sides:
+        found = pipeline.deduplicate_of(side)
+        if found is None:
+            continue
+        field, by = f"steps.{found[0]}.deduplicate", found[1].by
+        for name in by:
+            require_key_column(pipeline.stream_columns(side), name, f"{field}.by")
+        if missing := tuple(name for name in pipeline.key if name not in by):
+            origin, _ = pipeline.key_place
+            raise ValueError(
+                f"{field}.by: {_listed(missing)} of {origin} is missing, so duplicates could be in different "
+                f"buckets; write by: [{', '.join([*by, *missing])}], as duplicates have the same key anyhow"
+            )
+        if pipeline.streams[side].unique:
+            raise ValueError(
+                f"{field}: a second row of a key is a violation, since streams.{side}.unique promises that "
+                "there is none; leave one of the two out"
+            )
 
 
 def _check_forgetting(pipeline: Pipeline, side: str, forget_after: timedelta) -> None:

@@ -20,6 +20,7 @@ from endmark.pipeline.steps import (
     AggregateStep,
     Batch,
     Control,
+    Deduplicate,
     JoinStep,
     Lookup,
     LookupStep,
@@ -45,8 +46,8 @@ class Pipeline(Model):
     through its row steps first, and then through its lookups. Several streams have a join. A stream alone has
     none: each of its rows is a result once its lookups have answered. An aggregate is the last step. The key
     of a stream alone is the `by` of its aggregate. Without an aggregate, the key is the columns of the first
-    of these that it has: `unique`, `clustered`, `ordered`, `closes.on` and `punctuated_on`. The event time
-    and doubles are no columns of a key.
+    of these that it has: `unique`, `clustered`, `ordered`, `closes.on`, `punctuated_on` and the `by` of its
+    `deduplicate`. The event time and doubles are no columns of a key.
 
     Columns keep the name of the stream or relation that they come from: a table has `<name>_<column>`. Each
     lookup has a relation of its own, so a table that is looked up twice is declared under two names. Lookups
@@ -187,6 +188,16 @@ class Pipeline(Model):
         of_rows = {name: step for name, step in steps.items() if isinstance(step, RowStep)}
         return checked(stream, self.streams[stream], of_rows)
 
+    def deduplicate_of(self, stream: str) -> tuple[str, Deduplicate] | None:
+        """Return the step that deduplicates a stream, and how; `None` without one."""
+        steps = ((name, self.steps[name]) for name in self.flow.paths[stream])
+        found = (
+            (name, step.deduplicate)
+            for name, step in steps
+            if isinstance(step, RowStep) and step.deduplicate is not None
+        )
+        return next(found, None)
+
     def stream_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of a stream behind its row steps."""
         steps = self.row_steps_of(stream)
@@ -228,6 +239,7 @@ class Pipeline(Model):
             return f"steps.{self.flow.join}.on", self.join.on
         ((name, stream),) = self.streams.items()
         rule = stream.closes.on if stream.closes else ()
+        deduplicated, values = self._deduplicated_alone(name)
         by = tuple(column.name for lookup in self.lookups[:1] for column in self.asked_by(lookup).key)
         asks_by_null = any(self.stream_columns(name)[column].nullable for column in by)
         fields = {
@@ -237,6 +249,7 @@ class Pipeline(Model):
             f"streams.{name}.ordered": tuple(stream.ordered),
             f"streams.{name}.closes.on": rule if stream.could_be_keys(rule) == rule else (),
             f"streams.{name}.punctuated_on": stream.could_be_keys(stream.punctuated_on),
+            f"steps.{deduplicated}.deduplicate.by": values,
             # Nothing closes these. They only spread rows over buckets, each of which then reads its own part
             # of the relation. No row may lack the key, so a nullable column is none.
             **{f"{self.place_of(lookup)}.key": () if asks_by_null else by for lookup in self.lookups[:1]},
@@ -253,6 +266,14 @@ class Pipeline(Model):
         if any(name.partition(".")[0] in self.relations or name in known for name in others):
             return ()
         return own
+
+    def _deduplicated_alone(self, stream: str) -> tuple[str, tuple[str, ...]]:
+        """Return the step that deduplicates a stream, and those columns of its `by` that are never null."""
+        found = self.deduplicate_of(stream)
+        if found is None:
+            return "", ()
+        (step, declared), columns = found, self.stream_columns(stream)
+        return step, tuple(name for name in declared.by if name in columns and not columns[name].nullable)
 
     @property
     def group_key(self) -> dict[str, str]:
