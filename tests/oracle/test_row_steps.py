@@ -278,6 +278,17 @@ def test_the_first_row_of_a_value_passes(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", BATCH_SIZES)
+def test_a_value_is_known_while_a_row_may_be_its_duplicate(tmp_path: Path, size: int) -> None:
+    """Progress has come to the end of that time, and then beyond it."""
+    pipeline = deduplicated(lateness=(0, 0), windows=(None, None))
+    records = [item(0, 0), item(1, 2), item(2, 2), item(0, 2), item(1, 2.1), item(2, 2.1), item(0, 2.1)]
+
+    found = in_batches(pipeline, [*records, bid(0, 0)], size, tmp_path)
+
+    assert joined(found) == [(0, 0), (4, 0)]
+
+
+@pytest.mark.parametrize("size", BATCH_SIZES)
 def test_a_duplicate_keeps_its_promises(tmp_path: Path, size: int) -> None:
     """It moves progress, and a closing rule is asked of it."""
     rule = {"closes": {"on": "item_id", "when": "seller_id = 4"}}
