@@ -70,7 +70,7 @@ def with_row_steps(draw: st.DrawFn, pipeline: Pipeline) -> Pipeline:
             steps[f"second_{stream}"] = {"from": last, **_timed(second, time)}
             last = f"second_{stream}"
         if not pipeline.streams[stream].unique and draw(st.booleans()):
-            others = ["seller_id", *(column for column in derive if column != "finite")]
+            others = ["seller_id", time, *(column for column in derive if column != "finite")]
             steps[last] |= {"deduplicate": draw(deduplicates(list(pipeline.key), others))}
         document = _fed_by(document, stream, last)
     return Pipeline.model_validate(document | {"steps": steps | document["steps"]})

@@ -71,7 +71,8 @@ class FirstRows:
     def __init__(
         self, spec: Deduplication, key: KeySpec, place: tuple[str, str, str], store: SegmentStore
     ) -> None:
-        self.own_columns = [*key.columns, *spec.others, *place]
+        self._named = [*key.columns, *spec.others, *place]
+        self.own_columns = list(dict.fromkeys(self._named))  # the event time may be of the value
         self._key = key.shared
         columns = (*self._key.columns, *spec.others)
         self._value = KeySpec(columns, hashed=True) if spec.others else self._key
@@ -87,7 +88,7 @@ class FirstRows:
                 none does.
         """
         names = [*self._value.columns, _PARTITION, _OFFSET, _TIME]
-        rows = pa.record_batch(rows.select(self.own_columns).columns, names=names)
+        rows = pa.record_batch([rows.column(name) for name in self._named], names=names)
         groups = _groups([rows.column(name) for name in (*self._value.columns, _PARTITION)])
         offsets = int64(rows.column(_OFFSET))
         order = np.lexsort((offsets, groups))
