@@ -17,7 +17,7 @@ CATALOGUE: dict[str, str] = {
     "punctuations_total": "Well-formed punctuations.",
     "tombstones_total": "Records without a value after a deletion, which are skipped.",
     "extra_rows_total": "Rows with fields that are not declared, which `extra: ignore` leaves out.",
-    "filtered_rows_total": "Rows that a row step has filtered, by step.",
+    "filtered_rows_total": "Rows that a row step has filtered or dropped as duplicates, by step.",
     "closing_rows_total": "Rows that met their stream's closing rule, each a punctuation as well.",
     "closing_failed_rows_total": "Rows on which their stream's closing rule failed, which close nothing.",
     "dead_letters_total": "Records that could not be read, by reason.",
