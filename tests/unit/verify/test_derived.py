@@ -106,6 +106,15 @@ def test_the_end_of_a_stream_with_a_row_in_each_result_closes_all_second_keys() 
     assert results(left, [*ALONE, ended]) == []
 
 
+def test_a_pattern_on_the_first_key_is_one_on_equal_columns() -> None:
+    """Payments promise orders that they have no rows of; so the first join has none, either."""
+    pipeline = two_stages(on=["order_id"], served={"type": "right"}, promised=PROMISED | {"tickets": []})
+    below = told("payments", order_id={"between": {"to": 5}})
+    assert results(pipeline, [*(row("tickets", 1, order_id=number) for number in (5, 6)), below]) == [
+        (None, None, 0)
+    ]
+
+
 @pytest.mark.parametrize(("reached", "found"), [(3.999999, []), (4, [(None, None, 0)])])
 def test_progress_is_that_of_the_first_input(reached: float, found: list[tuple[Any, ...]]) -> None:
     """A row at exactly the end of the ticket's window may still come: an order right behind the heartbeat."""
@@ -125,12 +134,12 @@ def test_an_order_that_waits_holds_progress_back() -> None:
 
 @pytest.mark.parametrize(("preset", "progress"), [("auto", 30), ("wjoin", 3), ("xjoin", 1)])
 def test_a_preset_that_keeps_rows_holds_progress_back(preset: str, progress: int) -> None:
-    """Of three orders, one has left its window, and the payments have closed another."""
+    """The payments have closed two of three orders, of which one has left its window."""
     window = {} if preset == "xjoin" else {"window": "10s"}
     pipeline = two_stages(paid={"preset": preset, **window}, promised={"payments": ["order_id"]})
     orders = [row("orders", seconds, order_id=number) for number, seconds in enumerate((1, 3, 30))]
-    records = [*orders, told("payments", order_id=equals(1)), heartbeat("payments", 12)]
-    records += [told("payments", order_id=equals(0))] if preset == "auto" else []
+    closing = [told("payments", order_id=equals(number)) for number in (0, 1)]
+    records = [*orders, *closing, heartbeat("payments", 12)]
     with recomputed(pipeline, records, None, ONE_EACH) as session:
         assert reached(session) == progress
 
