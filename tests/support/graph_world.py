@@ -89,6 +89,9 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
         document = _if_valid(document, {"steps": {"joined": joined}})
     if draw(st.integers(0, 5)) < 5:
         document = draw(_grouped(document, require(document), results))
+    for name in [*document["streams"], *document["steps"]]:
+        if draw(st.integers(0, 3)) == 0:
+            document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
     return require(document)
 
 

@@ -39,6 +39,18 @@ class Flow:
         """The last step, or the stream of a pipeline without steps."""
         return self.aggregate or self.results
 
+    def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return the stream whose rows a stream or step in front of the join has, and the steps up to it.
+
+        Raises:
+            KeyError: the step is no such step.
+        """
+        for stream, path in self.paths.items():
+            way = (stream, *path)
+            if name in way:
+                return stream, way[1 : way.index(name) + 1]
+        raise KeyError(name)
+
 
 def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
     """Return the flow of a pipeline.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
+from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import DEFAULT
@@ -45,6 +46,7 @@ class BucketPlan:
         in_band: whether violations leave as text, for a frame that has a column of punctuations.
         shows_results: whether results leave the bucket. If not, only their groups do.
         packs_results: whether results leave as blobs, which can be shuffled or written to tables.
+        written: the streams and steps in front of the join whose rows leave, too.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -61,6 +63,7 @@ class BucketPlan:
     in_band: bool = False
     shows_results: bool = True
     packs_results: bool = True
+    written: tuple[WrittenStep, ...] = ()
 
     @classmethod
     def of(
@@ -96,6 +99,7 @@ class BucketPlan:
             # A second stage takes all results, and packs those that leave for the sink.
             shows_results=pipeline.shows_results or pipeline.regroups,
             packs_results=not pipeline.regroups,
+            written=written_steps(pipeline, streams, lookups),
         )
 
     def stream(self, name: str) -> StreamPlan:

@@ -36,6 +36,7 @@ class BatchOutput:
     Args:
         violations: rows that were not joined.
         bystanders: the bystanders of the input that are no violations, by side.
+        admitted: the rows of the input that are joined, by side.
         announced: the keys that no later result has, in order of code, by the names that all sides share.
             Each is announced once. `None` without any.
         announced_by: the same keys by what completed them, `closed` or `expired`.
@@ -47,6 +48,7 @@ class BatchOutput:
 
     violations: list[Violation] = field(default_factory=list)
     bystanders: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    admitted: dict[str, pa.RecordBatch] = field(default_factory=dict)
     announced: pa.RecordBatch | None = None
     announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
     widened: bool = False
@@ -135,6 +137,8 @@ class SegmentJoin(ABC):
         admitted = [admit(side, batch) for side, batch in zip(self.sides, batches, strict=True)]
         for side, each in zip(self.sides, admitted, strict=True):
             self.output.violations += each.violations
+            if each.rows is not None:
+                self.output.admitted[side.spec.name] = each.rows.batch
             if each.bystanders is not None:
                 self.output.bystanders[side.spec.name] = each.bystanders
         return admitted
