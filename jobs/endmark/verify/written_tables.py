@@ -62,7 +62,7 @@ def first_batches(pipeline: Pipeline, warehouse: Path) -> dict[str, int]:
     for role, directory in pipeline.directories.items():
         path = str(warehouse / directory)
         if DeltaTable.is_deltatable(path):
-            description = DeltaTable(path, without_files=True).metadata().description or ""
+            description = DeltaTable(path).metadata().description or ""
             if since := _SINCE.search(description):
                 found[role] = int(since[1])
     return found
