@@ -4,7 +4,8 @@ Upkeep does three things, in this order, for every table of a pipeline:
 
 1. It merges small files, and sorts their rows if the pipeline file says `cluster_by`. Each batch adds some,
    and a reader opens all of them. The job only appends, which never conflicts with a merge. If running
-   groups are upserted, it also replaces files of open groups, which are left to it.
+   groups are upserted, it also replaces files of open groups, which are left to it, as are all files of a
+   table of the newest rows of a stream.
 2. It removes files that no version of the last `keep` has. These are files that were merged before, and files
    that a killed attempt left behind. The files of an unfinished batch are in no version yet, and a reader may
    read an older version. So `keep` must be longer than either takes.
@@ -108,6 +109,8 @@ def _maintained(name: str, declared: Table, path: Path, keep: timedelta, dry_run
 
 
 def _merged(declared: Table, table: DeltaTable, path: Path) -> int:
+    if declared.key:  # the job itself keeps its files few, and replaces any of them
+        return 0
     if declared.mode != "append" and FINAL in table.metadata().partition_columns:
         return merge_final(table, path)
     return put_together(table, path, declared.cluster_by)

@@ -86,7 +86,7 @@ def test_records_are_those_of_a_stream(keys: KeyKind, spark: SparkSession, broke
     topic = f"published-{len(keys.types)}"
     create_topics(broker.bootstrap, {topic: PARTITIONS})
 
-    OutputTopic.of(pipeline, topic, PARTITIONS, broker.bootstrap, "mine").publish(
+    OutputTopic.of(pipeline, "results", topic, PARTITIONS, broker.bootstrap, "mine").publish(
         spark.createDataFrame(rows),
         spark.createDataFrame(
             pa.table({"punctuation": texts, "completed_by": pa.repeat("closed", len(texts))})

@@ -25,6 +25,7 @@ from endmark.engine.streams import StreamPlan, arrow_schema, stream_plans
 from endmark.metrics import sample
 from endmark.operators.stream_join.announce import aligned
 from endmark.pipeline import Lookup, Pipeline, Relation
+from endmark.pipeline.tables import deleted_role, step_of
 from endmark.relation.contract import PagedRelation
 from endmark.spark.tables import targets
 from endmark.state import codec
@@ -114,7 +115,11 @@ class BucketTasks:
         self._stages = [StageTasks(stage, self._buckets, self._store) for stage in stages]
         self.plans = stages
         self.plan = stages[0].bucket
-        self._schemas = {table.channel: table.brought for table in targets(pipeline, directory)}
+        tables = targets(pipeline, directory)
+        self._schemas = {table.channel: table.brought for table in tables}
+        self._schemas |= {
+            table.deleted_channel: table.deleted_schema for table in tables if table.deleted_channel
+        }
         if pipeline.shows_results:
             self._schemas.setdefault(channels.RESULTS, arrow_schema(dict(pipeline.result_columns())))
         last = stages[-1].onward
@@ -213,7 +218,7 @@ class GroupTasks:
         for label in labels:
             mine = [(channel, blob) for bucket, channel, blob in packed if bucket == label]
             if label not in self._snapshots:
-                assert all(channel in channels.TO_SINK for channel, _ in mine)
+                assert all(channels.is_for_sink(channel) for channel, _ in mine)
                 yield from mine
             elif mine:
                 task = GroupTask(self.stage, self._store, self._snapshots[label])
@@ -242,9 +247,12 @@ def total(batches: Iterable[Mapping[str, list[dict[str, Any]]]]) -> Tables:
 
 
 def upserted(pipeline: Pipeline, tables: Tables) -> Tables:
-    """The rows of all tables, where in an upserted one the newer row replaces the older one of its group."""
-    running = pipeline.laid_out.get(channels.RUNNING)
-    if running is None or running.mode != "upsert":
-        return tables
-    rows = {tuple(row[name] for name in pipeline.group_key): row for row in tables[channels.RUNNING]}
-    return tables | {channels.RUNNING: list(rows.values())}
+    """The rows of all tables, where in an upserted one the newer row replaces the older one of its key, and a
+    deletion, which is behind all rows of its key, removes it."""
+    found = dict(tables)
+    for role in pipeline.laid_out:
+        if key := pipeline.key_of(role):
+            deleted = {tuple(row.values()) for row in found.pop(deleted_role(step_of(role)), [])}
+            rows = {tuple(row[name] for name in key): row for row in tables[role]}
+            found[role] = [row for of, row in rows.items() if of not in deleted]
+    return found

@@ -96,7 +96,11 @@ def graphs(draw: st.DrawFn, url: str = "sqlite://", *, parking: bool = True) -> 
         document |= {"publish": {results: {"topic": "published"}}}
         if len(document["tables"]) == 1 or draw(st.booleans()):
             document["tables"].pop("results", None)
-    return require(draw(_deduplicated(document, require(document))))
+    document = draw(_deduplicated(document, require(document)))
+    for name in [*document["streams"], *document["steps"]]:
+        if draw(st.integers(0, 3)) == 0:
+            document = _if_valid(document, {"tables": {f"of_{name}": {"from": name}}})
+    return require(document)
 
 
 @st.composite

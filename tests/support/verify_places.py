@@ -69,10 +69,9 @@ def arrow_schema(columns: Mapping[str, ColumnType]) -> pa.Schema:
 
 
 def schema_of(pipeline: Pipeline, table: str) -> pa.Schema:
+    if table in pipeline.laid_out:
+        return arrow_schema(pipeline.columns_of(table))
     return {
-        "results": arrow_schema(pipeline.result_columns()),
-        "groups": arrow_schema(pipeline.group_columns()),
-        "running": arrow_schema(pipeline.running_columns()),
         "dead_letters": pa.schema(COORDINATES + TEXTS),
         "violations": pa.schema(COORDINATES + JUDGEMENT),
         "punctuations": pa.schema([("punctuation", pa.string()), ("completed_by", pa.string())]),

@@ -21,7 +21,7 @@ from endmark.verify.idle_partitions import note_idle_violations
 from endmark.verify.output_punctuations import expect_punctuations
 from endmark.verify.partition_values import spell_partitions
 from endmark.verify.running_groups import keep_latest
-from endmark.verify.session import Session
+from endmark.verify.session import Session, name
 from endmark.verify.verification import load_records
 from endmark.verify.written_tables import spell_records
 from support.hashable_rows import hashable_row
@@ -86,7 +86,7 @@ def recomputed(
         for table in tables_of(pipeline):
             given = (found or {}).get(_CHANNELS.get(table, table), [])
             arriving = pa.Table.from_pylist(given, schema_of(pipeline, table))
-            session.run_on(arriving, "CREATE TABLE $table AS FROM arriving", table=f"actual_{table}")
+            session.run_on(arriving, "CREATE TABLE $table AS FROM arriving", table=name(f"actual_{table}"))
         note_idle_violations(session)
         expect(session, pipeline)
         expect_punctuations(session, pipeline)

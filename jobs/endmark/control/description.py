@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 from endmark.control.knobs import Steps, as_number, steps_of
+from endmark.pipeline.tables import is_step_role
 
 if TYPE_CHECKING:
     from endmark.pipeline import Pipeline
@@ -28,12 +29,15 @@ class StepDescription(BaseModel):
 class TableDescription(BaseModel):
     """One Delta table, and the kind of its rows.
 
-    `name` is its directory within the warehouse. `step` is the stream or step whose rows it has. Tables that
-    each pipeline writes come with the results.
+    `name` is its directory within the warehouse. `step` is the stream or step whose rows it has; `rows` is
+    `step` if it is in front of the results, and `latest` if the table has the newest row of each key. Tables
+    that each pipeline writes come with the results.
     """
 
     name: str
-    rows: Literal["results", "groups", "running", "dead_letters", "violations", "punctuations"]
+    rows: Literal[
+        "results", "groups", "running", "step", "latest", "dead_letters", "violations", "punctuations"
+    ]
     step: str
 
 
@@ -96,4 +100,5 @@ def _step(name: str, step: Step) -> StepDescription:
 def _table(pipeline: Pipeline, rows: str, name: str) -> TableDescription:
     table = pipeline.tables.get(name)
     step = pipeline.flow.results if table is None else table.source or name
-    return TableDescription.model_validate({"name": name, "rows": rows, "step": step})
+    kind = rows.partition(":")[0] if is_step_role(rows) else rows
+    return TableDescription.model_validate({"name": name, "rows": kind, "step": step})

@@ -6,14 +6,14 @@ import fcntl
 import json
 import uuid
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from endmark.control.changes import PINNED, rule_of
 from endmark.errors import ConfigError, MissingPartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -59,10 +59,13 @@ class KnownTable:
     Args:
         id: the id in the table's metadata; it stays the same when the table is moved.
         path: the directory where a job last found the table.
+        stopped: the first batch that the table did not get, after it was taken out of the pipeline file;
+            `None` if it was not.
     """
 
     id: str
     path: str
+    stopped: int | None = None
 
 
 def known_tables(checkpoint: Path) -> dict[str, KnownTable]:
@@ -76,6 +79,31 @@ def know_tables(checkpoint: Path, tables: Mapping[str, KnownTable]) -> None:
     """Store the tables that a claimed checkpoint writes, before a batch writes them."""
     text = json.dumps({name: asdict(table) for name, table in tables.items()}, indent=2, sort_keys=True)
     _keep(checkpoint / "endmark" / "tables.json", text)
+
+
+def stop_others(checkpoint: Path, names: Collection[str], batch: int) -> None:
+    """Note which tables of a claimed checkpoint get no rows any more.
+
+    Args:
+        checkpoint: the directory of the checkpoint.
+        names: the tables that get rows.
+        batch: the number of the next batch.
+    """
+    known = known_tables(checkpoint)
+    stopped = {
+        name: replace(table, stopped=batch)
+        for name, table in known.items()
+        if name not in names and table.stopped is None
+    }
+    if stopped:
+        know_tables(checkpoint, known | stopped)
+
+
+def next_batch(checkpoint: Path) -> int:
+    """Return the number of the first batch that Spark has not committed."""
+    commits = checkpoint / "spark" / "commits"
+    entries = commits.iterdir() if commits.is_dir() else ()
+    return max((int(entry.name) for entry in entries if entry.name.isdecimal()), default=-1) + 1
 
 
 def settings(pipeline: Pipeline, buckets: int) -> dict[str, Any]:
@@ -109,19 +137,24 @@ def _is_pinned(path: tuple[str, ...], value: Any) -> bool:
 def pin(checkpoint: Path, settings: Mapping[str, Any]) -> None:
     """Store the settings of a new checkpoint; refuse other settings for a checkpoint that exists.
 
+    Tables may come and go. But the checkpoint keeps the settings of each table that it ever had.
+
     Raises:
         ConfigError: settings differ; the text names them with both values.
     """
     file = checkpoint / "endmark" / "settings.json"
-    if not file.exists():
-        _keep(file, json.dumps(settings, indent=2, sort_keys=True))
-    pinned = json.loads(file.read_text())
-    changes = [change for name, now in settings.items() for change in _changes(name, pinned.get(name), now)]
+    pinned = json.loads(file.read_text()) if file.exists() else settings
+    tables, known = settings["tables"], pinned["tables"]
+    stored = {**pinned, "tables": {**tables, **known}}
+    compared = {**settings, "tables": {**known, **tables}}
+    changes = [change for name, now in compared.items() for change in _changes(name, stored.get(name), now)]
     if changes:
         raise ConfigError(
             f"checkpoint {checkpoint} was made with other settings: {', '.join(changes)}; "
             "go back to them, or start with a new checkpoint and an empty warehouse"
         )
+    if not file.exists() or stored != pinned:
+        _keep(file, json.dumps(stored, indent=2, sort_keys=True))
 
 
 def _changes(name: str, was: Any, now: Any) -> list[str]:

@@ -35,12 +35,18 @@ class TableLog:
         self._app_id = app_id
         self._delta = DeltaTable(str(table.path))
 
-    def commit(self, files: Sequence[Mapping[str, Any]], batch_id: int) -> None:
+    def commit(
+        self,
+        files: Sequence[Mapping[str, Any]],
+        batch_id: int,
+        deleted: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Commit files as a version of the table, unless an earlier attempt at the batch has done so.
 
         Args:
             files: the entries of the files, as `write_files` returns them.
             batch_id: the number of the batch.
+            deleted: the entries of files with the keys whose rows are removed.
         """
         done = [Transaction(self._app_id, batch_id, time.time_ns() // 1_000_000)]
         if self._key:
@@ -48,7 +54,7 @@ class TableLog:
             def plan() -> tuple[Sequence[Mapping[str, Any]], Sequence[DataFile]] | None:
                 if self._has(batch_id):
                     return None
-                return upsert(self._table, self._key, data_files(self._delta), files)
+                return upsert(self._table, self._key, data_files(self._delta), files, deleted)
 
             replace_files(self._delta, plan, data_change=True, transactions=done)
         elif not self._has(batch_id):

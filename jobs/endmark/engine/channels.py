@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from endmark.pipeline.tables import is_step_role
 from endmark.state import codec
 from endmark.state.keys import bucket_of
 from endmark.stored_text import storable
@@ -38,7 +39,7 @@ HEARD = "heard"  # timestamps of Kafka's records, for streams whose partitions c
 # Channels from the first stage to the second one.
 GROUP_INPUTS = "group_inputs"  # the columns of results that groups are made of
 REPORT = "report"  # statements of one bucket of the first stage about the patterns that can close a group
-# Channels to the sink.
+# Channels to the sink. Rows of a stream or step in front of the results have the channel of `step_role`.
 RESULTS = "results"
 GROUPS = "groups"
 RUNNING = "running"  # groups that a batch has changed
@@ -148,6 +149,11 @@ class Packer:
             arrays = [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)]
             yield pa.record_batch(arrays, schema=PACKED)
             self._rows.clear()
+
+
+def is_for_sink(channel: str) -> bool:
+    """Return whether a channel goes to the sink, so that all stages pass it on."""
+    return channel in TO_SINK or is_step_role(channel)
 
 
 def stream_channel(channel: str, stream: str) -> str:

@@ -40,13 +40,13 @@ class DataFile:
     @property
     def is_final(self) -> bool:
         """True if a table of running groups is upserted, and the file has final groups."""
-        return self.partition[FINAL] == "true"
+        return self.partition.get(FINAL) == "true"
 
 
 def data_files(table: DeltaTable) -> Iterator[DataFile]:
-    """Yield the files of the version of a partitioned table that was read."""
+    """Yield the files of the version of a table that was read."""
     for file in pa.table(table.get_add_actions()).to_pylist():
-        values = {name: spelled(value) for name, value in file["partition"].items()}
+        values = {name: spelled(value) for name, value in (file.get("partition") or {}).items()}
         yield DataFile(file["path"], file["size_bytes"], values)
 
 

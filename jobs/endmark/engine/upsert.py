@@ -1,9 +1,12 @@
-"""An upsert into a Delta table: the newer row of a key replaces the older one.
+"""An upsert into a Delta table: the newer row of a key replaces the older one, and a deletion removes it.
 
 Running groups are upserted. The table is partitioned by `final`, too, and no row follows a final one. So an
 upsert reads the keys of open groups alone, and rewrites only files of open groups. Its cost grows with the
 groups that are open and not with the table, and nothing else that rewrites files of final groups, such as
 `endmark maintain`, ever meets it.
+
+The rows of a stream may be upserted, too. Any of them may be replaced, as if all groups were open. Then an
+upsert reads the keys of the whole table.
 
 Files of open groups need no upkeep. An upsert also rewrites a file that has no more rows than all smaller
 ones together. So of the files that stay, each has more rows than all smaller ones: their number is
@@ -54,22 +57,30 @@ class _Read:
 
 
 def upsert(
-    table: FileTable, key: Sequence[str], current: Iterable[DataFile], new: Sequence[Mapping[str, Any]]
+    table: FileTable,
+    key: Sequence[str],
+    current: Iterable[DataFile],
+    new: Sequence[Mapping[str, Any]],
+    deleted: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[Mapping[str, Any]], list[DataFile]]:
     """Write the files of the version in which each key of a batch has its row of this batch, and no other.
 
     Args:
-        table: the table, which is partitioned by `final`.
+        table: the table. It is partitioned by `final` if it has groups.
         key: the columns of the key. A batch has a key once.
         current: the files of the version before; those of final rows are not read.
         new: the entries of the files that the tasks of the batch have written.
+        deleted: the entries of files with the keys that the batch deletes, which the table does not get.
 
     Returns:
         The entries of the files to add, and the files to remove.
     """
-    arrived = [DataFile(entry["path"], entry["size"], entry["partition"]) for entry in new]
+    arrived, removing = (
+        [DataFile(entry["path"], entry["size"], entry["partition"]) for entry in entries]
+        for entries in (new, deleted)
+    )
     keys = [read_rows(table, file, key) for file in arrived]
-    changed = pa.concat_tables(keys)
+    changed = pa.concat_tables([*keys, *(read_rows(table, file, key) for file in removing)])
     still_open = [file for file in current if not file.is_final]
     read = [_Read(file, ~_is_among(read_rows(table, file, key), changed)) for file in still_open]
     read += [

@@ -8,7 +8,9 @@ from endmark.domain import Domain
 from endmark.operators.stream_join.presets import PRESETS, Preset, Propagation
 from endmark.pipeline.asked import asked
 from endmark.pipeline.fields import require_column, require_key_column, require_name
-from endmark.pipeline.tables import RESERVED, require_layout
+from endmark.pipeline.tables import RESERVED, is_latest_role, require_layout
+from endmark.pipeline.upserted_rows import require_replaceable
+from endmark.pipeline.written_steps import require_written
 from endmark.types import ColumnType, JoinType
 
 if TYPE_CHECKING:
@@ -50,17 +52,20 @@ def _check_topics(pipeline: Pipeline) -> None:
     if twice := next((topic for topic in topics if topics.count(topic) > 1), None):
         raise ValueError(f"streams: topic {twice!r} is named twice")
     for step in pipeline.publish:
-        if step != pipeline.flow.results:
+        require_written(pipeline, step, f"publish.{step}")
+    published = [publish.topic for publish in pipeline.publish.values()]
+    for step, publish in pipeline.publish.items():
+        if publish.topic in topics:
             raise ValueError(
-                f"publish.{step}: {step!r} is not the step whose rows are the results, which is "
-                f"{pipeline.flow.results}; publish that one"
+                f"publish.{step}.topic: {publish.topic!r} is read by a stream, which would get the job's own "
+                "rows; name another topic"
             )
-    if pipeline.output_topic in topics:
-        raise ValueError(
-            f"publish.{pipeline.flow.results}.topic: {pipeline.output_topic!r} is read by a stream, which "
-            "would get the job's own results; name another topic"
-        )
-    if pipeline.control_topic in [*topics, pipeline.output_topic]:
+        if published.count(publish.topic) > 1:
+            raise ValueError(
+                f"publish.{step}.topic: {publish.topic!r} is named twice, and its rows would have different "
+                "columns; name a topic for each step"
+            )
+    if pipeline.control_topic in [*topics, *published]:
         raise ValueError(
             f"control.topic: {pipeline.control_topic!r} is a topic of a stream or of publish; name another"
         )
@@ -371,9 +376,7 @@ def _check_tables(pipeline: Pipeline) -> None:
             raise ValueError(
                 f"tables.{name}: {other} has the same rows of {table.source or name}; leave one out"
             )
-        require_layout(table, pipeline.columns_of(role), f"tables.{name}")
-        if table.mode == "upsert" and pipeline.regroups:
-            _check_upserted(pipeline, table, f"tables.{name}.partition_by")
+        _check_table(pipeline, name, table, role)
     if pipeline.flow.aggregate and not {"groups", "running"} & roles.keys():
         raise ValueError(
             f"steps.{pipeline.flow.aggregate}: no table has its groups; add "
@@ -381,13 +384,28 @@ def _check_tables(pipeline: Pipeline) -> None:
         )
 
 
-def _check_upserted(pipeline: Pipeline, table: Table, field: str) -> None:
-    columns = pipeline.group_columns()
+def _check_table(pipeline: Pipeline, name: str, table: Table, role: str) -> None:
+    source, field = table.source or name, f"tables.{name}"
+    if role not in ("groups", "running"):
+        require_written(pipeline, source, field)
+    require_layout(table, pipeline.columns_of(role), field)
+    if is_latest_role(role):
+        require_replaceable(pipeline, source, table, field)
+    elif table.key:
+        raise ValueError(
+            f"{field}.key: it is for mode: upsert of a stream, a row step or a lookup; leave it out"
+        )
+    if table.mode == "upsert" and (table.key or pipeline.regroups):
+        _check_upserted(pipeline, role, table, f"{field}.partition_by")
+
+
+def _check_upserted(pipeline: Pipeline, role: str, table: Table, field: str) -> None:
+    columns = pipeline.columns_of(role)
     for name in table.partition_by:
-        if name in pipeline.group_key and columns[name].domain is Domain.STRING:
+        if name in pipeline.key_of(role) and columns[name].domain is Domain.STRING:
             raise ValueError(
-                f"{field}: column {name!r} is a text of the group key, and Delta reads an empty text "
-                "there as null, which is a group of its own; leave it out"
+                f"{field}: column {name!r} is a text of the key, and Delta reads an empty text there as "
+                "null, which is another key; leave it out"
             )
 
 

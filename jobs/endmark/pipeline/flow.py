@@ -65,6 +65,19 @@ class Flow:
         """The last step, or the stream of a pipeline without steps."""
         return self.aggregate or self.results
 
+    def way_to(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return the stream whose rows a stream or step in front of the join has, and the steps up to it.
+
+        Raises:
+            KeyError: the step is no such step.
+        """
+        joins = {stage.join for stage in self.stages}
+        for stream, path in self.paths.items():
+            way = (stream, *path)
+            if stream not in joins and name in way:
+                return stream, way[1 : way.index(name) + 1]
+        raise KeyError(name)
+
 
 def flow_of(streams: Collection[str], steps: Mapping[str, Step]) -> Flow:
     """Return the flow of a pipeline.

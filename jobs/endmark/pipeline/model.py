@@ -12,7 +12,7 @@ from endmark.pipeline.checks import require_sound
 from endmark.pipeline.fields import Model, Name, require_name
 from endmark.pipeline.flow import Flow, flow_of
 from endmark.pipeline.row_steps import checked
-from endmark.pipeline.sources import Relation, Stream
+from endmark.pipeline.sources import COORDINATES, Relation, Stream
 from endmark.pipeline.stage import Stage
 from endmark.pipeline.steps import (
     PUBLISHING,
@@ -28,7 +28,18 @@ from endmark.pipeline.steps import (
     RowStep,
     Step,
 )
-from endmark.pipeline.tables import FINAL, RESERVED, AnyTable, Table
+from endmark.pipeline.tables import (
+    FINAL,
+    RESERVED,
+    TABLES,
+    AnyTable,
+    Table,
+    is_latest_role,
+    is_step_role,
+    latest_role,
+    step_of,
+    step_role,
+)
 from endmark.types import ColumnType
 
 if TYPE_CHECKING:
@@ -56,8 +67,10 @@ class Pipeline(Model):
     answered. If lookups have no match for a row, the first of them whose `miss` is not `nulls` decides its
     fate. State that nothing ever frees is refused, unless `unbounded_state` is `allow`.
 
-    `tables` has the Delta tables, each under its name. The tables `dead_letters`, `violations` and
-    `punctuations` are always written. `publish` has the Kafka topics that get the rows of steps.
+    `tables` has the Delta tables, each under its name. A table may be added at any start of the job, and gets
+    rows from then on. The tables `dead_letters`, `violations` and
+    `punctuations` are always written. `publish` has the Kafka topics that get the rows of streams and
+    steps.
     """
 
     name: Annotated[
@@ -67,7 +80,7 @@ class Pipeline(Model):
     streams: Pinned[Annotated[dict[Name, Stream], Field(min_length=1)]]
     relations: Pinned[Annotated[dict[Name, Relation], Field(default_factory=dict)]]
     steps: Pinned[Annotated[dict[Name, Step], Field(default_factory=dict)]]
-    tables: Pinned[Annotated[dict[Name, AnyTable], Field(default_factory=dict)]]
+    tables: Annotated[dict[Name, AnyTable], Field(default_factory=dict), TABLES]
     publish: Annotated[dict[Name, Publish], Field(default_factory=dict), PUBLISHING]
     control: Pinned[Control] = Control()
     batch: Batch = Batch()
@@ -79,32 +92,35 @@ class Pipeline(Model):
         return self
 
     def role_of(self, name: str, table: Table) -> str:
-        """Return the kind of a table's rows: `results`, `groups` or `running`."""
+        """Return the kind of a table's rows: `results`, `groups`, `running`, or that of a step's rows."""
         source, flow = table.source or name, self.flow
         field = f"tables.{name}.from" if table.source else f"tables.{name}"
         require_name({**self.steps, **self.streams}, source, field, "steps or streams")
         if source == flow.aggregate:
             return "groups" if table.mode == "append" else "running"
-        if source != flow.results:
-            written = " or ".join(each for each in (flow.results, flow.aggregate) if each)
-            raise ValueError(
-                f"{field}: the rows of {source} go on into another step and are not written; write those of "
-                f"{written}"
-            )
+        if table.mode == "upsert" and source != flow.join:
+            return latest_role(source)
         if table.mode != "append":
             raise ValueError(
                 f"tables.{name}.mode: {table.mode} is for the groups of an aggregate; rows of {source} are "
                 "never replaced, so leave it out"
             )
-        return "results"
+        return self._role_of_rows(source)
+
+    def _role_of_rows(self, source: str) -> str:
+        """Return the kind of the rows of a stream or of a step that is no aggregate."""
+        return "results" if source == self.flow.results else step_role(source)
 
     def columns_of(self, role: str) -> dict[str, ColumnType]:
+        """Return the columns of a table, given the kind of its rows."""
         match role:
             case "results":
                 return self.result_columns()
             case "groups":
                 return self.group_columns()
-        return self.group_columns() | _RUNNING
+            case "running":
+                return self.group_columns() | _RUNNING
+        return dict(self._behind(step_of(role)))
 
     def table_columns(self) -> dict[str, list[str]]:
         """Return the columns of each table by the kind of its rows. A name may stand twice."""
@@ -113,6 +129,7 @@ class Pipeline(Model):
             "groups": [] if self.aggregate is None else [*self.group_key, *self.aggregate.measures],
         }
         found["running"] = [*found["groups"], *_RUNNING]
+        found |= {role: [name for name, _ in self._behind(step_of(role))] for role in self.step_roles}
         return {role: found[role] for role in self.laid_out}
 
     @property
@@ -139,9 +156,10 @@ class Pipeline(Model):
 
     @property
     def laid_out(self) -> dict[str, Table]:
-        """The tables of steps by the kind of their rows: `results`, `groups` and `running`."""
+        """The tables of steps by the kind of their rows: first those of the last steps."""
         found = {self.role_of(name, table): table for name, table in self.tables.items()}
-        return {role: found[role] for role in ("results", "groups", "running") if role in found}
+        last = [role for role in ("results", "groups", "running") if role in found]
+        return {role: found[role] for role in [*last, *(role for role in found if role not in last)]}
 
     @property
     def directories(self) -> dict[str, str]:
@@ -150,14 +168,29 @@ class Pipeline(Model):
         return {role: found[role] for role in self.laid_out} | {name: name for name in RESERVED}
 
     @property
-    def output_topic(self) -> str | None:
-        """The topic that gets the results; `None` if they are not published."""
-        return next((published.topic for published in self.publish.values()), None)
+    def output_topics(self) -> dict[str, str]:
+        """The topics that rows are published to, by the kind of the rows."""
+        return {self._role_of_rows(step): published.topic for step, published in self.publish.items()}
+
+    @property
+    def step_roles(self) -> tuple[str, ...]:
+        """The kinds of rows that tables and topics get of streams and steps in front of the last ones."""
+        return tuple(filter(is_step_role, dict.fromkeys([*self.laid_out, *self.output_topics])))
+
+    def key_of(self, role: str) -> tuple[str, ...]:
+        """Return the columns by which a table is upserted, given the kind of its rows; none if it is not."""
+        table = self.laid_out.get(role)
+        if table is None or table.mode != "upsert":
+            return ()
+        if not is_latest_role(role):
+            return tuple(self.group_key)
+        stream, _ = self.flow.way_to(step_of(role))
+        return tuple(f"{stream}_{column}" for column in table.key)
 
     @property
     def shows_results(self) -> bool:
         """True if results are written to a table or published."""
-        return "results" in self.laid_out or self.output_topic is not None
+        return "results" in self.laid_out or "results" in self.output_topics
 
     @property
     def join(self) -> JoinStep | None:
@@ -218,6 +251,13 @@ class Pipeline(Model):
         """Return the columns of a stream behind its row steps."""
         steps = self.row_steps_of(stream)
         return dict(steps[-1].columns if steps else self.streams[stream].columns)
+
+    def row_columns(self, name: str) -> dict[str, ColumnType]:
+        """Return the stream's columns of the rows of a stream or of a step in front of the join."""
+        stream, way = self.flow.way_to(name)
+        steps = {each: step for each in way if isinstance(step := self.steps[each], RowStep)}
+        found = checked(stream, self.streams[stream], steps)
+        return dict(found[-1].columns if found else self.streams[stream].columns)
 
     def asked_by(self, lookup: Lookup) -> Asked:
         """Return the columns by which a lookup asks."""
@@ -320,6 +360,20 @@ class Pipeline(Model):
     def side_columns(self, stream: str) -> dict[str, ColumnType]:
         """Return the columns of one stream behind its lookups, named as in `Stage.columns_of`."""
         return dict(self.stage_of(stream).columns_of(stream))
+
+    def _behind(self, name: str) -> list[tuple[str, ColumnType]]:
+        """Return the columns of the rows of a stream or of a step in front of the join."""
+        stream, steps = self.flow.way_to(name)
+        own = self.row_columns(name)
+        columns = [(f"{stream}_{column}", kind.required) for column, kind in own.items()]
+        for lookup in (step.lookup for each in steps if isinstance(step := self.steps[each], LookupStep)):
+            relation = self.relations[lookup.relation]
+            columns += [
+                (f"{lookup.relation}_{name}", kind)
+                for name, kind in relation.columns.items()
+                if name not in relation.key
+            ]
+        return columns + [(f"{stream}_{name}", ColumnType.LONG) for name in COORDINATES]
 
     def pair_columns(self) -> dict[str, ColumnType]:
         """Return the columns that the `where` of the last join may name: those of its inputs, in order."""

@@ -31,7 +31,8 @@ def drawn(pipeline: Pipeline) -> str:
     for name in RESERVED:
         lines += _table(name, _node(pipeline, pipeline.flow.results))
     for name, published in pipeline.publish.items():
-        lines += [f'  published[("topic {published.topic}")]', f"  {_node(pipeline, name)} --> published"]
+        topic = f"published_{name}"
+        lines += [f'  {topic}[("topic {published.topic}")]', f"  {_node(pipeline, name)} --> {topic}"]
     return "\n".join(lines)
 
 

@@ -97,7 +97,8 @@ class Stream(Model):
 
     With `format: debezium` each snapshot row and each inserted row of the captured table is a row. An update
     is a row under `updates: rows`, and a dead letter otherwise. A deletion is a punctuation on
-    `punctuated_on`, which is the table's primary key.
+    `punctuated_on`, which is the table's primary key. It removes the row of its key from a table of
+    `mode: upsert`.
 
     Punctuations restrict columns of `punctuated_on`, which may be any columns of the stream. A stream without
     `punctuated_on` takes no punctuations but heartbeats. Punctuations close keys if `punctuated_on` has the

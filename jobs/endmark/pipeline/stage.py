@@ -156,6 +156,7 @@ class Stage:
         asks_by_null = any(pipeline.stream_columns(name)[column].nullable for column in by)
         fields = {
             f"steps.{pipeline.flow.aggregate}.aggregate.by": self._grouped_alone(name),
+            **{f"tables.{each}.key": table.key for each, table in pipeline.tables.items() if table.key},
             f"streams.{name}.unique": stream.unique,
             f"streams.{name}.clustered": stream.clustered,
             f"streams.{name}.ordered": tuple(stream.ordered),

@@ -513,7 +513,7 @@ PUBLISHING = ChangeRule(change=Change.RESTART, remark="another topic for each ch
 
 
 class Publish(Model):
-    """A Kafka topic of the same broker that gets the rows and output punctuations of a step.
+    """A Kafka topic of the same broker that gets the rows of a step, and the results' output punctuations.
 
     The topic must exist. Kafka gets each batch at least once: a batch that is repeated after a crash is sent
     again. The headers of each record name its batch and checkpoint. A job may begin or cease to publish at

@@ -16,21 +16,63 @@ if TYPE_CHECKING:
 
 FINAL = "final"  # the column of running groups that says whether a row is the group's last one
 
+TABLES = ChangeRule(
+    change=Change.RESTART,
+    remark="a table gets rows from then on; one that is taken out gets none any more, and does not come back",
+)
 _AT_UPKEEP = ChangeRule(change=Change.RESTART, remark="`endmark maintain` reads it, the job does not")
 
 
 RESERVED = ("dead_letters", "violations", "punctuations")  # tables that each pipeline writes
+_STEP, _LATEST, _DELETED = "step:", "latest:", "deleted:"
+
+
+def step_role(step: str) -> str:
+    """Return the kind of the rows of a stream or step in front of the results, given its name."""
+    return f"{_STEP}{step}"
+
+
+def latest_role(step: str) -> str:
+    """Return the kind of the rows of a stream or step of which a table has the newest of each key."""
+    return f"{_LATEST}{step}"
+
+
+def deleted_role(step: str) -> str:
+    """Return the kind of the keys that deletions remove from a table of the newest rows of each key."""
+    return f"{_DELETED}{step}"
+
+
+def step_of(role: str) -> str:
+    """Return the name of the stream or step of a kind of rows."""
+    return role.partition(":")[2]
+
+
+def is_latest_role(role: str) -> bool:
+    """Return whether a table of this kind of rows has the newest row of each key."""
+    return role.startswith(_LATEST)
+
+
+def is_step_role(role: str) -> bool:
+    """Return whether rows of a kind come from a stream or step, and not from the last ones."""
+    return role.startswith((_STEP, _LATEST, _DELETED))
 
 
 class Table(Model):
     """A Delta table. Its name is its directory under the warehouse.
 
-    It has the rows of the stream or step `from`, by default those of the step of the table's own name. An
-    aggregate has rows of three kinds. With `mode: append` the table gets the final row of each group. With
+    It has the rows of the stream or step `from`, by default those of the step of the table's own name. Rows
+    of a stream, row step or lookup come to the table when the join takes them, since only then it is known
+    that they are no violations.
+
+    An aggregate has rows of three kinds. With `mode: append` the table gets the final row of each group. With
     `mode: changes` it gets a row of each group after each batch that had results of the group: the measures
     so far, the number of the `batch`, and whether the row is the group's last one (`final`). `mode: upsert`
-    is the same, but the newer row replaces the older one, so each group has one row. An upserted table is
+    is the same, but the newer row replaces the older one, so each group has one row. This table is
     partitioned by `final`, too: a batch rewrites files of open groups, and never those of final ones.
+
+    The records of a stream may be changes. With `mode: upsert`, a table of the stream, a row step or a lookup
+    has the newest row of each value of `key`. A deletion of a Debezium stream removes the row of its key. The
+    key is the one by which the job distributes rows: that of the join, or of a stream alone.
 
     `partition_by` names columns for Delta to partition by: rows of one file have one value in each of them.
     So readers that ask for a value open the files of this value alone. Choose columns of few values, since a
@@ -42,13 +84,15 @@ class Table(Model):
 
     source: Pinned[Annotated[Name | None, Field(alias="from")]] = None
     mode: Pinned[Literal["append", "changes", "upsert"]] = "append"
+    key: Pinned[AnyNames] = ()
     partition_by: Pinned[AnyNames] = ()
     cluster_by: Annotated[AnyNames, _AT_UPKEEP] = ()
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The columns that Delta partitions the table by."""
-        return (*self.partition_by, FINAL) if self.mode == "upsert" else self.partition_by
+        groups = self.mode == "upsert" and not self.key
+        return (*self.partition_by, FINAL) if groups else self.partition_by
 
 
 def _of_step(value: Any) -> Any:
@@ -88,9 +132,10 @@ def require_layout(table: Table, columns: Mapping[str, ColumnType], field: str) 
         raise ValueError(
             f"{field}.partition_by: these are all columns of the table; leave one out for its files"
         )
-    if table.cluster_by and FINAL in table.partition_columns:
+    if table.cluster_by and table.mode == "upsert":
+        other = "append" if table.key else "changes"
         raise ValueError(
-            f"{field}.cluster_by: leave it out, or choose mode: changes, whose files can be sorted"
+            f"{field}.cluster_by: leave it out, or choose mode: {other}, whose files can be sorted"
         )
     for name in table.cluster_by:
         require_column(columns, name, f"{field}.cluster_by")

@@ -23,7 +23,7 @@ from endmark.driver.topics import make_topic, partition_counts
 from endmark.engine import streams
 from endmark.relation.sql import SqlRelation
 from endmark.spark.listener import BatchListener
-from endmark.spark.publish import output_topic
+from endmark.spark.publish import output_topics
 from endmark.spark.queries import Queries, StallNotice
 from endmark.spark.session import start_session
 from endmark.spark.sink import JobRun, Sink
@@ -73,12 +73,17 @@ def run_job(
     partitions = partition_counts(options.bootstrap, [*topics, pipeline.control_topic])
     stop.check()
     with checkpoint.claimed(options.checkpoint) as app_id:
-        topic = output_topic(pipeline, options.bootstrap, app_id)
+        published = output_topics(pipeline, options.bootstrap, app_id)
         checkpoint.pin(options.checkpoint, checkpoint.settings(pipeline, options.buckets))
         tables = targets(pipeline, options.warehouse.resolve())
-        prepare({table.channel: table for table in tables}, app_id, options.checkpoint)
+        by_name, batch = (
+            {table.path.name: table for table in tables},
+            checkpoint.next_batch(options.checkpoint),
+        )
+        prepare(by_name, app_id, options.checkpoint, batch)
+        checkpoint.stop_others(options.checkpoint, by_name, batch)
         with closing(OpsDatabase(options.ops_url)) as ops:
-            run = JobRun(app_id, str(uuid.uuid4()), tables, topic, ops, partitions, say)
+            run = JobRun(app_id, str(uuid.uuid4()), tables, published, ops, partitions, say)
             ops.start_run(run.run_id, pipeline.name, app_id, str(options.checkpoint.resolve()))
             try:
                 with SignsOfLife(ops, run.run_id) as signs:

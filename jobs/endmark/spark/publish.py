@@ -1,4 +1,4 @@
-"""Publishes results and output punctuations to a Kafka topic, in the wire format of a stream.
+"""Publishes rows of a step and output punctuations to a Kafka topic, in the wire format of a stream.
 
 The key of a record is the pipeline's key. So the results of a key and the punctuation that names it are in
 one partition. A pattern goes to every partition. The broker acknowledges all results of a batch before the
@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from endmark.domain import Domain
 from endmark.driver.topics import partition_counts
-from endmark.engine.streams import spark_type
+from endmark.engine.streams import arrow_schema, ddl, spark_type
+from endmark.pipeline.tables import is_step_role, step_of
 from endmark.wire.json_records import MARK
 
 if TYPE_CHECKING:
@@ -72,20 +73,36 @@ class OutputTopic:
         self._options = {"topic": topic, "kafka.bootstrap.servers": bootstrap} | _PRODUCER
 
     @classmethod
-    def of(cls, pipeline: Pipeline, topic: str, partitions: int, bootstrap: str, app_id: str) -> Self:
-        """Return the output topic of a pipeline, whose records have the pipeline's key as their key.
+    def of(
+        cls, pipeline: Pipeline, role: str, topic: str, partitions: int, bootstrap: str, app_id: str
+    ) -> Self:
+        """Return an output topic of a pipeline, whose records have the pipeline's key as their key.
 
         Args:
             pipeline: the pipeline.
+            role: the kind of the rows.
             topic: the name of the topic, which exists.
             partitions: the topic's number of partitions.
             bootstrap: the broker's host:port.
             app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
         """
-        stage = pipeline.last_stage
-        sources = zip(*(stage.key_columns(given) for given in stage.shown_inputs), strict=True)
-        key = {name: list(columns) for name, columns in zip(stage.key, sources, strict=True)}
-        return cls(pipeline.result_columns(), key, topic, partitions, bootstrap, app_id)
+        columns, stage = pipeline.columns_of(role), pipeline.last_stage
+        inputs = stage.shown_inputs
+        if is_step_role(role):
+            stream, _ = pipeline.flow.way_to(step_of(role))
+            stage, inputs = pipeline.stage_of(stream), (stream,)
+        of_inputs = zip(*map(stage.key_columns, inputs), strict=True)
+        key = {
+            name: [column for column in of if column in columns]
+            for name, of in zip(stage.key, of_inputs, strict=True)
+        }
+        # A later row step may derive the key of the join. Then these records have none.
+        return cls(columns, key if all(key.values()) else {}, topic, partitions, bootstrap, app_id)
+
+    @property
+    def ddl(self) -> str:
+        """The columns of the rows, as Spark's DDL."""
+        return ddl(arrow_schema(dict(self._columns)))
 
     def publish(
         self, results: DataFrame | None, keys: DataFrame | None, patterns: Sequence[str], batch_id: int
@@ -134,8 +151,8 @@ class OutputTopic:
         writer.options(**self._options).save()
 
 
-def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic | None:
-    """Return the topic that a pipeline publishes to; `None` if it publishes to none.
+def output_topics(pipeline: Pipeline, bootstrap: str, app_id: str) -> dict[str, OutputTopic]:
+    """Return the topics that a pipeline publishes to, by the kind of the rows.
 
     Args:
         pipeline: the pipeline.
@@ -143,11 +160,14 @@ def output_topic(pipeline: Pipeline, bootstrap: str, app_id: str) -> OutputTopic
         app_id: the id of the checkpoint; with the number of a batch, readers recognise a repeat by it.
 
     Raises:
-        MissingPartError: the broker does not answer, or does not have the topic.
+        MissingPartError: the broker does not answer, or does not have a topic.
     """
-    if (topic := pipeline.output_topic) is None:
-        return None
-    return OutputTopic.of(pipeline, topic, partition_counts(bootstrap, [topic])[topic], bootstrap, app_id)
+    topics = pipeline.output_topics
+    counts = partition_counts(bootstrap, list(topics.values())) if topics else {}
+    return {
+        role: OutputTopic.of(pipeline, role, topic, counts[topic], bootstrap, app_id)
+        for role, topic in topics.items()
+    }
 
 
 def _records(rows: DataFrame, key: Column, value: Column) -> DataFrame:

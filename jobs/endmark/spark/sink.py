@@ -5,7 +5,7 @@ Spark's `foreachBatch` calls the sink for each batch. The sink
    buckets announce together. With an output topic, the packed batch is persisted first, so that publishing
    does not compute the stateful plan again;
 2. commits the files to their tables with (app id, batch id), unless an earlier attempt has done so. It
-   publishes to the output topic, if there is one. The topic gets a repeated batch again;
+   publishes to the output topics, if there are any. A topic gets a repeated batch again;
 3. records the batch in the ops database, where it replaces an earlier attempt's. It passes the batch on to
    the pulse, autotune, the pace and the quarantine.
 Spark commits the batch afterwards. After a crash at any point, the batch is repeated from step 1. Files that
@@ -34,7 +34,7 @@ from endmark.operators.stream_join.announce import aligned
 from endmark.spark import query_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -55,7 +55,7 @@ class JobRun:
         app_id: the id of the checkpoint.
         run_id: the id of the run in the ops database.
         tables: the Delta tables that batches are written to.
-        topic: the output topic; `None` if the pipeline publishes to none.
+        topics: the output topics, by the channel whose rows they get.
         ops: the ops database.
         partitions: the number of partitions of each topic when the run started.
         say: called with lines for whoever runs the job.
@@ -64,7 +64,7 @@ class JobRun:
     app_id: str
     run_id: str
     tables: list[Target]
-    topic: OutputTopic | None
+    topics: Mapping[str, OutputTopic]
     ops: OpsDatabase
     partitions: Mapping[str, int]
     say: Callable[[str], None]
@@ -91,7 +91,7 @@ class Sink:
         self._pipeline = pipeline
         self._partitions = run.partitions
         self._tables = run.tables
-        self._topic = run.topic
+        self._topics = run.topics
         self._ops = run.ops
         self._run_id = run.run_id
         self._say = run.say
@@ -106,7 +106,7 @@ class Sink:
             query_log.mute(packed.sparkSession)
         self._quarantine.require_room()
         self._pace.require_same()
-        if self._topic is not None:
+        if self._topics:
             packed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             started = perf_counter()
@@ -118,12 +118,8 @@ class Sink:
             samples[sample("compute_seconds")] = perf_counter() - started
             files = self._files(output[channels.FILES], patterns, batch_id)
             samples |= self._commit(files, batch_id)
-            if self._topic is not None:
-                rows = {
-                    table.channel: _rows(packed, table) for table in self._tables if table.channel in files
-                }
-                found = rows.get(channels.RESULTS), rows.get(channels.ANNOUNCED), list(patterns)
-                samples[sample("publish_seconds")] = self._topic.publish(*found, batch_id)
+            if self._topics:
+                samples[sample("publish_seconds")] = self._publish(packed, files, list(patterns), batch_id)
             self._ops.record_batch(self._pipeline.name, batch_id, self._run_id, samples, offsets)
             for line in lines(
                 [failed for report in reports for failed in report.get("failures", [])], batch_id
@@ -139,14 +135,20 @@ class Sink:
             self._quarantine.take(samples, reports)
             self.batches += 1
         finally:
-            if self._topic is not None:
+            if self._topics:
                 packed.unpersist()
 
     def _run(self, packed: DataFrame, batch_id: int) -> dict[str, list[Any]]:
         """Run the batch's tasks, which write files for the tables; return their reports by channel."""
-        files = DeltaFiles({table.channel: table.files(batch_id) for table in self._tables})
+        tables = {table.channel: table.files(batch_id) for table in self._tables}
+        for table in self._tables:
+            tables |= table.deleted_files()
+        files = DeltaFiles(tables)
         output: dict[str, list[Any]] = {channels.METRICS: [], channels.PATTERNS: [], channels.FILES: []}
-        for row in packed.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
+        # Rows that are only published are in no table.
+        published = self._topics.keys() - tables.keys()
+        for_tables = packed.where(~F.col("channel").isin(*published)) if published else packed
+        for row in for_tables.mapInArrow(files.__call__, channels.UNPACKED_DDL).collect():
             output[row.channel].append(json.loads(bytes(row.blob)))
         return output
 
@@ -167,11 +169,34 @@ class Sink:
     def _commit(self, files: Mapping[str, list[dict[str, Any]]], batch_id: int) -> Samples:
         """Commit the files as a version of each table, results first; return the seconds by table."""
         samples: Samples = {}
-        for channel in (table.channel for table in self._tables if table.channel in files):
-            started = perf_counter()
-            self._logs[channel].commit(files[channel], batch_id)
-            samples[sample("write_seconds", table=channel)] = perf_counter() - started
+        for table in self._tables:
+            added, deleted = files.get(table.channel, []), files.get(table.deleted_channel or "", [])
+            if added or deleted:
+                started = perf_counter()
+                self._logs[table.channel].commit(added, batch_id, deleted)
+                samples[sample("write_seconds", table=table.channel)] = perf_counter() - started
         return samples
+
+    def _publish(
+        self, packed: DataFrame, files: Mapping[str, Any], patterns: Sequence[str], batch_id: int
+    ) -> float:
+        """Publish the rows of a batch and, behind results, its punctuations; return the seconds.
+
+        Args:
+            packed: the batch.
+            files: the files of the batch by channel. A table without files has no rows to publish.
+            patterns: the patterns that all buckets announce together.
+            batch_id: the number of the batch.
+        """
+        seconds, written = 0.0, {table.channel: table for table in self._tables}
+        for channel, topic in self._topics.items():
+            is_empty = channel in written and channel not in files
+            rows = None if is_empty else _rows(packed, channel, topic.ddl)
+            keys = None
+            if channel == channels.RESULTS and channels.ANNOUNCED in files:
+                keys = _rows(packed, channels.ANNOUNCED, written[channels.ANNOUNCED].ddl)
+            seconds += topic.publish(rows, keys, patterns, batch_id)
+        return seconds
 
     def _summed(
         self, reports: list[dict[str, Any]], patterns: dict[str, str], batch_id: int
@@ -194,6 +219,5 @@ class Sink:
         return samples, offsets
 
 
-def _rows(packed: DataFrame, table: Target) -> DataFrame:
-    blobs = packed.where(F.col("channel") == table.channel).select("blob")
-    return blobs.mapInArrow(channels.unpack, table.ddl)
+def _rows(packed: DataFrame, channel: str, ddl: str) -> DataFrame:
+    return packed.where(F.col("channel") == channel).select("blob").mapInArrow(channels.unpack, ddl)

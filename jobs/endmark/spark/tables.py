@@ -20,6 +20,7 @@ from endmark.engine import channels
 from endmark.engine.delta_files import FileTable
 from endmark.engine.streams import arrow_schema, ddl
 from endmark.errors import ConfigError
+from endmark.pipeline.tables import deleted_role, is_latest_role, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 # Delta reads at most this many commits behind a checkpoint of the log. A checkpoint costs a second, and the
 # default is one for every tenth commit.
 _CHECKPOINT_INTERVAL = "100"
+
+
+SINCE = ", since batch "  # in the description of a table that is younger than its checkpoint
 
 
 class Table(Protocol):
@@ -74,6 +78,16 @@ class Target:
         return self.schema.remove(len(self.schema) - 1) if self.numbered else self.schema
 
     @property
+    def deleted_channel(self) -> str | None:
+        """The channel of the keys whose rows are removed; `None` if no deletion removes a row."""
+        return deleted_role(step_of(self.channel)) if is_latest_role(self.channel) else None
+
+    @property
+    def deleted_schema(self) -> pa.Schema:
+        """The columns of the keys whose rows are removed."""
+        return pa.schema([self.schema.field(name) for name in self.key])
+
+    @property
     def ddl(self) -> str:
         """The columns of `brought`, as Spark's DDL."""
         return ddl(self.brought)
@@ -87,24 +101,27 @@ class Target:
         number = batch_id if self.numbered else None
         return FileTable(self.path, self.schema, number, self.partition_by)
 
+    def deleted_files(self) -> dict[str, FileTable]:
+        """Return the form in which tasks write files of deleted keys, by channel; none without such keys.
+
+        The files lie in the directory of the table, but belong to no version of it.
+        """
+        channel = self.deleted_channel
+        return {} if channel is None else {channel: FileTable(self.path, self.deleted_schema)}
+
 
 def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
     """Return the tables of a pipeline: those of its steps, and those of records that made no result."""
     tables = pipeline.laid_out
     paths = {role: warehouse / directory for role, directory in pipeline.directories.items()}
-    columns = {
-        channels.RESULTS: pipeline.result_columns(),
-        channels.GROUPS: pipeline.group_columns(),
-        channels.RUNNING: pipeline.running_columns(),
-    }
     found = [
         Target(
             role,
             paths[role],
-            arrow_schema(columns[role]),
+            arrow_schema(pipeline.columns_of(role)),
             numbered=role == channels.RUNNING,
             partition_by=table.partition_columns,
-            key=tuple(pipeline.group_key) if table.mode == "upsert" else (),
+            key=pipeline.key_of(role),
         )
         for role, table in tables.items()
     ]
@@ -116,7 +133,7 @@ def targets(pipeline: Pipeline, warehouse: Path) -> list[Target]:
     ]
 
 
-def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
+def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path, batch: int = 0) -> None:
     """Create missing tables; refuse tables that are not the checkpoint's or have other columns.
 
     If a table is refused, none is created. A checkpoint knows its tables by their Delta ids, so they may be
@@ -127,23 +144,26 @@ def prepare(tables: Mapping[str, Table], app_id: str, checkpoint: Path) -> None:
         tables: tables by a name that never changes; the checkpoint may have other tables, too.
         app_id: the id of the checkpoint.
         checkpoint: the directory of the checkpoint, which is locked.
+        batch: the number of the next batch. A table that is created gets rows from this batch on.
 
     Raises:
         ConfigError: a table belongs to another checkpoint, so its rows would be written twice. Or the
             checkpoint has written to another table, so that table's rows would be missing in this one. Or a
-            table has other columns, or is partitioned by other columns, than this program writes.
+            table has other columns, or is partitioned by other columns, than this program writes. Or it was
+            taken out of the pipeline file for a while.
     """
     owner = f"written by {app_id}"
     known = checkpoints.known_tables(checkpoint)
     found = {name: _found(table) for name, table in tables.items()}
     for name, table in tables.items():
         _require_own(table.path, found[name], owner, known.get(name), checkpoint)
+        _require_whole(table.path, known.get(name), batch)
         _require_columns(table, found[name])
     ids = {}
     for name, table in tables.items():
         delta = found[name]
         if delta is None:
-            delta = _created(table, owner)
+            delta = _created(table, f"{owner}{SINCE}{batch}" if batch else owner)
         ids[name] = checkpoints.KnownTable(str(delta.metadata().id), str(table.path))
     if known | ids != known:
         checkpoints.know_tables(checkpoint, known | ids)
@@ -153,7 +173,7 @@ def _found(table: Table) -> DeltaTable | None:
     return DeltaTable(str(table.path)) if DeltaTable.is_deltatable(str(table.path)) else None
 
 
-def _created(table: Table, owner: str) -> DeltaTable:
+def _created(table: Table, description: str) -> DeltaTable:
     table.path.mkdir(parents=True, exist_ok=True)
     configuration = {"delta.checkpointInterval": _CHECKPOINT_INTERVAL}
     try:
@@ -161,7 +181,7 @@ def _created(table: Table, owner: str) -> DeltaTable:
             str(table.path),
             table.schema,
             partition_by=list(table.partition_by),
-            description=owner,
+            description=description,
             configuration=configuration,
         )
     except OSError as error:  # delta-rs writes its errors in colours and over several lines
@@ -184,10 +204,19 @@ def _require_own(
             f"was last at {known.path}; name the directory where that one is now, restore it, or start with "
             "a new checkpoint and an empty warehouse"
         )
-    if delta is not None and delta.metadata().description != owner:
+    if delta is not None and str(delta.metadata().description).partition(SINCE)[0] != owner:
         raise ConfigError(
             f"table {path} was written from another checkpoint, and a new one would write its rows "
             "again; use that checkpoint, or an empty warehouse"
+        )
+
+
+def _require_whole(path: Path, known: KnownTable | None, batch: int) -> None:
+    if known is not None and known.stopped is not None and known.stopped < batch:
+        raise ConfigError(
+            f"table {path} was taken out of the pipeline file and lacks the rows since batch "
+            f"{known.stopped}; give the table another name, or start with a new checkpoint and an "
+            "empty warehouse"
         )
 
 

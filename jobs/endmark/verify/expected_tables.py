@@ -13,9 +13,11 @@ from endmark.verify.final_keys import find_final
 from endmark.verify.idle_partitions import is_uncertain, measure_progress, possibly_idle
 from endmark.verify.join import join
 from endmark.verify.join_sides import key_column, microseconds, spelled, stream_names
+from endmark.verify.latest_rows import expect_latest
 from endmark.verify.order import ordering
 from endmark.verify.relation import lookup_key
 from endmark.verify.session import Session, name, names, text
+from endmark.verify.step_tables import expect_steps
 
 # The fate of a row depends on earlier rows of its partition, so the window frame ends at the row before.
 # `#came` is an offset. For a unique key it is that of the first row that nothing else rules out, or that is
@@ -135,6 +137,8 @@ def expect(session: Session, pipeline: Pipeline) -> None:
     session.run("CREATE TABLE progress (stream VARCHAR, lowest BIGINT, highest BIGINT)")
     for stage in pipeline.stages:
         _expect_stage(session, stage)
+    expect_steps(session, pipeline)
+    expect_latest(session, pipeline)
 
 
 def _expect_stage(session: Session, stage: Stage) -> None:

@@ -7,22 +7,14 @@ from endmark.types import ColumnType
 from endmark.verify.session import Session, name
 
 _EMPTY = "UPDATE $table SET $column = NULL WHERE $column = ''"
-_TABLES = {
-    "results": ("expected_results", "uncertain_results"),
-    "groups": ("expected_groups", "uncertain_groups"),
-    "running": ("expected_running",),
-}
+_UNCERTAIN = ("results", "groups")  # which have rows that may or may not be in the table
 
 
 def spell_partitions(session: Session, pipeline: Pipeline) -> None:
     """Replace empty texts in the partition columns of the expected tables by null."""
-    columns = {
-        "results": pipeline.result_columns(),
-        "groups": pipeline.group_columns(),
-        "running": pipeline.running_columns(),
-    }
-    for field, table in pipeline.laid_out.items():
+    for role, table in pipeline.laid_out.items():
+        kinds = pipeline.columns_of(role)
         for column in table.partition_by:
-            if columns[field][column] == ColumnType.STRING:
-                for expected in _TABLES[field]:
-                    session.run(_EMPTY, table=name(expected), column=name(column))
+            if kinds[column] == ColumnType.STRING:
+                for known in ("expected", "uncertain") if role in _UNCERTAIN else ("expected",):
+                    session.run(_EMPTY, table=name(f"{known}_{role}"), column=name(column))

@@ -46,7 +46,8 @@ class Difference(_Model):
 class TableComparison(_Model):
     """A Delta table compared with its recomputation, as multisets.
 
-    `table` is its name in the pipeline file. `examples` has the first differences.
+    `table` is its name in the pipeline file. `examples` has the first differences. A table that is younger
+    than its checkpoint has its `first_batch`, and may lack rows.
     """
 
     table: str
@@ -55,6 +56,7 @@ class TableComparison(_Model):
     missing: int
     unexpected: int
     problem: str | None
+    first_batch: int = 0
     examples: list[Difference]
 
     @computed_field  # type: ignore[prop-decorator]
@@ -137,7 +139,8 @@ def _render_tables(tables: list[TableComparison]) -> Table:
     table.add_column("")
     for each in tables:
         counts = (each.expected, each.actual, each.missing, each.unexpected)
-        verdict = Text("equal", "green") if each.equal else Text("differs", "bold red")
+        since = f" since batch {each.first_batch}" if each.first_batch else ""
+        verdict = Text(f"equal{since}", "green") if each.equal else Text(f"differs{since}", "bold red")
         table.add_row(each.table, *(f"{count:,}" for count in counts), verdict)
     return table
 

@@ -24,7 +24,7 @@ from endmark.verify.relation import load_relations
 from endmark.verify.report import VerifyReport
 from endmark.verify.running_groups import keep_latest
 from endmark.verify.session import Session
-from endmark.verify.written_tables import load_tables, spell_records
+from endmark.verify.written_tables import first_batches, load_tables, spell_records
 
 
 def verify(
@@ -82,7 +82,7 @@ def verify_records(
         return VerifyReport(
             pipeline=pipeline.name,
             topics=count_topics(session, pipeline),
-            tables=compare_tables(session, pipeline, problems),
+            tables=compare_tables(session, pipeline, problems, first_batches(pipeline, warehouse)),
             breaches=[*check_conservation(session, pipeline), *check_forgotten(session, pipeline)],
             seconds=time.perf_counter() - started,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -18,6 +19,8 @@ PROMISE = {"promise": "string", "promise_partition": "integer", "promise_offset"
 VIOLATIONS = _COORDINATES | {"reason": "string", "event_time": "timestamp", "record": "string"} | PROMISE
 PUNCTUATIONS = {"punctuation": "string", "completed_by": "string"}
 
+_SINCE = re.compile(r", since batch (\d+)$")  # at the end of a table's description
+
 _SPELL = """
 UPDATE actual_violations
 SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record END
@@ -27,8 +30,8 @@ SET record = CASE WHEN json_valid(record) THEN json(record)::VARCHAR ELSE record
 def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[str, str | None]:
     """Load each Delta table into `actual_<table>`, such as `actual_results`.
 
-    A table that does not exist has no rows. `results`, `groups` and `running` are loaded if the pipeline
-    writes them. A table with wrong columns stays empty.
+    A table that does not exist has no rows. `results`, `groups`, `running` and those of further steps are
+    loaded if the pipeline writes them. A table with wrong columns stays empty.
 
     Args:
         session: the session that gets the tables.
@@ -38,14 +41,10 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     Returns:
         For each loaded table the problem with its columns, or `None`.
     """
-    of_steps = {
-        "results": pipeline.result_columns(),
-        "groups": pipeline.group_columns(),
-        "running": pipeline.running_columns(),
-    }
     schemas = {
         **{
-            role: {column: str(kind) for column, kind in of_steps[role].items()} for role in pipeline.laid_out
+            role: {column: str(kind) for column, kind in pipeline.columns_of(role).items()}
+            for role in pipeline.laid_out
         },
         "dead_letters": DEAD_LETTERS,
         "violations": VIOLATIONS,
@@ -55,6 +54,18 @@ def load_tables(session: Session, pipeline: Pipeline, warehouse: Path) -> dict[s
     return {
         table: _load(session, f"actual_{table}", paths[table], columns) for table, columns in schemas.items()
     }
+
+
+def first_batches(pipeline: Pipeline, warehouse: Path) -> dict[str, int]:
+    """Return the first batch of each table that is younger than its checkpoint, by the kind of its rows."""
+    found = {}
+    for role, directory in pipeline.directories.items():
+        path = str(warehouse / directory)
+        if DeltaTable.is_deltatable(path):
+            description = DeltaTable(path).metadata().description or ""
+            if since := _SINCE.search(description):
+                found[role] = int(since[1])
+    return found
 
 
 def spell_records(session: Session) -> None:

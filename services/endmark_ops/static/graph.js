@@ -77,7 +77,8 @@ function detailOf({ name, kind, relation }, streams, { rate, total, has, sum }) 
   }
 }
 
-function sinksOf({ tables, published }, { rate, total }) {
+function sinksOf({ tables, published }, { rate, total, has }) {
+  const ofStep = (step) => `step_rows_total{step=${step}}`;
   const figures = {
     results: () => rate("join_results_total", "rows/s"),
     groups: () => total("groups_closed_total", "rows"),
@@ -85,7 +86,10 @@ function sinksOf({ tables, published }, { rate, total }) {
     dead_letters: () => total("dead_letters_total", "records"),
     violations: () => total("violations_total", "rows"),
     punctuations: () => total("propagated_punctuations_total", "punctuations"),
+    step: (step) => rate(ofStep(step), "rows/s"),
+    latest: (step) => rate(`upserted_rows_total{step=${step}}`, "rows/s"),
   };
+  const publishedRows = (step) => (has(ofStep(step)) ? figures.step(step) : figures.results());
   const sink = (about, name, step, detail) => ({
     id: `${about} ${name}`,
     title: name,
@@ -95,8 +99,8 @@ function sinksOf({ tables, published }, { rate, total }) {
     sink: true,
   });
   return [
-    ...Object.entries(published).map(([step, topic]) => sink("topic", topic, step, figures.results())),
-    ...tables.map(({ name, rows, step }) => sink("table", name, step, figures[rows]())),
+    ...Object.entries(published).map(([step, topic]) => sink("topic", topic, step, publishedRows(step))),
+    ...tables.map(({ name, rows, step }) => sink("table", name, step, figures[rows](step))),
   ];
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from endmark.driver.checkpoint import claimed, pin, settings
+from endmark.driver.checkpoint import claimed, next_batch, pin, settings
 from endmark.errors import ConfigError, MissingPartError
 from endmark.operators.stream_join.presets import Preset
 from endmark.pipeline.file import load
@@ -127,6 +127,33 @@ def test_knobs_of_the_join_may_change(tmp_path: Path) -> None:
     with claimed(tmp_path):
         pin(tmp_path, settings(SPEC, buckets=2))
         pin(tmp_path, settings(changed, buckets=2))
+
+
+def with_tables(*names: str, **others: Any) -> dict[str, Any]:
+    tables = {name: SPEC.tables[name] for name in names} | others
+    return settings(SPEC.model_copy(update={"tables": tables}), buckets=2)
+
+
+def test_tables_come_and_go_but_do_not_change(tmp_path: Path) -> None:
+    """The checkpoint remembers those that it has had."""
+    changed = SPEC.tables["groups"].model_copy(update={"mode": "changes"})
+    with claimed(tmp_path):
+        pin(tmp_path, with_tables("results"))
+        pin(tmp_path, with_tables("results", "groups"))
+        pin(tmp_path, with_tables("groups"))
+        for names in (("results",), ()):
+            with pytest.raises(ConfigError, match=r'tables\.groups\.mode was "append", is "changes"'):
+                pin(tmp_path, with_tables(*names, groups=changed))
+        pin(tmp_path, with_tables("results", "groups"))
+
+
+def test_the_next_batch_is_the_first_that_is_not_committed(tmp_path: Path) -> None:
+    assert next_batch(tmp_path) == 0
+    commits = tmp_path / "spark" / "commits"
+    commits.mkdir(parents=True)
+    for name in ("8", "9", "10", ".10.crc"):
+        (commits / name).touch()
+    assert next_batch(tmp_path) == 11
 
 
 def test_tables_of_another_checkpoint_are_refused(tmp_path: Path) -> None:

@@ -141,7 +141,6 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         ),
         ("tables.violations", {"from": "matched"}, "tables.violations: 'violations' is another table's name"),
         ("tables.more", {"from": "matched"}, "tables.more: results has the same rows of matched; leave one"),
-        ("tables.known", {}, "tables.known: the rows of known go on into another step and are not written"),
         ("tables.nothing", {}, "tables.nothing: 'nothing' is not one of steps or streams: known, matched, b"),
         ("tables.results.mode", "upsert", "tables.results.mode: upsert is for the groups of an aggregate"),
         ("tables.results.mode", "replace", "Input should be 'append', 'changes' or 'upsert'"),
@@ -180,7 +179,7 @@ def changed(tmp_path: Path, path: str, value: Any) -> Path:
         (
             "publish",
             {"by_item": {"topic": "out"}},
-            "publish.by_item: 'by_item' is not the step whose rows are the results, which is matched",
+            "publish.by_item: rows of by_item are neither those of a stream, a row step or a lookup nor the",
         ),
         (
             "publish",

@@ -159,7 +159,13 @@ def test_the_picture_ends_with_the_lookups() -> None:
 
     assert "  stream_sales --> step_priced" in lines
     assert {line.split()[-1] for line in lines if line.startswith("  step_priced -->")} == {
-        *("published", "table_results", "table_violations", "table_punctuations", "table_dead_letters"),
+        *(
+            "published_priced",
+            "table_results",
+            "table_violations",
+            "table_punctuations",
+            "table_dead_letters",
+        ),
     }
     bare = drawn(changed(aggregate={"by": "item_id", "measures": {"n": "count"}}, looked_up=False))
     assert "  stream_bids --> step_by_key" in bare.splitlines()

@@ -109,7 +109,7 @@ def test_fields_are_set_from_outside() -> None:
 
     assert pipeline.join is not None
     assert pipeline.window_of("items") == timedelta(seconds=20)
-    assert (pipeline.output_topic, pipeline.join.purge_every) == ("out", 3)
+    assert (pipeline.output_topics, pipeline.join.purge_every) == ({"results": "out"}, 3)
     assert pipeline.streams["bids"].punctuated_on == ("item_id", "seller_id")
     assert [lookup.page_rows for lookup in orders.lookups] == [
         load(ORDERS, ENVIRONMENT).lookups[0].page_rows,
@@ -326,7 +326,7 @@ def test_the_picture_shows_what_flows() -> None:
     assert "  stream_payments --> step_matched" in lines
     shown = {line.split()[-1] for line in lines if line.startswith(("  step_matched -->", "  step_by_order"))}
     assert {each for each in shown if not each.endswith("]")} == {
-        *("step_by_order", "published", "table_results", "table_groups", "table_running"),
+        *("step_by_order", "published_matched", "table_results", "table_groups", "table_running"),
         *("table_violations", "table_punctuations", "table_dead_letters"),
     }
 

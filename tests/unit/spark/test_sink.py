@@ -35,7 +35,7 @@ def run(ops: OpsDatabase, monkeypatch: pytest.MonkeyPatch, batch_id: int, read: 
     monkeypatch.setattr(Sink, "_run", lambda *_: told)
     pipeline = load(AUCTION, {"ENDMARK_RELATION_URL": "sqlite:///r.db"})
     pace = Pace(pipeline, [], fixed=False)
-    started = JobRun("app", "run", [], None, ops, {"items": 2, "bids": 2}, LOG.append)
+    started = JobRun("app", "run", [], {}, ops, {"items": 2, "bids": 2}, LOG.append)
     Sink(pipeline, started, MagicMock(), pace, Quarantine(pipeline))(MagicMock(), batch_id)
     batch = ops.latest_batch("auction")
     assert batch is not None

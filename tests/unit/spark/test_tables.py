@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
-from endmark.driver.checkpoint import claimed, known_tables
+from endmark.driver.checkpoint import claimed, known_tables, stop_others
 from endmark.engine.channels import VIOLATION_SCHEMA
 from endmark.errors import ConfigError
 from endmark.spark.tables import Target, prepare
@@ -83,6 +84,38 @@ def test_a_crash_before_the_checkpoint_knows_its_tables(tmp_path: Path, checkpoi
     assert known_tables(checkpoint)["a"] == known["a"]
     with pytest.raises(ConfigError, match="is missing"):
         prepare(tables_in(tmp_path / "typo", "b"), "one", checkpoint)
+
+
+def test_a_table_that_comes_later_says_so(tmp_path: Path, checkpoint: Path) -> None:
+    """And still does so after a crash and a move."""
+    prepare(tables_in(tmp_path / "there", "a"), "one", checkpoint)
+    prepare(tables_in(tmp_path / "there", "a", "b"), "one", checkpoint, 7)
+    (checkpoint / "endmark" / "tables.json").unlink()
+    prepare(tables_in(tmp_path / "there", "a", "b"), "one", checkpoint, 8)
+
+    described = {name: DeltaTable(tmp_path / "there" / name).metadata().description for name in ("a", "b")}
+    assert described == {"a": "written by one", "b": "written by one, since batch 7"}
+    with (
+        claimed(tmp_path / "second"),
+        pytest.raises(ConfigError, match="was written from another checkpoint"),
+    ):
+        prepare(tables_in(tmp_path / "there", "b"), "two", tmp_path / "second")
+
+
+def test_a_table_that_was_away_does_not_come_back(tmp_path: Path, checkpoint: Path) -> None:
+    """It lacks the rows of the batches that it was away, unless there were none."""
+    prepare(tables_in(tmp_path, "a", "b"), "one", checkpoint)
+    stop_others(checkpoint, ["a"], 4)
+    prepare(tables_in(tmp_path, "a", "b"), "one", checkpoint, 4)
+    stop_others(checkpoint, ["a", "b"], 4)
+    stop_others(checkpoint, ["a"], 5)
+    stop_others(checkpoint, ["a"], 6)
+
+    with pytest.raises(
+        ConfigError, match=r"b was taken out of the pipeline file and lacks the rows since batch 5"
+    ):
+        prepare(tables_in(tmp_path, "a", "b"), "one", checkpoint, 6)
+    prepare(tables_in(tmp_path, "a"), "one", checkpoint, 6)
 
 
 def test_a_table_with_other_columns_is_refused(tmp_path: Path, checkpoint: Path) -> None:

@@ -14,6 +14,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from endmark.embedded.broker import Broker
 from endmark.verify.verification import verify
+from support.verify_places import write_table
 from support.verify_warehouse import RECORDS, TABLES, Warehouse
 from support.verify_world import PARTITIONS, Row, raw
 
@@ -46,6 +47,20 @@ def changed(table: str, rows: list[Row]) -> tuple[int, int]:
     place, value = CHANGES[table]
     rows[1] = (*rows[1][:place], value, *rows[1][place + 1 :])
     return 1, 1
+
+
+def test_a_table_that_came_later_may_lack_rows(warehouse: Warehouse) -> None:
+    """It says since which batch it is there. Each of its rows must be right."""
+    warehouse.rows.results.pop()
+    assert not warehouse.verify().ok
+    DeltaTable(warehouse.path / "results").alter.set_table_description("written by one, since batch 7")
+
+    report = warehouse.check()
+    assert report.ok, report.to_json()
+    assert {table.table: table.first_batch for table in report.tables if table.first_batch} == {"results": 7}
+    write_table(warehouse.pipeline, warehouse.path, "results", warehouse.rows.results[:1])
+    report = warehouse.check()
+    assert [table.unexpected for table in report.tables if table.table == "results"] == [1]
 
 
 def test_a_faithful_warehouse_passes(warehouse: Warehouse) -> None:

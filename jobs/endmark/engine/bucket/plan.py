@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from endmark.control.knobs import steps_of
 from endmark.engine import channels
+from endmark.engine.bucket.written_steps import WrittenStep, written_steps
 from endmark.engine.streams import group_plan, nobody, residual
 from endmark.errors import ConfigError
 from endmark.operators.stream_join.presets import DEFAULT, Propagation
@@ -53,6 +54,7 @@ class BucketPlan:
         goes_on: whether results are a derived stream of the next stage. Then the bucket makes a report for
             it, and what it reads of knobs and batches passes through.
         later: the streams of later stages, whose blobs pass through.
+        written: the streams and steps in front of the join whose rows leave, too.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -72,6 +74,7 @@ class BucketPlan:
     derived: DerivedStream | None = None
     goes_on: bool = False
     later: frozenset[str] = frozenset()
+    written: tuple[WrittenStep, ...] = ()
 
     @classmethod
     def of(
@@ -115,6 +118,7 @@ class BucketPlan:
             derived=derived,
             goes_on=bool(behind),
             later=frozenset(name for each in behind for name in each.streams),
+            written=written_steps(stage, streams, lookups),
         )
 
     def passes_on(self, channel: str) -> bool:
@@ -123,8 +127,8 @@ class BucketPlan:
 
     def takes(self, channel: str) -> bool:
         """Return whether blobs of a channel are for this stage."""
-        kind, _, stream = channel.partition(":")
-        return kind not in channels.TO_SINK and stream not in self.later
+        _, _, stream = channel.partition(":")
+        return not channels.is_for_sink(channel) and stream not in self.later
 
     def stream(self, name: str) -> StreamPlan:
         """Return the plan of a stream, by its name."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from endmark.engine import channels, frame_rejects
 from endmark.engine.bucket.knob_turns import Knobs
+from endmark.engine.bucket.latest_rows import LatestRows
 from endmark.engine.bucket.lookups import NO_MATCH, Lookups, missed_letters
 from endmark.engine.bucket.plan import require_same
 from endmark.engine.bucket.state_samples import progress_samples, state_samples
@@ -24,6 +25,7 @@ from endmark.operators.nary_join.join import NaryJoin
 from endmark.operators.stream_batch import RunNews, StreamBatch
 from endmark.operators.stream_join.announce import Report
 from endmark.operators.stream_join.join import StreamJoin
+from endmark.pipeline.tables import deleted_role
 from endmark.punctuation.json_text import named
 from endmark.state import codec
 from endmark.state.segment import merge_sorted
@@ -83,6 +85,7 @@ class BucketTask:
             self._running = RunningGroups(self._groups, plan.group.columns) if plan.group.running else None
         snapshots = restored.lookups if restored is not None else {}
         self._lookups = Lookups(plan.lookups, store, snapshots)
+        self._latest = {step.role: LatestRows(step) for step in plan.written if step.key}
 
     def snapshot(self) -> BucketSnapshot:
         """Return the state for `restored`, without the segments."""
@@ -125,6 +128,7 @@ class BucketTask:
             if number == len(entering):
                 self._expect_promises()
             patterns = patterns.then(self._join.output.patterns)
+        yield from self._latest_rows(samples)
         if self._running is not None:
             with self._profile.phase("aggregate"):
                 # The sink of a pipeline adds the number of the batch. A frame has no such sink.
@@ -196,6 +200,7 @@ class BucketTask:
         yield from self._violations()
         yield from self._announced_keys()
         yield from self._missed(samples)
+        yield from self._step_rows(batches, samples)
         self._count_output(samples)
         if self._groups is not None and self._plan.group is not None:
             with self._profile.phase("aggregate"):
@@ -221,6 +226,41 @@ class BucketTask:
                 name = sample("dead_letters_total", stream=stream.name, reason=NO_MATCH)
                 samples[name] += letters.num_rows
                 yield channels.DEAD_LETTERS, codec.encode(letters)
+
+    def _step_rows(
+        self, batches: Sequence[StreamBatch], samples: Counter[str]
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield the rows of streams and steps in front of the join that tables and topics get.
+
+        Rows that replace earlier ones are kept for `_latest_rows`.
+
+        Args:
+            batches: the batch of each stream, in the order of the join's sides.
+            samples: collects the metrics.
+        """
+        deleted = {
+            stream.name: batch.closed_keys for stream, batch in zip(self._plan.streams, batches, strict=True)
+        }
+        for step in self._plan.written:
+            output = self._join.output
+            rows = step.rows(output.admitted.get(step.stream), output.bystanders.get(step.stream))
+            if step.key:
+                self._latest[step.role].add(rows, deleted[step.stream])
+                continue
+            samples[sample("step_rows_total", step=step.name)] += rows.num_rows
+            if rows.num_rows:
+                yield step.role, codec.encode(rows)
+
+    def _latest_rows(self, samples: Counter[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the newest rows of keys that have changed in the batch, and the keys that are deleted."""
+        for latest in self._latest.values():
+            rows, deleted = latest.take()
+            samples[sample("upserted_rows_total", step=latest.step.name)] += rows.num_rows
+            samples[sample("deleted_keys_total", step=latest.step.name)] += deleted.num_rows
+            if rows.num_rows:
+                yield latest.step.role, codec.encode(rows)
+            if deleted.num_rows:
+                yield deleted_role(latest.step.name), codec.encode(deleted)
 
     def _violations(self) -> Iterator[tuple[str, bytes]]:
         for violation in self._join.output.violations:

@@ -36,6 +36,7 @@ class BatchOutput:
     Args:
         violations: rows that were not joined.
         bystanders: the bystanders of the input that are no violations, by side.
+        admitted: the rows of the input that are joined, by side.
         announced: the keys that no later result has, in order of code, by the names that all sides share.
             Each is announced once. `None` without any.
         announced_by: the same keys by what completed them, `closed` or `expired`.
@@ -48,6 +49,7 @@ class BatchOutput:
 
     violations: list[Violation] = field(default_factory=list)
     bystanders: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    admitted: dict[str, pa.RecordBatch] = field(default_factory=dict)
     announced: pa.RecordBatch | None = None
     announced_by: dict[str, pa.RecordBatch] = field(default_factory=dict)
     widened: bool = False
@@ -138,6 +140,8 @@ class SegmentJoin(ABC):
         for side, each in zip(self.sides, admitted, strict=True):
             self.output.violations += each.violations
             self.output.duplicates[side.spec.name] += each.duplicates
+            if each.rows is not None:
+                self.output.admitted[side.spec.name] = each.rows.batch
             if each.bystanders is not None:
                 self.output.bystanders[side.spec.name] = each.bystanders
         return admitted

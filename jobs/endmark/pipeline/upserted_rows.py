@@ -1,0 +1,102 @@
+"""Checks of a table that has the newest row of each key of a stream, such as the copy of a database's table.
+
+A record that makes no row would leave the older row of its key in the table. So each record must make one
+row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from endmark.pipeline.fields import require_key_column
+from endmark.pipeline.steps import LookupStep, RowStep
+
+if TYPE_CHECKING:
+    from endmark.pipeline.model import Pipeline
+    from endmark.pipeline.sources import Stream
+    from endmark.pipeline.tables import Table
+
+
+def require_replaceable(pipeline: Pipeline, source: str, table: Table, field: str) -> None:
+    """Refuse a table whose rows cannot replace each other.
+
+    Args:
+        pipeline: the pipeline.
+        source: the stream or step whose rows the table has.
+        table: the table, which is upserted.
+        field: the field of the table, for the error.
+
+    Raises:
+        ValueError: the table has no key, or another one than the pipeline; a step may leave a row out or make
+            several of it; or the stream does not say what an update or a deletion is.
+    """
+    stream, way = pipeline.flow.way_to(source)
+    columns, stage = pipeline.row_columns(source), pipeline.stage_of(stream)
+    if not table.key:
+        example = ", ".join(stage.key)
+        raise ValueError(
+            f"{field}.key: name the columns by which a row of {source} replaces an earlier one, such as "
+            f"[{example}]"
+        )
+    for name in table.key:
+        require_key_column(columns, name, f"{field}.key")
+        if columns[name].nullable:
+            raise ValueError(
+                f"{field}.key: column {name!r} may be null, which is no key; declare it "
+                f"{columns[name].required}"
+            )
+    if set(table.key) != set(stage.key):
+        place, key = stage.key_place
+        raise ValueError(
+            f"{field}.key: {', '.join(table.key)} is not {', '.join(key)} of {place}, by which the job "
+            "distributes rows; name that, or write the table in a pipeline of this stream alone"
+        )
+    later = pipeline.flow.paths[stream][len(way) :]
+    for name in (*way, *later):
+        step = pipeline.steps[name]
+        if isinstance(step, RowStep) and step.where is not None:
+            raise ValueError(
+                f"{field}: steps.{name}.where leaves out rows of {stream}, and the table would keep the "
+                "older rows of their keys; derive a column instead, or filter where the table is read"
+            )
+        if isinstance(step, RowStep) and step.deduplicate is not None:
+            raise ValueError(
+                f"{field}: steps.{name}.deduplicate leaves out rows of {stream}, and the newest row of a key "
+                "may be one of them; leave it out, since the table has one row of each key anyhow"
+            )
+        if isinstance(step, LookupStep) and _loses(step, looked_up=name in way):
+            raise ValueError(
+                f"{field}: lookup {name} may lose or repeat rows of {stream}, and the table would keep older "
+                f"rows of their keys; let steps.{name}.lookup have miss: nulls and at most one match"
+            )
+    _check_stream(pipeline.streams[stream], f"streams.{stream}", table)
+
+
+def _loses(step: LookupStep, *, looked_up: bool) -> bool:
+    """Return whether a lookup makes no row, or several, of some rows of a table."""
+    if looked_up:
+        return step.lookup.fate != "nulls" or not step.lookup.unique
+    return step.lookup.fate == "dead_letter"
+
+
+def _check_stream(stream: Stream, field: str, table: Table) -> None:
+    if stream.punctuation_scope != "partition":
+        raise ValueError(
+            f"{field}.punctuation_scope: a key of an upserted table lives in one partition, which has its "
+            "rows in order; leave it out"
+        )
+    if stream.format != "debezium":
+        return
+    if stream.updates != "rows":
+        raise ValueError(
+            f"{field}.updates: an update would be a dead letter, and no row of an upserted table; write rows"
+        )
+    if set(stream.punctuated_on) != set(table.key):
+        raise ValueError(
+            f"{field}.punctuated_on: a deletion names these columns, and removes the row with this key from "
+            f"an upserted table; write [{', '.join(table.key)}]"
+        )
+    if stream.closes is not None:
+        raise ValueError(
+            f"{field}.closes: a key that rows close would be taken for a deleted one; leave it out"
+        )

@@ -1,0 +1,40 @@
+"""Makes the expected tables of streams and steps in front of the results."""
+
+from __future__ import annotations
+
+from endmark.pipeline import Pipeline
+from endmark.pipeline.steps import LookupStep
+from endmark.pipeline.tables import is_latest_role, is_step_role, step_of
+from endmark.verify.join_sides import stream_names
+from endmark.verify.session import Session, name, names
+
+_ROWS = """
+CREATE TABLE $expected AS SELECT $columns FROM $behind
+WHERE ($partition, $offset) NOT IN (SELECT (part, off) FROM $missed WHERE refused)
+"""
+
+
+def expect_steps(session: Session, pipeline: Pipeline) -> None:
+    """Make `expected_<table>` for each table of all rows of a stream or step in front of the results.
+
+    Needs `processed_<stream>` and `missed_<stream>`, and `behind_<relation>` of each lookup.
+    """
+    for role in filter(is_step_role, pipeline.laid_out):
+        if is_latest_role(role):
+            continue
+        stream, _ = pipeline.flow.way_to(step_of(role))
+        session.run(
+            _ROWS,
+            expected=name(f"expected_{role}"),
+            columns=names(list(pipeline.columns_of(role))),
+            behind=rows_behind(pipeline, role),
+            missed=name(f"missed_{stream}"),
+            **stream_names(pipeline, stream),
+        )
+
+
+def rows_behind(pipeline: Pipeline, role: str) -> str:
+    """Return the SQL name of the processed rows behind a stream or step, given the kind of its rows."""
+    stream, way = pipeline.flow.way_to(step_of(role))
+    asked = [step.lookup.relation for each in way if isinstance(step := pipeline.steps[each], LookupStep)]
+    return name(f"behind_{asked[-1]}" if asked else f"processed_{stream}")

@@ -1,0 +1,103 @@
+"""The changes of a database's table: Debezium's envelopes, and a pipeline with a table of the newest rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from endmark.pipeline import Pipeline
+from support.formats import SOURCE
+from support.verify_histories import stamp
+from support.verify_world import Record, instant
+
+TOPIC = "shop.customers"
+PARTITIONS = 2
+KEYS = 5
+LATEST = "latest:changes"
+
+
+def replica(
+    *, lateness: int = 3600, looked_up: bool = False, derived: bool = False, **table: Any
+) -> dict[str, Any]:
+    """A pipeline file with a table of the newest row of each customer.
+
+    Args:
+        lateness: the seconds by which a row may be older than an earlier one.
+        looked_up: whether the customers' sellers are looked up, one page in a batch.
+        derived: whether a column is derived and another one lost.
+        table: further fields of the table.
+    """
+    steps: dict[str, Any] = {}
+    source = "changes"
+    if derived:
+        steps["spelled"] = {"from": source, "derive": {"loud": "upper(name)"}, "drop": ["name"]}
+        source = "spelled"
+    if looked_up:
+        lookup = {"relation": "sellers", "key": "seller_id", "miss": "nulls", "time_per_batch": "0ms"}
+        steps["known"] = {"from": source, "lookup": lookup}
+        source = "known"
+    sellers = {"seller_id": "long", "name": "string", "rating": "double"}
+    relation = {"url": "sqlite://", "table": "sellers", "key": "seller_id", "columns": sellers}
+    return {
+        "name": "replica",
+        "streams": {
+            "changes": {
+                "topic": TOPIC,
+                "format": "debezium",
+                "updates": "rows",
+                "columns": {
+                    "customer_id": "long",
+                    "seller_id": "long",
+                    "name": "string?",
+                    "at": "timestamp",
+                },
+                "event_time": {"column": "at", "lateness": f"{lateness}s"},
+                "punctuated_on": "customer_id",
+            }
+        },
+        "relations": {"sellers": relation} if looked_up else {},
+        "steps": steps,
+        "tables": {"now": {"from": source, "mode": "upsert", "key": "customer_id", **table}},
+    }
+
+
+def replica_pipeline(**fields: Any) -> Pipeline:
+    return Pipeline.model_validate(replica(**fields))
+
+
+def envelope(op: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bytes:
+    """An envelope as Debezium writes it."""
+    return json.dumps(
+        {"before": before, "after": after, "source": SOURCE, "op": op, "ts_ms": 1767225600000}
+    ).encode()
+
+
+def customer(key: int, seconds: float, seller: int = 1, name: str | None = "Ann") -> dict[str, Any]:
+    return {"customer_id": key, "seller_id": seller, "name": name, "at": instant(seconds)}
+
+
+def change(op: str, key: int, seconds: float, seller: int = 1, name: str | None = "Ann") -> Record:
+    """A change of one customer, whose changes are all in one partition."""
+    row = customer(key, seconds, seller, name)
+    value = envelope("d", row, None) if op == "d" else envelope(op, row if op == "u" else None, row)
+    return Record(TOPIC, key % PARTITIONS, value, stamp(seconds))
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> list[Record]:
+    """Changes of a few customers, some of whom are deleted and come again, in vain; and some bad records."""
+    found = []
+    for place in range(draw(st.integers(0, 40))):
+        key = draw(st.integers(0, KEYS - 1))
+        op = draw(st.sampled_from(["c", "u", "u", "u", "r", "d", "tombstone", "bad"]))
+        if op in ("tombstone", "bad"):
+            value = None if op == "tombstone" else b"{"
+            found.append(Record(TOPIC, key % PARTITIONS, value, stamp(place)))
+            continue
+        seconds = place + draw(st.integers(-2, 2))
+        name = draw(st.sampled_from(["Ann", "", None, f"at {place}"]))
+        found.append(change(op, key, seconds, draw(st.integers(1, 4)), name))
+    return found
