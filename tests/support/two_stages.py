@@ -239,7 +239,7 @@ def promised_histories(draw: st.DrawFn, partitions: Mapping[str, int]) -> list[R
             records.append(told("payments", {"order_id": {"equals": order}}, home))
         else:
             name, column = draw(st.sampled_from([("orders", "customer_id"), ("payments", "payer_id")]))
-            pattern = draw(
+            pattern: dict[str, Any] = draw(
                 st.sampled_from([{column: {"equals": customer}}] * 6 + [{"order_id": {"anything": True}}])
             )
             if draw(st.integers(0, 3)) == 0 and "order_id" not in pattern:
